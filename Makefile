@@ -1,0 +1,33 @@
+# Everything runs in .venv, which `make setup` makes from uv.lock; nothing else on the machine is touched.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help setup run check test docs bench clean
+
+help:            ## what there is
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
+
+setup: $(READY)  ## make the virtual environment .venv; .venv/bin/noetl is the command
+
+$(READY): pyproject.toml uv.lock
+	@PYTHON=$(PYTHON) sh scripts/setup
+	@touch $(READY)
+
+run: $(READY)    ## the main job on an example
+	@sh scripts/run
+
+check: $(READY)  ## format, lint, types, imports
+	@sh scripts/check
+
+test: $(READY)   ## all tests
+	@sh scripts/test
+
+docs: $(READY)   ## write the generated reference pages anew
+	@$(BIN)/python scripts/reference.py
+
+bench: $(READY)  ## measure the figures that the issues and docs name
+	@$(BIN)/python -m benchmarks
+
+clean:           ## remove what make made
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

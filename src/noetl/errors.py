@@ -1,0 +1,58 @@
+"""Every exception that may cross a package border, and the Problem that tells an author what to mend.
+
+NoetlError
+└── PlaybookError      the author's text is wrong: problems with line and column        CLI 2
+
+A bug is not in this tree: it is an AssertionError, and it is meant to be loud.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple, TypeAlias
+
+Severity: TypeAlias = Literal["error", "warning", "info"]
+
+
+class Mark(NamedTuple):
+    """Where in the author's text; line and column count from 1, as editors do."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class Related(NamedTuple):
+    """Another place that has to do with a problem."""
+
+    at: Mark
+    note: str
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong, or doubtful, with a playbook."""
+
+    code: str  # kebab-case, stable, documented: "unknown-step"
+    severity: Severity
+    message: str
+    at: Mark
+    fix: str | None = None  # what to write instead, in words or YAML
+    related: tuple[Related, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.at}: {self.code}: {self.message}"
+
+
+class NoetlError(Exception):
+    """Base of all errors that NoETL raises on purpose."""
+
+
+class PlaybookError(NoetlError):
+    """The playbook can not run; `problems` says everything that is wrong with it."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
