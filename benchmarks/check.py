@@ -1,0 +1,89 @@
+"""How long the check takes: a playbook of 1,000 steps, and hostile text."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable
+
+from noetl.net.check import check
+from noetl.playbook.source import parse
+from noetl.tool import Tools
+
+STEP = """\
+- step: {name}
+  input: {{page: "{{{{ ctx.page_{number} | default({number}) }}}}"}}
+  tool:
+  - name: fetch
+    kind: http
+    input: {{url: "{{{{ workload.api_url }}}}/items/{number}", params: {{page: "{{{{ input.page }}}}"}}}}
+    set: {{step.total: "{{{{ output.data.total | default({number}) }}}}"}}
+    spec:
+      policy:
+        rules:
+        - when: "{{{{ output.status == 'error' and output.http.status in [429, 500, {number}] }}}}"
+          then: {{do: retry, attempts: 5, backoff: exponential, delay: 1.0}}
+        - else: {{then: {{do: continue}}}}
+  next:
+    arcs:
+    - {{step: {after}, when: "{{{{ output.data.id == {number} }}}}", set: {{ctx.page_{number}: "{{{{ output.data.page }}}}"}}}}
+    - {{step: end}}
+"""
+
+
+def playbook(steps: int) -> str:
+    """A chain of steps in which no template stands twice."""
+    head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: big, path: bench/big}\nworkload: {api_url: http://127.0.0.1}\nworkflow:\n"
+    names = ["start", *(f"step_{number}" for number in range(1, steps))]
+    body = [
+        STEP.format(name=name, number=number, after=names[number + 1] if number + 1 < steps else "end")
+        for number, name in enumerate(names)
+    ]
+    return head + "".join(body)
+
+
+def seconds(work: Callable[[], object], times: int = 3) -> float:
+    best = float("inf")
+    for _ in range(times):
+        begun = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - begun)
+    return best
+
+
+def peak_mb(work: Callable[[], object]) -> float:
+    tracemalloc.start()
+    work()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak / 2**20
+
+
+def measure() -> list[tuple[str, float, str]]:
+    from noetl.net import compile as compiler
+
+    kinds = Tools.installed().kinds()
+    big = playbook(1_000)
+
+    def cold() -> None:
+        compiler._compiled.cache_clear()
+        assert check(big, kinds).errors == ()
+
+    rows = [
+        ("check of 1,000 steps", seconds(cold), "s"),
+        ("… its size", len(big) / 1024, "KiB"),
+        ("… its peak memory", peak_mb(cold), "MiB"),
+    ]
+    bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+        f"{name}: &{name} [{','.join(['*' + before] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+    )
+    hostile = {"100,000 brackets": "[" * 100_000, "alias bomb": bomb, "self-alias": "&x [*x]", "1 MiB of list": "[" + "1," * 500_000}
+    for name, text in hostile.items():
+        rows.append((f"parse of {name}", seconds(lambda text=text: parse(text)) * 1000, "ms"))  # type: ignore[misc]  # bound by default
+        rows.append(("… its peak memory", peak_mb(lambda text=text: parse(text)), "MiB"))  # type: ignore[misc]  # bound by default
+    return rows
+
+
+if __name__ == "__main__":
+    for row in measure():
+        print(row)

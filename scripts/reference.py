@@ -1,0 +1,399 @@
+"""Writes the pages of docs/reference that come from the code; `--check` only says which are out of date.
+
+Sentences that no table can give stand in docs/reference/_parts, one file for each theme.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from noetl.errors import PlaybookError, Problem
+from noetl.net import limits
+from noetl.net.check import check
+from noetl.net.entries import Entry
+from noetl.net.scope import EVENT_FIELDS, PLACES, READABLE, SCOPES, SEES_TASKS
+from noetl.net.template import FILTERS, FUNCTIONS, METHODS, OMITTED, PREDICATES
+from noetl.output import ERROR_FIELDS, JSON, META_FIELDS, OUTPUT_FIELDS, REF_FIELDS
+from noetl.playbook.kinds import Kind
+from noetl.playbook.language import language
+from noetl.playbook.migrate import migrate
+from noetl.playbook.problems import CODES, LEVELS, Code
+from noetl.playbook.shapes import (
+    Anything,
+    ByKind,
+    Choice,
+    Either,
+    Key,
+    Many,
+    Null,
+    Record,
+    Shape,
+    Values,
+    describe,
+)
+from noetl.tool import Tools
+
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs/reference"
+PARTS = PAGES / "_parts"
+EXAMPLES = ROOT / "tests/fixtures/problems"
+FILE = "playbook.yaml"  # the name of every example, as a message shows it
+TEMPLATE = "a template"
+PLURALS = {"a name": "names", "text": "texts", "a whole number": "whole numbers"}
+# The parts of the language page, in order; `<!-- keys: step, arc -->` in one stands for tables of keys.
+THEMES = (
+    "language", "documents", "steps", "loops", "pipeline", "templates", "results", "credentials", "migration",
+)  # fmt: skip
+KEYS = re.compile(r"<!-- keys: (.+) -->")
+NO_EXAMPLE = {
+    "yaml-encoding": "A file that was saved as Latin-1 shows it, or one that holds a control character.",
+    "yaml-too-large": "A file with a million characters shows it.",
+    "yaml-too-many-values": "A list of 200,000 numbers shows it.",
+}
+
+
+@cache
+def kinds() -> dict[str, Kind]:
+    return Tools.installed().kinds()
+
+
+def part(name: str) -> str:
+    return (PARTS / f"{name}.md").read_text(encoding="utf-8").strip()
+
+
+@cache
+def pages() -> dict[str, str]:
+    """Every generated page, by its file name."""
+    made = {
+        "language.md": language_page(),
+        "execution.md": execution_page(),
+        "scopes.md": scopes_page(),
+        "filters.md": filters_page(),
+        "tools.md": tools_page(),
+        "problems.md": problems_page(),
+    }
+    note = (
+        "<!-- Written by scripts/reference.py from the code and docs/reference/_parts; do not edit. -->\n\n"
+    )
+    return {name: f"{note}{text.rstrip()}\n" for name, text in made.items()}
+
+
+def stale() -> list[str]:
+    """The pages that differ from what would be written."""
+    files = {name: PAGES / name for name in pages()}
+    return [
+        name
+        for name, file in files.items()
+        if not file.exists() or file.read_text(encoding="utf-8") != pages()[name]
+    ]
+
+
+# The language: records and their keys
+
+
+def records(shape: Shape) -> Iterator[Record]:
+    """Every record of the language, once for each place; of tasks what all kinds have."""
+    match shape:
+        case Record():
+            yield shape
+            for name, key in shape.keys.items():
+                if not is_of_kind(name, key):
+                    yield from records(key.shape)
+        case ByKind("task", doc, _, unknown):
+            yield from records(unknown._replace(doc=doc))
+        case ByKind():
+            for record in shape.kinds.values():
+                yield from records(record)
+        case Values(of) | Many(of):
+            yield from records(of)
+        case Either(shapes):
+            for each in shapes:
+                yield from records(each)
+
+
+def is_of_kind(name: str, key: Key) -> bool:
+    """Is it a part of a spec that applies to one tool kind only (D63)?"""
+    return name in kinds() and isinstance(key.shape, Record) and key.shape.title == f"spec.{name}"
+
+
+def name_of(record: Record) -> str:
+    """Its title, made different where two records share one."""
+    then = record.keys.get("then")
+    inner = then.shape if record.title == "else" and then else record
+    if isinstance(inner, Record) and "allow" in inner.keys:
+        return f"admission {record.title}"
+    if record.title == "limits" and "tokens" not in record.keys:
+        return "step limits"
+    return record.title
+
+
+def language_page() -> str:
+    known = {name_of(record): record for record in records(language(kinds()))}
+    text = "\n\n".join(["# Language", *map(part, THEMES)])
+    placed = [name for names in KEYS.findall(text) for name in names.split(", ")]
+    assert sorted(placed) == sorted(known), set(placed) ^ set(known)
+    text = KEYS.sub(lambda found: "\n".join(key_tables(found[1].split(", "), known)), text)
+    return text.replace("<!-- retired keys -->", "\n".join(retired_table(known)))
+
+
+def key_tables(names: list[str], known: dict[str, Record]) -> Iterator[str]:
+    for name in names:
+        yield from (f"### {name}", "", prose(known[name].doc), "", *key_table(known[name].keys))
+        if name != names[-1]:
+            yield ""
+
+
+def key_table(keys: Mapping[str, Key], link: str = "") -> list[str]:
+    lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
+    of_kinds = [name for name, key in keys.items() if is_of_kind(name, key)]
+    for name, key in keys.items():
+        if name in of_kinds:
+            continue
+        words = f"`{name}`" + (" (required)" if key.required else "")
+        default = "" if key.default is None else f"`{as_text(key.default)}`"
+        example = "" if key.example is None else f" – for example `{key.example}`"
+        value = " or ".join(dict.fromkeys(alternatives(key.shape, link)))
+        lines.append(f"| {words} | {value} | {default} | {prose(key.doc)}{example} |")
+    if of_kinds:
+        lines.append("| a tool kind | [a mapping](tools.md) | | applies to tasks of that kind only (D63) |")
+    return lines
+
+
+def alternatives(shape: Shape, link: str) -> Iterator[str]:
+    """What may stand there, in words, with links to the tables of records."""
+    match shape:
+        case Record():
+            yield f"[{name_of(shape)}]({link}#{slug(name_of(shape))})"
+        case ByKind("task"):
+            yield f"[task]({link}#task)"
+        case ByKind(title):
+            yield f"[{title}]({link}#credentials)"
+        case Many(of) if not isinstance(of, Anything):
+            words = next(alternatives(of, link))
+            yield f"a list of {PLURALS.get(words, words)}"
+        case Values(of) if not isinstance(of, Anything):
+            yield f"a mapping of names to {' or '.join(dict.fromkeys(alternatives(of, link)))}"
+        case Either(shapes):
+            found = [words for each in shapes for words in alternatives(each, link)]
+            yield from sorted(found, key=TEMPLATE.__eq__)
+        case Choice(values):
+            yield "one of " + ", ".join(f"`{value}`" for value in values)
+        case Null():
+            return
+        case _:
+            yield describe(shape).removesuffix(f" or {TEMPLATE}")
+    if getattr(shape, "templated", False):
+        yield TEMPLATE
+
+
+def retired_table(known: dict[str, Record]) -> list[str]:
+    places: dict[tuple[str, str, str], list[str]] = {}
+    for name, record in known.items():
+        for key, (code, message, _) in record.retired.items():
+            if code != "missing-then":
+                places.setdefault((key, code, message), []).append(f"[{name}](#{slug(name)})")
+    lines = ["| key | where | problem | answer |", "|---|---|---|---|"]
+    for (key, code, message), where in sorted(places.items()):
+        lines.append(f"| `{key}` | {', '.join(where)} | [{code}](problems.md#{code}) | {prose(message)} |")
+    return lines
+
+
+def execution_page() -> str:
+    lines = ["# Execution", "", part("execution"), "", "## Events", "", part("events"), ""]
+    lines += [
+        "## Commands on an execution",
+        "",
+        part("commands"),
+        "",
+        "## Small print",
+        "",
+        part("small_print"),
+    ]
+    return "\n".join(lines)
+
+
+# Scopes
+
+
+def scopes_page() -> str:
+    lines = ["# Scopes", "", part("scopes"), "", "## What can be read where", ""]
+    lines += ["| place | " + " | ".join(f"`{name}`" for name in SCOPES) + " | tasks by name |"]
+    lines += ["|---" * (len(SCOPES) + 2) + "|"]
+    for place, words in PLACES.items():
+        cells = ["●" if name in READABLE[place] else "" for name in SCOPES]
+        lines.append(f"| {words} | {' | '.join(cells)} | {'●' if place in SEES_TASKS else ''} |")
+    lines += ["", "## Meaning", "", "| scope | is |", "|---|---|"]
+    lines += [f"| `{name}` | {words} |" for name, words in SCOPES.items()]
+    lines += [
+        "",
+        "## Fixed parts",
+        "",
+        part("fields"),
+        "",
+    ]
+    own = ", ".join(f"`output.{kind.output}` ({name})" for name, kind in kinds().items() if kind.output)
+    for words, fields in (
+        ("`output`", OUTPUT_FIELDS),
+        ("`output.error`", ERROR_FIELDS),
+        ("`output.meta`", META_FIELDS),
+        ("`event`", EVENT_FIELDS),
+        ("a Ref", REF_FIELDS),
+    ):
+        lines.append(f"- {words} has {', '.join(f'`{field}`' for field in fields)}.")
+    return "\n".join([*lines, f"- Tools add a part of their own: {own}."])
+
+
+# Filters
+
+
+def filters_page() -> str:
+    lines = ["# Filters, tests, functions", "", part("filters"), ""]
+    for heading, table in (
+        ("Filters", FILTERS),
+        ("Tests", PREDICATES),
+        ("Functions", FUNCTIONS),
+        ("Methods", METHODS),
+    ):
+        lines += [f"## {heading}", "", *entries(table), ""]
+    lines += ["## What Jinja2 has and NoETL has not", ""]
+    lines += [f"- `{name}`: {prose(reason)}." for name, reason in OMITTED.items()]
+    values = {name: f"{value:,}" for name, value in vars(limits).items() if name.endswith("_MAX")}
+    lines += ["", "## Limits", "", part("limits").format(**values)]
+    return "\n".join(lines)
+
+
+def entries(table: Mapping[str, Entry]) -> Iterator[str]:
+    """One line for each entry; other names of the same one stand beside it."""
+    names: dict[str, list[str]] = {}
+    for name, entry in table.items():
+        names.setdefault(entry.signature, []).append(name)
+    for also in names.values():
+        entry = table[also[0]]
+        written, gives = entry.example
+        words = ", ".join(f"`{name}`" for name in also)
+        doc = entry.doc if entry.doc.endswith((".", "?")) else f"{entry.doc}."
+        yield f"- {words}: {prose(doc)} `{entry.signature}`, as in `{written}`, which gives `{gives}`."
+
+
+# Tools
+
+
+def tools_page() -> str:
+    lines = ["# Tools", "", part("tools"), ""]
+    for name, kind in kinds().items():
+        lines += [f"## {name}", "", kind.doc, ""]
+        if kind.fields.keys:
+            lines += [*key_table(kind.fields.keys, "language.md"), ""]
+        lines += [f"- {sentence}" for sentence in tool_sentences(kind)]
+        if kind.knobs.keys:
+            lines += ["", "Knobs under `spec`:", "", *key_table(kind.knobs.keys, "language.md")]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def tool_sentences(kind: Kind) -> Iterator[str]:
+    if kind.free_input:
+        own = "Its fields stand beside `kind`" if kind.fields.keys else "It has no fields of its own"
+        yield f"{own}; `input` holds arguments of your own (D9)."
+    elif "name" in kind.fields.keys:
+        yield "Its `name` stands under `input`: beside `kind` it would be the name of the task."
+    else:
+        yield "Its fields stand under `input` or beside `kind` (D9)."
+    for group in kind.one_of:
+        yield f"Exactly one of {' and '.join(f'`{name}`' for name in group)} is given."
+    if kind.output:
+        yield f"Its own part of the output is `output.{kind.output}`."
+    if kind.pure:
+        yield "It has no effect on the world."
+    if kind.defaults:
+        words = ", ".join(f"`{name}: {as_text(value)}`" for name, value in kind.defaults.items())
+        yield f"Defaults of its `spec`: {words}."
+
+
+# Problems
+
+
+def problems_page() -> str:
+    lines = ["# Problems", "", part("problems"), ""]
+    for level, words in LEVELS.items():
+        lines += [f"## {level} {words}", ""]
+        for name, code in CODES.items():
+            if code.level == level:
+                lines += [f"### {name}", "", *problem_lines(name, code), ""]
+    return "\n".join(lines)
+
+
+def problem_lines(name: str, code: Code) -> Iterator[str]:
+    yield f"**{code.severity.capitalize()}.** {prose(code.meaning)}"
+    yield ""
+    if name in NO_EXAMPLE:
+        yield NO_EXAMPLE[name]
+    else:
+        # The first line says what a test expects.
+        text = (EXAMPLES / f"{name}.yaml").read_text(encoding="utf-8").split("\n", 1)[1]
+        told = told_of(name, text)
+        mark = f' hl_lines="{told.at.line}"' if told else ""
+        yield from (f"```yaml{mark}", text.rstrip("\n"), "```")
+        if told:
+            yield from ("", "```text", *shown(told, text), "```")
+    yield ""
+    yield f"**How to mend it:** {prose(code.remedy)}"
+
+
+def told_of(name: str, text: str) -> Problem | None:
+    """The problem that the example shows."""
+    try:
+        problems = check(text, kinds(), FILE).problems
+        if name == "mixed-dialects":
+            migrate(text, FILE)
+    except PlaybookError as refused:
+        problems = refused.problems
+    return next((each for each in problems if each.code == name), None)
+
+
+def shown(told: Problem, text: str) -> list[str]:
+    """A problem as `noetl check` prints it: place, message, the line with a caret, what to write instead."""
+    line = text.split("\n")[told.at.line - 1]
+    lines = [str(told), f"  {line}", f"  {' ' * (told.at.column - 1)}^"]
+    if told.fix:
+        lines += [f"  fix: {told.fix}".replace("\n", "\n       ")]
+    return lines + [f"  {each.at.line}:{each.at.column}: {each.note}" for each in told.related]
+
+
+def prose(text: str) -> str:
+    """Markdown that shows the text as it is: outside of code, stars and angles would mean something."""
+    parts = text.replace("|", "\\|").split("`")
+    for place in range(0, len(parts), 2):
+        parts[place] = parts[place].replace("*", "\\*").replace("<", "&lt;")
+    return "`".join(parts)
+
+
+def slug(heading: str) -> str:
+    """The anchor that Markdown makes of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def as_text(value: JSON) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def main(arguments: list[str]) -> int:
+    old = stale()
+    if "--check" in arguments:
+        for name in old:
+            print(f"docs/reference/{name} is out of date: run scripts/reference.py")
+        return 1 if old else 0
+    for name in old:
+        (PAGES / name).write_text(pages()[name], encoding="utf-8")
+        print(f"docs/reference/{name} written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,95 @@
+"""`noetl check`: every problem of every file, a verdict in words, and the exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from noetl.cli import problems
+from noetl.cli.choices import DialectChoice, FormatChoice
+from noetl.cli.exits import OK, WRONG, Usage
+from noetl.cli.loading import Loaded, Refused, Said, installed, load
+from noetl.cli.screen import Piece, Screen, is_terminal
+from noetl.errors import Problem
+
+VERDICTS = {
+    "sound": Piece("sound: with guards free, every token has a way to its end", "good"),
+    "unsound": Piece("not sound: a token can be caught in a circle", "error"),
+    "not-provable": Piece("soundness not provable: the target of an arc is a template", "warning"),
+    None: Piece("soundness not checked, because of the errors", "faint"),
+}
+
+
+class Finding(NamedTuple):
+    """What came of one file."""
+
+    file: str
+    text: str
+    problems: tuple[Problem, ...]
+    verdict: Piece
+
+
+def run_check(files: Sequence[str], form: FormatChoice, dialect: DialectChoice, *, strict: bool) -> int:
+    kinds = installed()
+    errors = Screen(sys.stderr)
+    findings: list[Finding] = []
+    unreadable = False
+    reporter = _Reporter(form)
+    for file in files:
+        try:
+            loaded = load(file, dialect, kinds)
+        except Usage as error:
+            errors.line(f"noetl: {error}")
+            unreadable = True
+            continue
+        if isinstance(loaded, Loaded):
+            show_notes(loaded.notes, errors)
+        findings.append(_found(loaded))
+        reporter.show(findings[-1])
+    reporter.finish(findings)
+    counted = {"error", "warning"} if strict else {"error"}
+    wrong = any(problem.severity in counted for finding in findings for problem in finding.problems)
+    return WRONG if wrong or unreadable else OK
+
+
+def _found(loaded: Loaded | Refused) -> Finding:
+    if isinstance(loaded, Refused):
+        return Finding(*loaded, Piece("can not be upgraded", "faint"))
+    checked = loaded.checked
+    return Finding(checked.document.file, checked.document.text, checked.problems, VERDICTS[checked.verdict])
+
+
+def show_notes(notes: Sequence[Said], screen: Screen) -> None:
+    for note in notes:
+        screen.line(f"{note.at}: ", Piece("note", "info"), f": {note.code}: {note.message}")
+
+
+class _Reporter:
+    """Shows findings as they come; JSON is one array, so it waits for all of them."""
+
+    def __init__(self, form: FormatChoice) -> None:
+        if form == "auto":
+            form = "rich" if is_terminal(sys.stdout) else "plain"
+        self.form = form
+        self.screen = Screen(sys.stdout, colour=form == "rich")
+
+    def show(self, finding: Finding) -> None:
+        if self.form == "json":
+            return
+        show_problems(finding.problems, finding.text, self.screen, rich=self.form == "rich")
+        self.screen.line(
+            Piece(finding.file, "strong"), ": ", *problems.tally(finding.problems), "; ", finding.verdict
+        )
+
+    def finish(self, findings: Sequence[Finding]) -> None:
+        if self.form == "json":
+            told = (problem for finding in findings for problem in finding.problems)
+            self.screen.stream.write(problems.as_json(told) + "\n")
+
+
+def show_problems(found: Sequence[Problem], text: str, screen: Screen, *, rich: bool) -> None:
+    excerpts = problems.Excerpts(text, screen.columns if rich else problems.SOURCE_COLUMNS_MAX)
+    form = problems.for_people if rich else problems.plain
+    for problem in found:
+        screen.lines(form(problem, excerpts))

@@ -1,0 +1,22 @@
+"""Exception → exit code, in one table; and the one exception that belongs to the command line itself."""
+
+from __future__ import annotations
+
+from noetl.errors import NoetlError, PlaybookError
+
+OK = 0
+WRONG = 2  # the playbook or the usage
+INTERRUPTED = 130  # as shells count: 128 and the number of the signal
+BROKEN_PIPE = 141
+
+
+class Usage(NoetlError):
+    """What was asked for can not be done: a file that is not there, options that exclude each other."""
+
+
+EXIT_CODES: dict[type[BaseException], int] = {
+    PlaybookError: WRONG,
+    Usage: WRONG,
+    KeyboardInterrupt: INTERRUPTED,
+    BrokenPipeError: BROKEN_PIPE,
+}

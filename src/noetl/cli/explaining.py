@@ -1,0 +1,87 @@
+"""`noetl explain`: the playbook as a person would draw it, or one task in full, or a drawing."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+
+from noetl.cli import files
+from noetl.cli.checking import show_notes, show_problems
+from noetl.cli.choices import DialectChoice, GraphChoice
+from noetl.cli.exits import OK, WRONG, Usage
+from noetl.cli.loading import Refused, installed, load
+from noetl.cli.screen import Piece, Screen
+from noetl.cli.telling import told, told_task
+from noetl.errors import Problem
+from noetl.net.check import Checked
+from noetl.net.net import Net
+from noetl.net.words import count
+from noetl.playbook.kinds import Kinds
+
+
+def run_explain(
+    file: str, graph: GraphChoice | None, task: str | None, out: str | None, dialect: DialectChoice
+) -> int:
+    if graph is not None and task is not None:
+        raise Usage("--graph and --task exclude each other")
+    kinds = installed()
+    errors = Screen(sys.stderr)
+    loaded = load(file, dialect, kinds)
+    if isinstance(loaded, Refused):
+        return _refuse(loaded.problems, loaded.text, errors)
+    checked = loaded.checked
+    show_notes(loaded.notes, errors)
+    if checked.net is None:
+        return _refuse(checked.problems, checked.document.text, errors)
+    if graph is not None:
+        files.put(_drawn(checked.net, graph).encode("utf-8", "replace"), out)
+    else:
+        _tell(checked.net, task, kinds, out)
+    _warn(checked, errors)
+    return OK
+
+
+def _refuse(problems: tuple[Problem, ...], text: str, errors: Screen) -> int:
+    show_problems(problems, text, errors, rich=errors.colour)
+    return WRONG
+
+
+def _warn(checked: Checked, errors: Screen) -> None:
+    if checked.errors:
+        words = f"{count(len(checked.errors), 'error')}: only what could be read is shown; see noetl check"
+        errors.line(Piece(checked.document.file, "strong"), ": ", Piece(words, "warning"))
+
+
+def _drawn(net: Net, graph: GraphChoice) -> str:
+    from noetl.net.chart import chart
+
+    if graph == "svg":
+        from noetl.net.picture import svg
+
+        return svg(chart(net))
+    from noetl.net.diagrams import dot, mermaid
+
+    return {"mermaid": mermaid, "dot": dot}[graph](chart(net))
+
+
+def _tell(net: Net, task: str | None, kinds: Kinds, out: str | None) -> None:
+    page = io.StringIO()
+    screen = Screen(sys.stdout) if out in (None, files.STDIN) else Screen(page)
+    screen.lines(_lines(net, task, kinds, screen.columns))
+    if page.tell() and out is not None:
+        files.put(page.getvalue().encode("utf-8", "replace"), out)
+
+
+def _lines(net: Net, task: str | None, kinds: Kinds, columns: int) -> Iterator[list[Piece]]:
+    if task is None:
+        from noetl.net.explain import explain
+
+        return told(explain(net, kinds), columns)
+    from noetl.net.sheet import NoSuchTask, find_task, task_sheet
+
+    try:
+        owner, found = find_task(net, task)
+    except NoSuchTask as error:
+        raise Usage(str(error)) from error
+    return told_task(task_sheet(net, kinds, owner, found), columns)

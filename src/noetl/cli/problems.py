@@ -1,0 +1,111 @@
+"""Problems as people and programs read them: source line and caret, coloured or plain, or one JSON array."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from noetl.cli.screen import Piece
+from noetl.errors import Mark, Problem, Severity
+from noetl.net.visible import visible, width
+from noetl.net.words import count
+from noetl.output import JSON
+
+SOURCE_COLUMNS_MAX = 160
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # what YAML counts as the end of a line
+_FORGING = re.compile("[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]")
+
+
+class Excerpts:
+    """Source lines with a caret below, from the text that was checked."""
+
+    def __init__(self, text: str, columns: int = SOURCE_COLUMNS_MAX) -> None:
+        self.lines = _BREAK.split(text)
+        self.columns = min(columns, SOURCE_COLUMNS_MAX)
+
+    def at(self, mark: Mark) -> tuple[str, str] | None:
+        """The line and the caret; None when there is no such line."""
+        if not 0 < mark.line <= len(self.lines) or not self.lines[mark.line - 1].strip():
+            return None
+        return clipped(self.lines[mark.line - 1], mark.column, self.columns)
+
+
+def clipped(line: str, column: int, columns: int) -> tuple[str, str]:
+    """At most `columns` of the line, around the column; the caret stands under it."""
+    before, after = line[: column - 1], line[column - 1 :]
+    start = max(0, len(before) - columns // 2) if len(line) > columns else 0
+    lead = "…" if start else ""
+    before = lead + visible(before[start:])
+    after = visible(after[:columns])
+    room = max(1, columns - width(before))
+    if width(after) > room:
+        after = after[: room - 1] + "…"
+    return (before + after).rstrip(), " " * width(before) + "^"
+
+
+def plain(problem: Problem, excerpts: Excerpts) -> Iterator[list[Piece]]:
+    """`file:line:column: severity: code: message`, then the line and the caret."""
+    yield [Piece(f"{problem.at}: {problem.severity}: {problem.code}: {problem.message}")]
+    if excerpt := excerpts.at(problem.at):
+        yield [Piece(f"  {excerpt[0]}")]
+        yield [Piece(f"  {excerpt[1]}")]
+    yield from _advice(problem, "  ")
+
+
+def for_people(problem: Problem, excerpts: Excerpts) -> Iterator[list[Piece]]:
+    """The same with colours, the place on a line of its own, and a line number."""
+    yield [
+        Piece(problem.severity, problem.severity),
+        Piece(f" {problem.code}", "strong"),
+        Piece(f"  {problem.at}", "faint"),
+    ]
+    yield [Piece(f"  {problem.message}")]
+    if excerpt := excerpts.at(problem.at):
+        number = f"{problem.at.line:>6} │ "
+        yield [Piece(number, "faint"), Piece(excerpt[0])]
+        yield [Piece(" " * 6 + " │ ", "faint"), Piece(excerpt[1], problem.severity)]
+    yield from _advice(problem, "  ")
+    yield []
+
+
+def _advice(problem: Problem, indent: str) -> Iterator[list[Piece]]:
+    if problem.fix is not None:
+        first, *rest = problem.fix.split("\n")
+        yield [Piece(f"{indent}fix: ", "good"), Piece(first)]
+        for line in rest:
+            yield [Piece(f"{indent}     {line}")]
+    for related in problem.related:
+        yield [Piece(f"{indent}see ", "faint"), Piece(f"{related.at}: {related.note}")]
+
+
+def tally(problems: Sequence[Problem]) -> list[Piece]:
+    """`1 error, 2 warnings`, or `no problems`."""
+    pieces: list[Piece] = []
+    for severity in SEVERITIES:
+        number = sum(problem.severity == severity for problem in problems)
+        if number:
+            pieces += [Piece(", ")] if pieces else []
+            pieces.append(Piece(count(number, severity), severity))
+    return pieces or [Piece("no problems", "good")]
+
+
+def as_json(problems: Iterable[Problem]) -> str:
+    """One array. What could forge text on a terminal is escaped; the value stays the same."""
+    text = json.dumps([_object(problem) for problem in problems], ensure_ascii=False, indent=2)
+    return _FORGING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _object(problem: Problem) -> dict[str, JSON]:
+    told: dict[str, JSON] = {
+        "code": problem.code,
+        "severity": problem.severity,
+        "message": problem.message,
+        **problem.at._asdict(),
+    }
+    if problem.fix is not None:
+        told["fix"] = problem.fix
+    if problem.related:
+        told["related"] = [{**each.at._asdict(), "note": each.note} for each in problem.related]
+    return told

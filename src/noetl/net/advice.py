@@ -1,0 +1,99 @@
+"""Advice (level L6): what runs, but rarely as its author means it."""
+
+from __future__ import annotations
+
+import re
+
+from noetl.net.net import Net, NetStep, NetTask
+from noetl.net.writes import task_writes
+from noetl.output import JSON
+from noetl.playbook.conform import Report, has_braces
+from noetl.playbook.kinds import Kinds
+from noetl.playbook.model import Pipeline
+from noetl.playbook.source import Path
+
+_SECRET = re.compile(
+    r"(?:^|[_.-])(?:password|passwd|secret|token|api_?key|private_?key|authorization)$", re.IGNORECASE
+)
+
+
+def check_advice(net: Net, kinds: Kinds, report: Report) -> None:
+    for step in net.steps.values():
+        _pipeline(step.step, step.tasks, report)
+        _failure(step, kinds, report)
+    for block in net.blocks.values():
+        _pipeline(block.block, block.tasks, report)
+    _secrets(net.playbook.workload, ("workload",), report)
+
+
+def _pipeline(owner: Pipeline, tasks: tuple[NetTask, ...], report: Report) -> None:
+    for each in tasks:
+        _rules(each, report)
+        _secrets(each.task.input, (*each.task.at, "input"), report)
+    _parallel_writes(owner, report)
+
+
+def _rules(each: NetTask, report: Report) -> None:
+    policy = each.task.policy
+    if policy is None or not each.rules or not policy.whole:
+        return
+    if not any(rule.always for rule in each.rules) and policy.on_unmatched is None:
+        message = f'the rules of "{each.task.name}" have no else: what no rule fits goes on, errors too'
+        fix = "- else: {then: {do: continue}}"
+        report.tell("no-else", (*policy.at, "rules"), message, key=True, fix=fix)
+    for rule in each.rules:
+        if rule.rule.do != "retry":
+            continue
+        inside = ("then",) if rule.rule.when is not None else ("else", "then")
+        at = (*rule.rule.at, *inside)
+        if rule.rule.attempts is None:
+            message = f'retry of "{each.task.name}" does not say how often; it is 3 calls in all'
+            report.tell("retry-without-attempts", at, message, fix="attempts: 3")
+        if rule.rule.delay is None:
+            message = f'retry of "{each.task.name}" calls again at once'
+            report.tell("retry-without-delay", at, message, fix="delay: 1.0")
+
+
+def _parallel_writes(owner: Pipeline, report: Report) -> None:
+    parallel = [loop for loop in owner.loops if loop.mode == "parallel"]
+    if not parallel:
+        return
+    folded = {target for loop in owner.loops for target in loop.reduce}
+    for writes, at in task_writes(owner):
+        for target in writes:
+            if target.startswith("ctx.") and target not in folded:
+                message = f'parallel iterations of "{owner.name}" write "{target}" and no reducer folds it'
+                fix = f"loop: {{spec: {{policy: {{reduce: {{{target}: last}}}}}}}}"
+                report.tell("parallel-ctx", (*at, target), message, key=True, fix=fix)
+
+
+def _failure(step: NetStep, kinds: Kinds, report: Report) -> None:
+    """Told for steps that work on the world and lead on; a last step's failure is the execution's anyway."""
+    works = [task for task in step.step.tasks if task.kind in kinds and not kinds[task.kind].pure]
+    if works and step.arcs and step.step.whole and not any(arc.takes_failure for arc in step.arcs):
+        message = f'no arc takes a failure of "{step.step.name}": it ends the execution in error'
+        fix = "- step: …\n  when: \"{{ event.name == 'step.failed' }}\""
+        report.tell("failure-without-arc", (*step.step.at, "next"), message, key=True, fix=fix)
+
+
+def _secrets(value: JSON, at: Path, report: Report) -> None:
+    if isinstance(value, list):
+        for index, each in enumerate(value):
+            _secrets(each, (*at, index), report)
+    if not isinstance(value, dict):
+        return
+    for key, each in value.items():
+        where = (*at, key)
+        if isinstance(each, str) and len(each) > 3 and _SECRET.search(key) and not has_braces(each):
+            message = f'"{key}" looks like a secret, and is recorded in the log as it is'
+            report.tell("secret-near-log", _written(where, report), message, key=True)
+        else:
+            _secrets(each, where, report)
+
+
+def _written(at: Path, report: Report) -> Path:
+    """A task's field may stand beside `kind` instead of under `input` (D9)."""
+    if report.document.find(at) is None and "input" in at:
+        place = at.index("input")
+        return (*at[:place], *at[place + 1 :])
+    return at

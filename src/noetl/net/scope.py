@@ -1,0 +1,52 @@
+"""Which names a template may read at which place of a playbook (D18–D20, D26, D85), as one table."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+Place: TypeAlias = Literal[
+    "admission", "step input", "loop", "task", "task result", "skip rule", "step set", "arc"
+]
+
+SCOPES: dict[str, str] = {
+    "workload": "the inputs of the execution: defaults merged with the request; never changes",
+    "ctx": "state of the execution, shared by all steps; written by `set`",
+    "step": "state of one run of a step; written by `set`, gone when the step has ended",
+    "iter": "one iteration of a loop: `iter.<iterator>`, `iter.index` from 0, `iter.parent`, and `set`",
+    "input": "what is bound here: the step's input; in a task's rules and `set` the task's over it",
+    "output": "what the boundary before gave back: status, data, ref, error, meta, and the tool's own part",
+    "keychain": "credentials: `keychain.<name>`, or `keychain.<name>.<field>`",
+    "execution_id": "the id of the execution",
+    "event": "what has just happened to the step: name, status, error, step, run, and for a join tokens",
+    "_prev": "the data of the task before",
+    "_task": "the name of the task",
+    "_attempt": "the number of this call of the task, from 1",
+}
+EVENT_FIELDS = ("name", "status", "error", "step", "run", "tokens")
+
+_ALWAYS = frozenset({"workload", "ctx", "execution_id"})
+_PIPELINE = _ALWAYS | {"step", "iter", "input", "output", "_prev", "_task", "_attempt"}
+
+READABLE: dict[Place, frozenset[str]] = {
+    "admission": _ALWAYS | {"input", "event"},
+    "step input": _ALWAYS | {"event"},  # event: of joins only (D40)
+    "loop": _ALWAYS | {"input", "iter"},  # iter: that of the loop around it (D85)
+    "task": _PIPELINE | {"keychain"},
+    "task result": _PIPELINE,
+    "skip rule": _PIPELINE - {"output"},
+    "step set": _ALWAYS | {"step", "input", "output"},
+    "arc": _ALWAYS | {"step", "input", "output", "event"},
+}
+PLACES: dict[Place, str] = {
+    "admission": "a rule under `spec.policy.admit`",
+    "step input": "the `input` of a step",
+    "loop": "`loop.in` and `max_in_flight`",
+    "task": "a field or the `input` of a task",
+    "task result": "a rule or the `set` of a task",
+    "skip rule": "a rule with `do: skip`",
+    "step set": "the `set` of a step",
+    "arc": "`step`, `when` and `set` of an arc",
+}
+SEES_TASKS: frozenset[Place] = frozenset({"task", "task result", "skip rule"})  # earlier tasks, by name
+
+OLD_NAMES = {"outcome": "output", "args": "input", "vars": "step", "result": "output.data"}

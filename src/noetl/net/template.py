@@ -1,0 +1,230 @@
+"""Templates: `{{ … }}` in a playbook's strings, compiled once, evaluated often, safe and bounded (D12–D17).
+
+Jinja2 parses; the evaluation is ours, over plain JSON values. A template knows what it reads and calls,
+and nothing about where it stands.
+"""
+
+from __future__ import annotations
+
+from jinja2 import nodes
+
+from noetl.net.compilation import Compilation, Read, Run, Scope
+from noetl.net.expression import HANDLERS
+from noetl.net.filters import FILTERS, OMITTED
+from noetl.net.functions import FUNCTIONS
+from noetl.net.limits import Meter, json_text
+from noetl.net.methods import METHODS
+from noetl.net.paths import path
+from noetl.net.predicates import PREDICATES
+from noetl.net.syntax import BadTemplate, Fault, parse, tags
+from noetl.net.text import Block, Writer, refuse
+from noetl.net.values import JSON, PLAIN, Moment, Path, TemplateError, Undefined, kind_of, truth, undefined
+
+__all__ = [
+    "FILTERS",
+    "FUNCTIONS",
+    "JSON",
+    "METHODS",
+    "OMITTED",
+    "PREDICATES",
+    "BadTemplate",
+    "Fault",
+    "Moment",
+    "Path",
+    "Read",
+    "Template",
+    "TemplateError",
+    "Value",
+    "compile_template",
+    "compile_value",
+    "is_template",
+    "json_text",
+    "truth",
+]
+
+_SHOWN = 80  # characters of an expression that an error repeats
+
+
+class Template:
+    """A compiled template: call it with a scope, or ask whether it holds."""
+
+    __slots__ = ("_run", "_slots", "calls", "compared", "constant", "reads", "sole_path", "source", "typed")
+
+    def __init__(
+        self, source: str, run: Run, notes: Compilation, *, typed: bool, sole_path: Path | None
+    ) -> None:
+        self.source = source
+        self.reads: tuple[Read, ...] = tuple(notes.reads)
+        self.calls = frozenset(notes.calls)  # of "now", "uuid"
+        self.compared = tuple(notes.compared)
+        self.typed = typed  # exactly one {{ expression }}: the value keeps its type (D12)
+        self.constant = not (self.reads or self.calls)
+        self.sole_path = sole_path  # it is nothing but this path; None: it is more
+        self._run = run
+        self._slots = notes.slots
+
+    def __repr__(self) -> str:
+        return f"Template({self.source!r})"
+
+    def __call__(self, scope: Scope, moment: Moment | None = None) -> JSON:
+        """The value in this scope; what is undefined is an error that names its path (D14)."""
+        meter = Meter()
+        if moment is not None:
+            meter.moment = moment
+        return self.evaluate(scope, meter)
+
+    def holds(self, scope: Scope, moment: Moment | None = None) -> bool:
+        """Is it true in this scope (D15)? What is undefined is not."""
+        meter = Meter()
+        if moment is not None:
+            meter.moment = moment
+        value = self._guarded(scope, meter)
+        return value if value is True or value is False else truth(value)
+
+    def evaluate(self, scope: Scope, meter: Meter) -> JSON:
+        """The value, paid for from a meter that others may share."""
+        value = self._guarded(scope, meter)
+        if type(value) in PLAIN:
+            return value
+        if type(value) is Undefined:
+            raise self._named(undefined(value)) from None
+        raise self._named(TemplateError(f"the value is {kind_of(value)}"))
+
+    def _guarded(self, scope: Scope, meter: Meter) -> JSON:
+        """The border: whatever happens in an evaluation leaves it as a TemplateError."""
+        if self._slots:
+            meter.slots = [None] * self._slots
+        try:
+            return self._run(scope, meter)
+        except TemplateError as error:
+            raise self._named(error) from None
+        except RecursionError:
+            raise self._named(TemplateError("the data is nested too deeply")) from None
+        except AssertionError:
+            raise
+        except Exception as error:
+            raise self._named(TemplateError("it can not be evaluated")) from error
+
+    def _named(self, error: TemplateError) -> TemplateError:
+        """The same error with the author's words before it."""
+        words = " ".join(self.source.split())
+        if error.tag is not None:
+            found = tags(self.source)
+            words = found[error.tag] if error.tag < len(found) else words
+        if len(words) > _SHOWN:
+            words = words[: _SHOWN - 1] + "…"
+        return TemplateError(f'"{words}": {error.message}', error.path)
+
+
+class Value:
+    """A JSON structure with templates in its strings, compiled once; keys are never templates."""
+
+    __slots__ = ("_build", "calls", "reads")
+
+    def __init__(self, build: Run | None, value: JSON, parts: list[Template]) -> None:
+        self.reads: tuple[Read, ...] = tuple(dict.fromkeys(read for part in parts for read in part.reads))
+        self.calls = frozenset().union(*(part.calls for part in parts))
+        self._build = build if build is not None else lambda _scope, _meter: value
+
+    def __call__(self, scope: Scope, moment: Moment | None = None) -> JSON:
+        """The structure with all values in their places; one meter pays for all of them."""
+        meter = Meter()
+        if moment is not None:
+            meter.moment = moment
+        return self._build(scope, meter)
+
+
+def is_template(text: str) -> bool:
+    return "{{" in text or "{%" in text or "{#" in text
+
+
+def compile_template(source: str, *, statements: bool = False) -> Template:
+    """Compile, or raise BadTemplate with all faults; `statements` allows {% if %} and {% for %}."""
+    syntax = parse(source)
+    notes = Compilation(HANDLERS, path, syntax.spare)
+    for statement in syntax.statements:
+        if statement.name == "print":
+            refuse("print", statement.line, notes)
+    sole = _sole(source, syntax.body)
+    if sole is not None:
+        expr = notes.expression(sole)
+        run, sole_path = expr.run, expr.path
+    else:
+        run, sole_path = _text(Writer(notes, statements=statements).block(syntax.body)), None
+    if notes.faults:
+        raise BadTemplate(tuple(notes.faults))
+    return Template(source, run, notes, typed=sole is not None, sole_path=sole_path)
+
+
+def _sole(source: str, body: list[nodes.Node]) -> nodes.Expr | None:
+    """The expression of a template that is exactly one {{ }}, white space around it aside (D12)."""
+    words = source.strip()
+    if not (
+        words.startswith("{{")
+        and words.endswith("}}")
+        and len(body) == 1
+        and isinstance(body[0], nodes.Output)
+    ):
+        return None
+    parts = [
+        part for part in body[0].nodes if not (isinstance(part, nodes.TemplateData) and part.data.isspace())
+    ]
+    return parts[0] if len(parts) == 1 and not isinstance(parts[0], nodes.TemplateData) else None
+
+
+def _text(block: Block) -> Run:
+    def run(scope: Scope, meter: Meter) -> JSON:
+        out: list[str] = []
+        meter.written = 0
+        block.write(scope, meter, out)
+        return meter.keep("".join(out))
+
+    return run
+
+
+def compile_value(value: JSON, *, statements: bool = False) -> Value:
+    """Compile all templates of a structure, or raise BadTemplate with the faults of all of them."""
+    parts: list[Template] = []
+    faults: dict[Fault, None] = {}
+    build = _compiled(value, parts, faults, statements=statements)
+    if faults:
+        raise BadTemplate(tuple(faults))
+    return Value(build, value, parts)
+
+
+def _compiled(
+    value: JSON, parts: list[Template], faults: dict[Fault, None], *, statements: bool
+) -> Run | None:
+    """What builds the value in a scope; None: there is no template in it, it is what it is."""
+    if type(value) is str and is_template(value):
+        try:
+            template = compile_template(value, statements=statements)
+        except BadTemplate as bad:
+            faults.update(dict.fromkeys(bad.faults))
+            return None
+        parts.append(template)
+        return template.evaluate
+    if type(value) is list:
+        return _compiled_list(
+            value, [_compiled(item, parts, faults, statements=statements) for item in value]
+        )
+    if type(value) is dict:
+        built = {key: _compiled(item, parts, faults, statements=statements) for key, item in value.items()}
+        return _compiled_map(value, built)
+    return None
+
+
+def _compiled_list(value: list[JSON], built: list[Run | None]) -> Run | None:
+    if not any(built):
+        return None
+    pairs = list(zip(value, built, strict=True))
+    return lambda scope, meter: [item if build is None else build(scope, meter) for item, build in pairs]
+
+
+def _compiled_map(value: dict[str, JSON], built: dict[str, Run | None]) -> Run | None:
+    if not any(built.values()):
+        return None
+    parts = [(key, item, built[key]) for key, item in value.items()]
+    return lambda scope, meter: {
+        key: item if build is None else build(scope, meter) for key, item, build in parts
+    }

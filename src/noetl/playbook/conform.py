@@ -1,0 +1,287 @@
+"""Compares a tree with a shape: every difference is told with its position.
+
+What is left when everything unknown and everything of a wrong type is taken away goes on to the other checks.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable
+
+from noetl.errors import Mark, Problem, Related, Severity
+from noetl.output import JSON
+from noetl.playbook import source
+from noetl.playbook.problems import problem
+from noetl.playbook.shapes import (
+    Anything,
+    ByKind,
+    Choice,
+    Either,
+    Expression,
+    Flag,
+    Guard,
+    Key,
+    Many,
+    Null,
+    Number,
+    Record,
+    Reserved,
+    Shape,
+    Text,
+    Values,
+    describe,
+)
+from noetl.playbook.source import Document, Path, Scalar, Tree, plain
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
+_BRACES = re.compile(r"\{\{|\{%|\{#")
+
+
+class Report:
+    """Collects the problems of one document and knows where its parts stand."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.problems: list[Problem] = []
+
+    def tell(
+        self,
+        code: str,
+        path: Path,
+        message: str,
+        *,
+        key: bool = False,  # point at the key, not at its value
+        word: str | None = None,  # point at this word inside the value
+        fix: str | None = None,
+        related: tuple[Related, ...] = (),
+        severity: Severity | None = None,
+    ) -> None:
+        at = self.document.key_at(path) if key else self.document.locate(path, word)
+        self.problems.append(problem(code, at, message, fix=fix, related=related, severity=severity))
+
+    def at(self, path: Path) -> Mark:
+        return self.document.at(path)
+
+
+def has_braces(text: str) -> bool:
+    return _BRACES.search(text) is not None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    found = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+def conform(tree: Tree, shape: Shape, path: Path, report: Report) -> tuple[bool, JSON]:
+    """(fits, what is left of it). Not fitting has been told."""
+    if isinstance(tree, Scalar):
+        return _scalar(tree, shape, path, report)
+    if isinstance(shape, Either):
+        fitting = next((each for each in shape.shapes if _kind_fits(tree, each)), None)
+        if fitting is None:
+            return _wrong(shape, tree, path, report)
+        return conform(tree, fitting, path, report)
+    if isinstance(shape, Reserved):
+        return _reserved(path, report)
+    if isinstance(shape, Anything):
+        return True, plain(tree)
+    if isinstance(tree, source.Sequence) and isinstance(shape, Many):
+        return True, _items(tree, shape.of, path, report)
+    if isinstance(tree, source.Mapping) and isinstance(shape, Values):
+        each = {key: conform(value, shape.of, (*path, key), report) for key, value in tree.entries.items()}
+        return True, {key: value for key, (fits, value) in each.items() if fits}
+    if isinstance(tree, source.Mapping) and isinstance(shape, Record):
+        return True, conform_record(tree, shape, path, report)
+    if isinstance(tree, source.Mapping) and isinstance(shape, ByKind):
+        return _by_kind(tree, shape, path, report)
+    return _wrong(shape, tree, path, report)
+
+
+def _items(tree: source.Sequence, of: Shape, path: Path, report: Report) -> list[JSON]:
+    """What is left of a list. Records keep their places: one that does not fit leaves None."""
+    parts = [conform(item, of, (*path, index), report) for index, item in enumerate(tree.items)]
+    if isinstance(of, Record | ByKind):
+        return [value if fits else None for fits, value in parts]
+    return [value for fits, value in parts if fits]
+
+
+def _by_kind(tree: source.Mapping, shape: ByKind, path: Path, report: Report) -> tuple[bool, JSON]:
+    if "kind" not in tree.entries:
+        labelled = list(tree.entries.values())
+        if len(labelled) == 1 and isinstance(labelled[0], source.Mapping) and "kind" in labelled[0].entries:
+            label = next(iter(tree.entries))
+            message = (
+                f'"{label}: {{…}}" is the labelled form of the older dialects; `noetl migrate` rewrites it'
+            )
+            report.tell("old-dialect", (*path, label), message, key=True, fix=f"- name: {label}")
+            fits, inner = _by_kind(labelled[0], shape, (*path, label), report)
+            return fits, {**inner, "name": label} if fits else None
+        conform_record(tree, shape.unknown, path, report)
+        return False, None
+    kind = tree.entries["kind"]
+    if not (isinstance(kind, Scalar) and isinstance(kind.value, str)):
+        return _wrong(Text(), kind, (*path, "kind"), report)
+    record = shape.kinds.get(kind.value)
+    if record is None:
+        near = did_you_mean(kind.value, shape.kinds)
+        hint = f'did you mean "{near}"?' if near else f"known: {_list(sorted(shape.kinds))}"
+        report.tell(
+            "unknown-kind", (*path, "kind"), f'no {shape.title} of kind "{kind.value}"; {hint}', fix=near
+        )
+        record = shape.unknown
+    return True, conform_record(tree, record, path, report)
+
+
+def conform_record(tree: source.Mapping, record: Record, path: Path, report: Report) -> dict[str, JSON]:
+    """The known keys whose values fit. A null stands for a key that was left out."""
+    left: dict[str, JSON] = {}
+    for name, value in tree.entries.items():
+        key = record.keys.get(name)
+        if key is None and record.extra is not None and name not in record.retired:
+            key = Key(record.extra, "")
+        if key is None:
+            tell_unknown_key(name, record, (*path, name), report)
+        elif isinstance(value, Scalar) and value.value is None and not _takes_null(key.shape):
+            if key.required:
+                report.tell("missing-key", (*path, name), f'"{name}" has no value', key=True)
+        else:
+            fits, value_left = conform(value, key.shape, (*path, name), report)
+            if fits:
+                left[name] = value_left
+    for name, key in record.keys.items():
+        if key.required and name not in tree.entries:
+            message = f'{record.title} needs "{name}": {key.doc}'
+            report.tell("missing-key", path, message, key=True, fix=_example(name, key))
+    return left
+
+
+def tell_unknown_key(name: str, record: Record, path: Path, report: Report) -> None:
+    if name in record.retired:
+        code, message, fix = record.retired[name]
+        report.tell(code, path, message, key=True, fix=fix)
+        return
+    near = did_you_mean(name, record.keys)
+    message = f'{record.title} has no key "{name}"'
+    if near:
+        message += f'; did you mean "{near}"?'
+    else:
+        message += f"; it has {_list(record.keys)}"
+    report.tell("unknown-key", path, message, key=True, fix=near)
+
+
+def _scalar(tree: Scalar, shape: Shape, path: Path, report: Report) -> tuple[bool, JSON]:
+    value = tree.value
+    if isinstance(shape, Either):
+        fitting = next((each for each in shape.shapes if _kind_fits(tree, each)), None)
+        if fitting is None:
+            return _wrong(shape, tree, path, report)
+        return _scalar(tree, fitting, path, report)
+    if isinstance(shape, Reserved):
+        return _reserved(path, report)
+    if isinstance(shape, Anything) or _templated(value, shape):
+        return True, value
+    if not _kind_fits(tree, shape):
+        return _wrong(shape, tree, path, report)
+    return _value(value, shape, path, report)
+
+
+def _value(value: JSON, shape: Shape, path: Path, report: Report) -> tuple[bool, JSON]:
+    """The value has the right type; is it one that may stand here?"""
+    match shape:
+        case Choice(values) if value not in values:
+            near = did_you_mean(value, values)
+            hint = f'; did you mean "{near}"?' if near else ""
+            report.tell("bad-value", path, f'"{value}" is not one of {_list(values)}{hint}', fix=near)
+            return False, None
+        case Number(minimum) if minimum is not None and value < minimum:
+            report.tell("bad-value", path, f"{value} is too small; expected {describe(shape)}")
+            return False, None
+        case Text(templated=False, name=False) | Text(templated=True):
+            return True, value
+        case Text() if has_braces(value):
+            report.tell("not-a-template", path, f'"{value}": a name can not be a template')
+            return False, None
+        case Text() if not NAME.match(value):
+            report.tell("bad-name", path, f'"{value}" is not a name: letters, digits, "_" and "-"')
+            return False, None
+    return True, value
+
+
+def _templated(value: JSON, shape: Shape) -> bool:
+    return isinstance(value, str) and getattr(shape, "templated", False) and has_braces(value)
+
+
+_TYPES: dict[type, Callable[[JSON], bool]] = {
+    Text: lambda value: isinstance(value, str),
+    Choice: lambda value: isinstance(value, str),
+    Flag: lambda value: isinstance(value, bool),
+    Guard: lambda value: isinstance(value, str | bool),
+    Expression: lambda value: isinstance(value, str) and has_braces(value),
+    Null: lambda value: value is None,
+}
+
+
+def _kind_fits(tree: Tree, shape: Shape) -> bool:
+    """Is this the kind of value that the shape is about?"""
+    if isinstance(shape, Anything | Reserved):
+        return True
+    if isinstance(shape, Either):
+        return any(_kind_fits(tree, each) for each in shape.shapes)
+    if isinstance(tree, source.Mapping):
+        return isinstance(shape, Record | Values | ByKind)
+    if isinstance(tree, source.Sequence):
+        return isinstance(shape, Many)
+    if _templated(tree.value, shape):
+        return True
+    if isinstance(shape, Number):
+        numeric = int if shape.whole else (int, float)
+        return isinstance(tree.value, numeric) and not isinstance(tree.value, bool)
+    fits = _TYPES.get(type(shape))
+    return fits is not None and fits(tree.value)
+
+
+def _takes_null(shape: Shape) -> bool:
+    return isinstance(shape, Anything | Null | Reserved) or (
+        isinstance(shape, Either) and any(_takes_null(each) for each in shape.shapes)
+    )
+
+
+def _reserved(path: Path, report: Report) -> tuple[bool, JSON]:
+    report.tell("reserved", path, f'"{path[-1]}" is reserved and has no effect', key=True)
+    return False, None
+
+
+def _wrong(shape: Shape, tree: Tree, path: Path, report: Report) -> tuple[bool, JSON]:
+    if isinstance(shape, Record) and (retired := shape.instead.get(kind_of(tree))):
+        report.tell(retired.code, path, retired.message, key=True, fix=retired.fix)
+        return False, None
+    where = f'"{path[-1]}"' if path and isinstance(path[-1], str) else "this"
+    words = f"{where} is {kind_of(tree)}; expected {describe(shape)}"
+    report.tell("wrong-type", path, words, key=not isinstance(tree, Scalar))
+    return False, None
+
+
+def kind_of(tree: Tree) -> str:
+    """What stands there, in words."""
+    match tree:
+        case source.Mapping():
+            return "a mapping"
+        case source.Sequence():
+            return "a list"
+        case Scalar(None):
+            return "empty"
+        case Scalar(value) if isinstance(value, bool):
+            return "a boolean"
+        case Scalar(value) if isinstance(value, str):
+            return "text"
+        case _:
+            return "a number"
+
+
+def _example(name: str, key: Key) -> str | None:
+    return None if key.example is None else f"{name}: {key.example}"
+
+
+def _list(words: Iterable[str]) -> str:
+    return ", ".join(f'"{word}"' for word in words)

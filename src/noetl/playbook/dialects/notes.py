@@ -1,0 +1,76 @@
+"""What a migration has to say: notes on what is not exactly the same, problems where it refuses.
+
+Both carry the place in the text that the author wrote, never in the text that comes out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from noetl.errors import Mark, Problem, Related
+from noetl.playbook.dialects.layout import Layout
+from noetl.playbook.problems import problem
+
+NOTES: dict[str, str] = {
+    "api-version": "`apiVersion` or `kind` was missing or old and has been written.",
+    "arc-on-failure": "In v2 and v10 an arc that does not ask how the step ended carried failures too (D80).",
+    "constant-rule": "A rule without a condition got `when: true`.",
+    "dropped": "Something without effect has been left out.",
+    "else-repaired": "An `else` without `then`, or with `then` beside it, has been put right (D11, D89).",
+    "http-body": "`output.data` of an http task is the body of the response (D82).",
+    "keychain-stored": "A credential that nothing declared has been declared with kind `stored` (D81).",
+    "old-ref": "A reference of the old shape `{store, key, checksum, size}` (D53).",
+    "payload-missing": "Not every token brings this key of `args`; without it an older value may be seen.",
+    "payload-unread": "`args` of an arc whose target is not in the playbook: nothing reads it.",
+    "payload-whole": "`args` of an arc is one value, so its keys are not known.",
+    "reference-name": "A reference is written to a name that does not end in `_ref` (D54).",
+    "result-name": "A payload read as `result` is read as `data`.",
+    "set-prev": "`_prev` can not be written; the value is in `step.prev` (D72).",
+    "set-shared": "`set_shared` writes to `ctx`, with a reducer if it named one (D72).",
+    "template-in-code": "Code of a python task is never rendered; values come by `input` (D83).",
+    "success-left": "A string 'success' in a template with a status, left as it is (D21).",
+    "task-names": "Nameless tasks got the names that the dialect gave them (D73).",
+    "unknown-outcome": "A part of `outcome` that the old dialects do not have.",
+    "unread-template": "A template that can not be read stays as it is.",
+    "whole-args": "All of `args` is read at once.",
+    "whole-outcome": "All of `outcome` is read at once.",
+}
+
+
+class Note(NamedTuple):
+    """Something that is not exactly equivalent, or that was decided; `at` is in the original text."""
+
+    at: Mark
+    message: str
+    code: str
+
+    def __str__(self) -> str:
+        return f"{self.at}: {self.code}: {self.message}"
+
+
+class Findings:
+    """Collects what one migration has to say."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.notes: dict[Note, None] = {}  # in order, each once
+        self.problems: list[Problem] = []
+
+    def note(self, offset: int, code: str, message: str) -> None:
+        assert code in NOTES, code
+        # One line, whatever the author's words in it are: it may become a comment.
+        made = Note(self.layout.mark(offset), " ".join(message.split()), code)
+        self.notes.setdefault(made)
+
+    def refuse(
+        self,
+        offset: int,
+        message: str,
+        *,
+        code: str = "old-dialect",
+        fix: str | None = None,
+        related: tuple[Related, ...] = (),
+    ) -> None:
+        made = problem(code, self.layout.mark(offset), message, fix=fix, related=related)
+        if made not in self.problems:
+            self.problems.append(made)

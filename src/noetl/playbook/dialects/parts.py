@@ -1,0 +1,164 @@
+"""Where the parts of a playbook stand in a Layout, in any dialect: steps, blocks, tasks, rules, arcs.
+
+It only finds; what is not shaped as expected is passed over, and the check speaks of it later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from noetl.playbook.dialects.layout import Entry, Leaf, List, Map, Node, leaves
+
+SETS = ("set_ctx", "set_iter", "set_vars", "set_shared", "set_prev")
+TASK_KEYS = frozenset({"name", "kind", "desc", "auth", "input", "set", "spec", "eval", "args", "tool"})
+
+
+class Task(NamedTuple):
+    """One task; `holder` is the item of the list, or the entry `tool`, whose value the task is."""
+
+    body: Map
+    holder: Entry
+    label: Entry | None  # the entry of `- label: {…}`
+
+    @property
+    def name(self) -> str | None:
+        return self.body.text("name") if self.label is None else self.label.name
+
+    @property
+    def kind(self) -> str | None:
+        return self.body.text("kind")
+
+
+class Step(NamedTuple):
+    """A step, or a block of the workbook."""
+
+    name: str
+    body: Map
+    block: bool = False
+
+    @property
+    def iterators(self) -> tuple[str, ...]:
+        loop = self.body.get("loop")
+        found = maps(loop) if isinstance(loop, List) else [loop] if isinstance(loop, Map) else []
+        return tuple(name for each in found if (name := each.text("iterator")))
+
+
+class Policy(NamedTuple):
+    """The rules of a task, old or new."""
+
+    entry: Entry  # `eval` or `rules`
+    rules: list[Map]
+
+
+def steps(root: Map) -> list[Step]:
+    """All steps, then all blocks."""
+    workflow, workbook = root.get("workflow"), root.map("workbook")
+    found = [Step(each.text("step") or "", each) for each in maps(workflow)]
+    blocks = workbook.entries if workbook else []
+    return found + [Step(each.name, each.value, block=True) for each in blocks if isinstance(each.value, Map)]
+
+
+def maps(value: Node | None) -> list[Map]:
+    """The mappings of a list."""
+    if not isinstance(value, List):
+        return []
+    return [entry.value for entry in value.entries if isinstance(entry.value, Map)]
+
+
+def tasks(step: Map) -> list[Task]:
+    tool = step.entry("tool")
+    if tool is None:
+        return []
+    holders = tool.value.entries if isinstance(tool.value, List) else [tool]
+    return [_task(holder.value, holder) for holder in holders if isinstance(holder.value, Map)]
+
+
+def not_tasks(step: Map) -> list[Node]:
+    """What stands under `tool` and is no task."""
+    tool = step.get("tool")
+    if isinstance(tool, List):
+        return [entry.value for entry in tool.entries if not isinstance(entry.value, Map)]
+    return [] if tool is None or isinstance(tool, Map) else [tool]
+
+
+def _task(body: Map, holder: Entry) -> Task:
+    if len(body.entries) == 1 and body.entries[0].name not in TASK_KEYS:
+        label = body.entries[0]
+        if isinstance(label.value, Map):
+            return Task(label.value, holder, label)
+    return Task(body, holder, None)
+
+
+def policy(task: Map) -> Policy | None:
+    """`eval` of v2, or `spec.policy.rules`."""
+    entry = task.entry("eval")
+    if entry is None:
+        spec = task.map("spec")
+        inner = spec.map("policy") if spec else None
+        entry = inner.entry("rules") if inner else None
+    return None if entry is None else Policy(entry, maps(entry.value))
+
+
+def thens(rule: Map) -> Iterator[Map]:
+    """What a rule does: the rule itself in v2, `then`, `else`, `else.then`."""
+    for holder in (rule, rule.map("else")):
+        if holder is not None:
+            yield holder
+            if (then := holder.map("then")) is not None:
+                yield then
+
+
+def admit(step: Map) -> Entry | None:
+    spec = step.map("spec")
+    inner = spec.map("policy") if spec else None
+    return inner.entry("admit") if inner else None
+
+
+def arcs(step: Map) -> list[Map]:
+    """The arcs that are written as mappings."""
+    following = step.get("next")
+    if isinstance(following, Map):
+        inner = following.get("arcs")
+        return maps(inner) if inner is not None else [following] if following.get("step") is not None else []
+    return maps(following)
+
+
+def entry_step(root: Map) -> str:
+    executor = root.map("executor")
+    spec = executor.map("spec") if executor else None
+    return (spec.text("entry_step") if spec else None) or "start"
+
+
+def workload_keys(root: Map) -> list[str]:
+    workload = root.map("workload")
+    return [entry.name for entry in workload.entries] if workload else []
+
+
+def holders(step: Map) -> Iterator[Map]:
+    """Everything in a step that may carry `set` or one of its forebears."""
+    yield step
+    yield from arcs(step)
+    for task in tasks(step):
+        yield task.body
+        found = policy(task.body)
+        for rule in found.rules if found else []:
+            yield from thens(rule)
+
+
+def texts(step: Map) -> Iterator[tuple[Entry, Leaf]]:
+    """Every text in a step that may be a template, with the entry of the step that holds it."""
+    raw = [code for task in tasks(step) if (code := code_of(task.body)) is not None]
+    for entry in step.entries:
+        if entry.name != "step":
+            yield from ((entry, leaf) for leaf in leaves(entry.value) if leaf not in raw)
+
+
+def code_of(task: Map) -> Leaf | None:
+    """The program of a python task, which is never rendered (D83)."""
+    code = task.get("code")
+    return code if isinstance(code, Leaf) and task.text("kind") == "python" else None
+
+
+def is_null(value: Node | None) -> bool:
+    return value is None or (isinstance(value, Leaf) and value.null)

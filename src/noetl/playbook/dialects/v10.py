@@ -1,0 +1,102 @@
+"""v10 → canonical: `set`, `input`, `name`, arcs (004 §10), and repairs of rules (D11, D89).
+
+Templates have been rewritten before; `noetl.playbook.dialects.v2` has brought v2 as far as v10.
+"""
+
+from __future__ import annotations
+
+from noetl.playbook.dialects import parts, tokens
+from noetl.playbook.dialects.layout import Layout, Leaf, Map, pair, quoted, rename
+from noetl.playbook.dialects.names import name_tasks
+from noetl.playbook.dialects.notes import Findings
+from noetl.playbook.dialects.parts import Step
+from noetl.playbook.dialects.payload import Inbox, address_arcs, bind_input
+from noetl.playbook.dialects.rules import rewrite_rule
+from noetl.playbook.dialects.v2 import to_router
+from noetl.playbook.dialects.writes import Writes
+
+EXACT = "event.name in ['step.done','step.failed','loop.done']"  # an arc that carries failures too (D80)
+
+
+def upgrade(layout: Layout, inboxes: dict[str, Inbox], findings: Findings, *, exact: bool) -> None:
+    assert isinstance(layout.root, Map)
+    root = layout.root
+    workload = parts.workload_keys(root)
+    steps = parts.steps(root)
+    names = frozenset(step.name for step in steps if not step.block)
+    for step in steps:
+        repair(step, findings)
+        writes = Writes(findings, step.body.map("loop"))
+        following = step.body.entry("next")
+        if following is not None:
+            to_router(following)
+            paths = address_arcs(step, inboxes, names, findings)
+            for arc in parts.arcs(step.body):
+                _guard(arc, findings, exact=exact)
+                writes.gather(arc, paths.get(arc.text("step") or ""))
+        for holder in parts.holders(step.body):
+            writes.gather(holder)
+        for task in parts.tasks(step.body):
+            _take_args(task.body, findings)
+        name_tasks(step, findings)
+        if step.block:
+            _take_args(step.body, findings)
+        else:
+            bind_input(step, inboxes[step.name], workload, findings)
+
+
+def repair(step: Step, findings: Findings) -> None:
+    """Rules whose parts stand beside `then` instead of in it."""
+    for task in parts.tasks(step.body):
+        policy = parts.policy(task.body)
+        for rule in policy.rules if policy and policy.entry.name == "rules" else []:
+            rewrite_rule(rule, findings, v2=False)
+
+
+def _take_args(body: Map, findings: Findings) -> None:
+    """`args` of a task or block → `input`."""
+    entry = body.entry("args")
+    if entry is None:
+        return
+    if body.get("input") is not None:
+        findings.refuse(
+            entry.start, '"args" is called "input" today, and both stand here', fix="keep one of them"
+        )
+        return
+    rename(entry, "input")
+
+
+def _guard(arc: Map, findings: Findings, *, exact: bool) -> None:
+    """An arc that does not ask how the step ended carried failures too (D80)."""
+    when = arc.entry("when")
+    text = (
+        when.value.text if when is not None and isinstance(when.value, Leaf) and not when.value.null else None
+    )
+    if text is not None and _asks_for_the_end(text):
+        return
+    target = arc.text("step") or ""
+    if not exact:
+        words = f'the arc to "{target}" is taken after success only; in the old dialects after a failure too'
+        findings.note(arc.start, "arc-on-failure", words)
+        return
+    parsed = tokens.parse(text) if text is not None and tokens.is_template(text) else None
+    if when is None or text is None or text in ("true", "True", "TRUE"):
+        made = pair("when", quoted(f"{{{{ {EXACT} }}}}"))
+        if when is not None:
+            arc.entries.remove(when)
+        place = arc.index("step")
+        arc.entries.insert(0 if place is None else place + 1, made)
+    elif parsed is not None and parsed.typed:
+        inner = text[parsed.tokens[0].end : parsed.tokens[-1].start].strip()
+        when.value = quoted(f"{{{{ {EXACT} and ({inner}) }}}}")
+    else:
+        words = f'the guard of the arc to "{target}" can not be extended, so it is taken after success only'
+        findings.note(arc.start, "arc-on-failure", words)
+
+
+def _asks_for_the_end(text: str) -> bool:
+    """Does the guard read `event`, `output.status` or `output.error` (D37)?"""
+    paths = [reading.path for reading in tokens.free_readings(text)]
+    return any(
+        path[0] == "event" or path[:2] in (("output", "status"), ("output", "error")) for path in paths
+    )

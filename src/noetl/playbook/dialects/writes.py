@@ -1,0 +1,201 @@
+"""`set_ctx`, `set_iter`, `set_vars`, `set_shared`, `set_prev`, an arc's `args` → one `set` (004 §6, D72)."""
+
+from __future__ import annotations
+
+from noetl.playbook.dialects import parts, tokens
+from noetl.playbook.dialects.expressions import OLD_REF
+from noetl.playbook.dialects.layout import (
+    Entry,
+    Leaf,
+    Map,
+    Node,
+    comments,
+    drop,
+    pair,
+    plain,
+    prefix_key,
+    put_behind,
+    rename,
+    set_value,
+    unbrace,
+    word,
+)
+from noetl.playbook.dialects.notes import Findings
+from noetl.playbook.language import REDUCERS
+
+_SCOPES = {"set_ctx": "ctx.", "set_iter": "iter.", "set_vars": "step.", "set_shared": "ctx."}
+_STORES = {
+    "postgres": "relational",
+    "duckdb": "relational",
+    "sqlite": "relational",
+    "nats": "nats",
+    "blob": "blob",
+}
+_NEW_NAMES = {"checksum": "sha256", "size": "bytes"}
+
+
+class Writes:
+    """Turns the old forms of one holder (a step, a task, an arc, a `then`) into `set`."""
+
+    def __init__(self, findings: Findings, loop: Map | None) -> None:
+        self.findings = findings
+        self.loop = loop  # of the step around; reducers are declared there (D47)
+
+    def gather(self, holder: Map, inbox: str | None = None) -> None:
+        """`inbox`: where the `args` of an arc go; None when the holder is no arc."""
+        names = {*parts.SETS, "args"} if inbox else set(parts.SETS)
+        target: Entry | None = None
+        for entry in [each for each in holder.entries if each.name in names]:
+            made = self._converted(entry, inbox)
+            if made is None:
+                drop(holder, entry)
+            elif target is None:
+                target = made
+            else:
+                self._join(target, made)
+                holder.entries.remove(entry)
+        if target is not None and isinstance(target.value, Map):
+            self._look_at_names(target.value)
+            if not target.value.entries:
+                drop(holder, target)
+
+    def _join(self, target: Entry, other: Entry) -> None:
+        """Put the writes of `other` behind those of `target`, each with its comments."""
+        assert isinstance(target.value, Map)
+        assert isinstance(other.value, Map)
+        for entry in (target, other):
+            if entry.tail.strip() and isinstance(entry.value, Map) and entry.value.entries:
+                put_behind(entry.value.entries[-1], entry.tail)
+                entry.tail = ""
+        above = [line.strip() for line in other.lead if line.strip()] + comments(other.gap)
+        if above and other.value.entries:
+            first = other.value.entries[0]
+            unbrace(first)
+            first.lead = [" " * (first.base or 0) + line for line in above] + first.lead
+        for entry in other.value.entries:
+            if target.value.get(entry.name) is not None:
+                words = f'"{entry.name}" would be written twice in one `set`'
+                self.findings.refuse(entry.start, words, fix="rename one of the two")
+        target.value.entries += other.value.entries
+
+    def _converted(self, entry: Entry, inbox: str | None) -> Entry | None:
+        """The entry as `set`; None when nothing is left of it, or it has been refused."""
+        value, name = entry.value, entry.name
+        if name == "set_prev":
+            words = "`_prev` can not be written: the value is in `step.prev`, to be read there"
+            self.findings.note(entry.start, "set-prev", words)
+            return self._single(entry, "step.prev")
+        if parts.is_null(value):
+            return None
+        if isinstance(value, Map):
+            rename(entry, "set")
+            for each in value.entries:
+                _map_reference(each, self.findings)
+                if name == "set_shared":
+                    self._reducer(each)
+                prefix_key(each, f"{inbox}." if name == "args" else _SCOPES[name])
+            return entry
+        if name == "args" and inbox and isinstance(value, Leaf) and value.style != "*":
+            words = "`args` is one value; its keys are bound as the target step reads them"
+            self.findings.note(entry.start, "payload-whole", words)
+            return self._single(entry, inbox)
+        words = f'"{name}" is not written as a mapping here, so its targets can not be seen'
+        self.findings.refuse(entry.start, words, fix=f"write the keys out: {name}: {{key: value}}")
+        return None
+
+    def _single(self, entry: Entry, path: str) -> Entry:
+        inner = Entry(key=plain(path), value=entry.value, gap=entry.gap, tail=entry.tail, base=entry.base)
+        if entry.flow:
+            inner.gap = ": "
+        inner.start = entry.start
+        entry.tail = ""
+        rename(entry, "set")
+        set_value(entry, Map(entries=[inner]))
+        return entry
+
+    def _reducer(self, entry: Entry) -> None:
+        """`{total: {sum: …}}` or `{total: {op: sum, value: …}}` names a reducer; else a note."""
+        reducer, value = _reduced(entry.value)
+        name = entry.name
+        if reducer is None or value is None:
+            words = (
+                f"`{name}` is written to `ctx.{name}`; parallel iterations that differ fail the step unless"
+                " `loop.spec.policy.reduce` names a reducer"
+            )
+            self.findings.note(entry.start, "set-shared", words)
+            return
+        set_value(entry, value)
+        words = f"`{name}` is written to `ctx.{name}` and folded by the reducer `{reducer}`"
+        self.findings.note(entry.start, "set-shared", words)
+        reduce: Map | None = self.loop
+        for key in ("spec", "policy", "reduce"):
+            reduce = None if reduce is None else ensure_map(reduce, key)
+        if reduce is not None and reduce.get(f"ctx.{name}") is None:
+            reduce.entries.append(pair(f"ctx.{name}", plain(reducer)))
+
+    def _look_at_names(self, target: Map) -> None:
+        for entry in target.entries:
+            if (
+                isinstance(entry.value, Leaf)
+                and is_reference(entry.value.text)
+                and not entry.name.endswith("_ref")
+            ):
+                words = (
+                    f'"{entry.name}" takes a reference, so its name must end in "_ref" wherever it is used'
+                )
+                self.findings.note(entry.start, "reference-name", words)
+
+
+def ensure_map(holder: Map, key: str) -> Map | None:
+    """The mapping under `key`, made if there is none; None when something else stands there."""
+    entry = holder.entry(key)
+    if entry is None:
+        made = Map()
+        holder.entries.append(pair(key, made))
+        return made
+    if parts.is_null(entry.value):
+        made = Map()
+        set_value(entry, made)
+        return made
+    return entry.value if isinstance(entry.value, Map) else None
+
+
+def is_reference(text: str) -> bool:
+    """Is the template exactly `output.ref`?"""
+    parsed = tokens.parse(text) if tokens.is_template(text) else None
+    if parsed is None or not parsed.typed or len(parsed.readings) != 1:
+        return False
+    only = parsed.readings[0]
+    return only.path == ("output", "ref") and only.after == len(parsed.tokens) - 1 and only.first == 1
+
+
+def _reduced(value: Node) -> tuple[str | None, Node | None]:
+    if not isinstance(value, Map):
+        return None, None
+    if len(value.entries) == 1 and value.entries[0].name in REDUCERS:
+        return value.entries[0].name, value.entries[0].value
+    named = next((name for key in ("op", "reduce", "reducer") if (name := value.text(key)) in REDUCERS), None)
+    return (named, value.get("value")) if named and len(value.entries) == 2 else (None, None)
+
+
+def _map_reference(entry: Entry, findings: Findings) -> None:
+    """{store, key, checksum, size} → {type, locator, meta} (D53)."""
+    value = entry.value
+    if not isinstance(value, Map) or value.text("store") is None or value.get("key") is None:
+        return
+    names = {each.name for each in value.entries}
+    if len(names) < 3 or not names <= set(OLD_REF):
+        return
+    locator = [each for each in value.entries if each.name not in _NEW_NAMES]
+    meta = [each for each in value.entries if each.name in _NEW_NAMES]
+    for each in meta:
+        rename(each, _NEW_NAMES[each.name])
+    store = (value.text("store") or "").split(".")[0].lower()
+    kind = next((kind for name, kind in _STORES.items() if name in store), "object_store")
+    value.entries = [pair("type", word(kind)), pair("locator", Map(entries=locator))]
+    if meta:
+        value.entries.append(pair("meta", Map(entries=meta)))
+    words = (
+        f"the reference has the shape of today (D53): type {kind}; see that `auth_reference` is not needed"
+    )
+    findings.note(entry.start, "old-ref", words)

@@ -1,0 +1,633 @@
+"""The canonical language as one table of shapes: every key, its type, what it is for.
+
+The reader, the JSON Schema, the language page of the docs and the messages about unknown keys all come from it.
+"""
+
+from __future__ import annotations
+
+from noetl.playbook.kinds import Kind, Kinds
+from noetl.playbook.shapes import (
+    Anything,
+    ByKind,
+    Choice,
+    Either,
+    Expression,
+    Flag,
+    Guard,
+    Key,
+    Many,
+    Null,
+    Number,
+    Record,
+    Reserved,
+    Retired,
+    Shape,
+    Text,
+    Values,
+)
+
+API_VERSION = "noetl.io/v2"
+REDUCERS = ("sum", "min", "max", "count", "append", "extend", "merge", "union", "any", "all", "first", "last")
+DIRECTIVES = ("continue", "retry", "jump", "break", "fail", "skip")
+BACKOFFS = ("none", "fixed", "linear", "exponential")
+
+_MIGRATE = "`noetl migrate` rewrites it"
+_SET = Values(Anything())
+
+
+def _old(what: str, instead: str) -> Retired:
+    return Retired("old-dialect", f"{what} belongs to an older dialect: use {instead}; {_MIGRATE}", instead)
+
+
+def _word(word: str, advice: str) -> Retired:
+    return Retired("reserved-word", f'"{word}" does not exist: {advice}')
+
+
+_RESERVED_WORDS = {
+    "case": _word("case", "conditions stand in rules (spec.policy.rules) and on arcs (next.arcs[].when)"),
+    "pipe": _word("pipe", "a list under `tool` is a pipeline"),
+    "sink": _word("sink", "a task that stores returns a reference; write it as one more task"),
+    "retry": _word("retry", "write a rule with `do: retry` under the task's spec.policy.rules"),
+}
+_SET_UNDER_SPEC = {
+    "set": Retired(
+        "set-under-spec", '"set" must not stand under spec: move it to the step, task or arc itself'
+    )
+}
+_CONTROL = Retired(
+    "control-outside-task",
+    "control rules stand in a task's spec.policy.rules; here they would have no meaning",
+)
+_OLD_SETS = {
+    "set_ctx": _old('"set_ctx"', "set: {ctx.…: …}"),
+    "set_iter": _old('"set_iter"', "set: {iter.…: …}"),
+    "set_vars": _old('"set_vars"', "set: {step.…: …}"),
+    "set_shared": _old('"set_shared"', "set: {ctx.…: …} with loop.spec.policy.reduce"),
+    "set_prev": _old('"set_prev"', "set: {step.…: …}"),
+}
+
+_TIMEOUT = Either(
+    (
+        Number(0),
+        Record(
+            "timeout",
+            "Seconds, by what is waited for.",
+            {
+                "connect": Key(Number(0), "seconds until a connection stands"),
+                "read": Key(Number(0), "seconds between two pieces of an answer"),
+                "total": Key(Number(0), "seconds for the whole call"),
+            },
+        ),
+    )
+)
+_STORE = Record(
+    "result store",
+    "Where large results go.",
+    {
+        "kind": Key(Text(), "`files`, `nats_object`, `postgres`, `s3`, …", required=True),
+        "bucket": Key(Text(), "name of the bucket or folder"),
+        "prefix": Key(Text(), "put before every key"),
+        "auth": Key(Text(name=True), "keychain entry for the store"),
+    },
+)
+_RESULT = Record(
+    "spec.result",
+    "How results are kept.",
+    {
+        "inline_max_bytes": Key(
+            Number(0, whole=True), "a larger output goes to the result store (D51)", default=65536
+        ),
+        "store": Key(_STORE, "where it goes"),
+    },
+)
+_RETRY = Record(
+    "spec.retry",
+    "Retry inside the tool (D32): one final output comes out of it. Prefer a rule with `do: retry`, which is recorded.",
+    {
+        "attempts": Key(Number(1, whole=True), "calls in all"),
+        "delay": Key(Number(0), "seconds between two"),
+        "backoff": Key(Choice(BACKOFFS), "how the delay grows"),
+    },
+)
+LIMITS = Record(
+    "limits",
+    "Upper bounds; passing one ends the execution, or the frame, with kind `limit` or `runaway` (D27, D70).",
+    {
+        "calls": Key(Number(1, whole=True), "tool calls of one frame", default=100_000),
+        "in_flight": Key(
+            Number(1, whole=True), "frames of one execution that may be out at once", default=1_000
+        ),
+        "tokens": Key(Number(1, whole=True), "live tokens", default=10_000),
+        "firings": Key(Number(1, whole=True), "firings of steps", default=1_000_000),
+        "iterations": Key(Number(1, whole=True), "iterations of one loop", default=1_000_000),
+        "depth": Key(Number(1, whole=True), "child playbooks inside each other", default=16),
+        "max_payload_bytes": Key(Number(0, whole=True), "the same as spec.result.inline_max_bytes"),
+    },
+)
+_STEP_LIMITS = Record("limits", LIMITS.doc, {"calls": LIMITS.keys["calls"]})
+
+
+def _spec_keys(kinds: Kinds) -> dict[str, Key]:
+    """What may stand under any `spec` that feeds the layering of task specs (D60, D63)."""
+    shared = {
+        "timeout": Key(_TIMEOUT, "seconds for one call, or {connect, read, total} (D33)", example="30"),
+        "result": Key(_RESULT, "how results are kept"),
+        "retry": Key(_RETRY, "retry inside the tool (D32)"),
+    }
+    own = {
+        kind.name: Key(
+            Record(
+                f"spec.{kind.name}", f"For tasks of kind `{kind.name}` only.", {**shared, **kind.knobs.keys}
+            ),
+            f"applies to tasks of kind `{kind.name}` only (D63)",
+        )
+        for kind in kinds.values()
+    }
+    return {**shared, **own}
+
+
+def _rules(then: Record, title: str) -> Shape:
+    moved = {
+        key: Retired(
+            "missing-then", f'"{key}" stands under "then": write else: {{then: {{{key}: …}}}}', "then:"
+        )
+        for key in (*then.keys, *_OLD_SETS)
+    }
+    beside = {
+        key: Retired("missing-then", f'"{key}" stands under "then": write then: {{{key}: …}}', "then:")
+        for key in then.keys
+    }
+    otherwise = Record(
+        "else", "What holds when no rule before it does.", {"then": Key(then, "what to do")}, moved
+    )
+    return Many(
+        Record(
+            title,
+            "The first rule whose `when` holds decides; `else` stands last.",
+            {
+                "when": Key(Guard(), "the condition"),
+                "then": Key(then, "what to do"),
+                "else": Key(
+                    Either((otherwise, Null())), "instead of `when`: holds when nothing before it does"
+                ),
+            },
+            {"expr": _old('"expr"', "when"), **beside},
+        )
+    )
+
+
+THEN = Record(
+    "then",
+    "What a task rule does.",
+    {
+        "do": Key(Choice(DIRECTIVES), "the directive", example="continue"),
+        "attempts": Key(
+            Number(1, whole=True, templated=True), "retry: calls in all, the first included (D24)", default=3
+        ),
+        "backoff": Key(Choice(BACKOFFS), "retry: how the delay grows (D25)", default="fixed"),
+        "delay": Key(Number(0, templated=True), "retry: seconds before the next call"),
+        "max_delay": Key(Number(0, templated=True), "retry: the delay never grows beyond this"),
+        "jitter": Key(Number(0), "retry: 0.2 means ±20 %, drawn once and recorded (D87)"),
+        "to": Key(Text(name=True), "jump: the task to go on with"),
+        "set": Key(
+            _SET, "writes to ctx.*, step.*, iter.* when this rule is taken (D10)", example="{iter.page: 1}"
+        ),
+    },
+    _OLD_SETS,
+)
+ALLOW = Record(
+    "then",
+    "Whether the token may enter.",
+    {"allow": Key(Flag(), "true: the step is admitted", required=True)},
+    {"do": _CONTROL},
+)
+
+TASK_POLICY = Record(
+    "task.spec.policy",
+    "What follows from a task's output.",
+    {
+        "rules": Key(
+            _rules(THEN, "rule"), "asked from top to bottom, the first that holds wins", required=True
+        ),
+        "on_unmatched": Key(
+            Choice(("continue", "fail")), "when no rule holds and there is no else (D23)", default="continue"
+        ),
+        "limits": Key(_STEP_LIMITS, "the budget of calls of a frame (D87)"),
+        **dict.fromkeys(("mode", "before", "after", "finally"), Key(Reserved(), "reserved (D64)")),
+    },
+    instead={
+        "a list": Retired(
+            "bad-policy", "spec.policy is a mapping with a list `rules`, not a list", "policy: {rules: […]}"
+        ),
+        "text": Retired("bad-policy", "spec.policy is a mapping with a list `rules`", "policy: {rules: […]}"),
+    },
+)
+
+
+def _task_spec(kind: Kind | None, kinds: Kinds) -> Record:
+    own = kind.knobs.keys if kind is not None else {}
+    keys = {**_spec_keys(kinds), **own, "policy": Key(TASK_POLICY, "rules on the output")}
+    return Record("task.spec", "Knobs and rules of one task.", keys, _SET_UNDER_SPEC)
+
+
+def task_shape(kinds: Kinds) -> ByKind:
+    """A task: what every task has, and the fields of its kind (D8, D9)."""
+    return ByKind(
+        "task",
+        "One tool call of a step's pipeline.",
+        {kind.name: _task(kind, kinds) for kind in kinds.values()},
+        Record(
+            "task", "A task of an unknown kind.", _task_keys(None, kinds), _TASK_RETIRED, extra=Anything()
+        ),
+    )
+
+
+def _task_keys(kind: Kind | None, kinds: Kinds) -> dict[str, Key]:
+    return {
+        "name": Key(Text(name=True), "its name in the pipeline (D8)", example="fetch_page"),
+        "kind": Key(Text(), "which tool", required=True, example="http"),
+        "desc": Key(Text(), "for people"),
+        "auth": Key(Text(name=True), "a keychain entry that the tool signs in with (D57)"),
+        "input": Key(_SET, "what the tool is called with"),
+        "set": Key(_SET, "writes to ctx.*, step.*, iter.* when the output is ok (D28)"),
+        "spec": Key(_task_spec(kind, kinds), "knobs and rules"),
+    }
+
+
+_TASK_RETIRED = {
+    "eval": _old('"eval"', "spec.policy.rules"),
+    "args": _old('"args"', "input"),
+    "policy": Retired("unknown-key", 'a task\'s "policy" stands under "spec"', "spec: {policy: …}"),
+    "timeout": Retired("unknown-key", 'a task\'s "timeout" stands under "spec"', "spec: {timeout: …}"),
+    **_OLD_SETS,
+    **_RESERVED_WORDS,
+}
+
+
+def _task(kind: Kind, kinds: Kinds) -> Record:
+    optional = {
+        name: key._replace(required=kind.free_input and key.required)
+        for name, key in kind.fields.keys.items()
+    }
+    keys = _task_keys(kind, kinds)
+    if kind.free_input:
+        keys["input"] = Key(_SET, "arguments, by names of your own")
+    else:
+        own = Record(f"input of {kind.name}", kind.fields.doc, {**optional, "auth": keys["auth"]})
+        keys["input"] = Key(own, "the tool's fields; they may stand beside `kind` as well (D9)")
+    retired = {name: each for name, each in _TASK_RETIRED.items() if name not in optional}
+    return Record(f"{kind.name} task", kind.doc, {**optional, **keys}, retired)
+
+
+def _loop(kinds: Kinds) -> Record:
+    mode = Key(Choice(("sequential", "parallel")), "one after the other, or together", default="sequential")
+    flight = Key(
+        Number(1, whole=True, templated=True), "parallel: how many at once, exactly (D49)", default=10
+    )
+    policy = Record(
+        "loop.spec.policy",
+        "How iterations are spread and their writes folded.",
+        {
+            "exec": Key(
+                Choice(("distributed", "local")),
+                "an intent; results are the same (D43)",
+                default="distributed",
+            ),
+            "mode": mode._replace(doc="the same as loop.spec.mode (D64)"),
+            "max_in_flight": flight._replace(doc="the same as loop.spec.max_in_flight (D64)"),
+            "reduce": Key(
+                Values(Text()),
+                "ctx path → reducer, for writes of parallel iterations (D47)",
+                example="{ctx.total: sum}",
+            ),
+        },
+        {"rules": _CONTROL, "do": _CONTROL},
+    )
+    spec = Record(
+        "loop.spec",
+        "How a loop runs.",
+        {
+            "mode": mode,
+            "max_in_flight": flight,
+            "policy": Key(policy, "placement and reducers"),
+            **_spec_keys(kinds),
+        },
+        _SET_UNDER_SPEC,
+    )
+    return Record(
+        "loop",
+        "Runs the pipeline once for each item of a collection.",
+        {
+            "in": Key(
+                Either((Expression(), Many(Anything()), Values())),
+                "the items: a list, a mapping, or a template that gives one, or a Ref (D44)",
+                required=True,
+                example='"{{ workload.items }}"',
+            ),
+            "iterator": Key(Text(name=True), "iter.<iterator> is the item", required=True, example="item"),
+            "spec": Key(spec, "mode, width, reducers"),
+        },
+    )
+
+
+def _step_policy() -> Record:
+    admit = Record(
+        "admit",
+        "Whether a token may enter, decided by the server before the step is scheduled (D35).",
+        {
+            "rules": Key(
+                _rules(ALLOW, "admission rule"), "the first whose `when` holds decides; none: not admitted"
+            ),
+            "join": Key(
+                Choice(("each", "all")),
+                "`all`: fire once, with all tokens that can still arrive (D36)",
+                default="each",
+            ),
+            "mode": Key(Reserved(), "reserved (D64)"),
+        },
+    )
+    lifecycle = Record(
+        "lifecycle",
+        "How long the step may take (D33).",
+        {
+            "timeout_s": Key(Number(0), "seconds from step.started"),
+            "deadline_s": Key(Number(0), "seconds from the making of the token"),
+        },
+    )
+    failure = Record(
+        "failure",
+        "What a failed iteration means for the loop (D48).",
+        {
+            "mode": Key(
+                Choice(("fail_fast", "best_effort")), "stop at the first, or run all", default="fail_fast"
+            ),
+            "tolerate": Key(
+                Either((Number(0, whole=True), Text())), 'best_effort: so many may fail, 5 or "25%" (D87)'
+            ),
+        },
+    )
+    emit = Record("emit", "Reserved.", {"events": Key(Reserved(), "reserved (D64)")})
+    return Record(
+        "step.spec.policy",
+        "Admission, time and failure of a step.",
+        {
+            "admit": Key(admit, "admission and joins"),
+            "lifecycle": Key(lifecycle, "timeouts"),
+            "failure": Key(failure, "failed iterations"),
+            "limits": Key(_STEP_LIMITS, "the budget of calls of a frame (D87)"),
+            "emit": Key(emit, "reserved (D64)"),
+        },
+        {"rules": _CONTROL, "do": _CONTROL},
+    )
+
+
+def _arcs() -> Record:
+    arc = Record(
+        "arc",
+        "A way to another step.",
+        {
+            "step": Key(
+                Text(templated=True), "the target: a step, `end`, or a template (D41)", required=True
+            ),
+            "when": Key(
+                Guard(), "the guard; without one the arc carries every success, and no failure (D37)"
+            ),
+            "set": Key(_SET, "writes when this arc is taken"),
+            "to": Key(Many(Text(name=True)), "limits the targets of a template (D41)"),
+            "spec": Key(Reserved(), "reserved (D64)"),
+        },
+        {
+            "args": _old('"args"', "set on the arc, and input on the target step"),
+            "input": Retired(
+                "payload-on-arc",
+                '"input" stands on the target step, not on the arc; the arc may set ctx.*',
+                "set: {ctx.…: …}",
+            ),
+            "expr": _old('"expr"', "when"),
+        },
+    )
+    spec = Record(
+        "next.spec",
+        "How arcs are chosen.",
+        {
+            "mode": Key(
+                Choice(("exclusive", "inclusive")),
+                "the first arc that holds, or all that hold",
+                default="exclusive",
+            ),
+            "policy": Key(Reserved(), "reserved (D64)"),
+        },
+        _SET_UNDER_SPEC,
+    )
+    return Record(
+        "next",
+        "Where tokens go when the step has ended.",
+        {"spec": Key(spec, "the mode"), "arcs": Key(Many(arc), "asked in this order", required=True)},
+        {
+            "step": Retired("bad-next", "an arc stands in a list: next: {arcs: [{step: …}]}", "arcs:"),
+            "set": Retired(
+                "unknown-key",
+                '"set" stands on an arc or on the step, not on next',
+                "arcs: [{step: …, set: …}]",
+            ),
+        },
+        instead={
+            "a list": _old('a list under "next"', "next: {spec: {mode: …}, arcs: […]}"),
+            "text": Retired("bad-next", "next is a mapping with a list `arcs`", "next: {arcs: [{step: …}]}"),
+        },
+    )
+
+
+def _step(kinds: Kinds) -> Record:
+    spec = Record(
+        "step.spec",
+        "Policy of a step, and defaults for its tasks.",
+        {"policy": Key(_step_policy(), "admission, time, failure"), **_spec_keys(kinds)},
+        {"next_mode": _old('"next_mode"', "next.spec.mode"), **_SET_UNDER_SPEC},
+    )
+    return Record(
+        "step",
+        "A transition of the net: takes a token, runs its tasks, puts tokens on its arcs.",
+        {
+            "step": Key(Text(name=True), "its name", required=True, example="start"),
+            "desc": Key(Text(), "for people"),
+            "input": Key(_SET, "bound when a token is made for the step; read as input.* (D28, D66)"),
+            "spec": Key(spec, "policy and defaults"),
+            "loop": Key(
+                Either((_loop(kinds), Many(_loop(kinds)))),
+                "once for each item; a list of loops nests, outermost first (D45)",
+            ),
+            "tool": Key(
+                Either((task_shape(kinds), Many(task_shape(kinds)))), "one task, or a pipeline of tasks"
+            ),
+            "set": Key(_SET, "writes when the step is done, before its arcs are asked (D28)"),
+            "next": Key(_arcs(), "arcs to other steps"),
+        },
+        {
+            "when": _old('"when" on a step', "spec.policy.admit.rules"),
+            "args": _old('"args"', "input"),
+            "vars": _old('"vars"', "set: {step.…: …}"),
+            "eval": _old('"eval"', "spec.policy.rules of the task"),
+            "name": Retired("unknown-key", 'a step is named by "step"', "step: …"),
+            **_RESERVED_WORDS,
+        },
+    )
+
+
+def _block(kinds: Kinds) -> Record:
+    step = _step(kinds).keys
+    keys = {name: step[name] for name in ("desc", "input", "loop", "tool", "set", "spec")}
+    return Record(
+        "workbook block", "A named pipeline that tasks of kind `workbook` call (D59).", keys, _RESERVED_WORDS
+    )
+
+
+_SECRET = Either(
+    (
+        Text(),
+        Number(),
+        Record(
+            "secret source",
+            "Where a value comes from.",
+            {"env": Key(Text(), "an environment variable"), "file": Key(Text(), "a file")},
+        ),
+    )
+)
+_CREDENTIALS: dict[str, tuple[str, dict[str, str]]] = {
+    "env": ("An environment variable.", {"variable": "its name; without it the entry's own"}),
+    "file": ("The content of a file.", {"path": "where it lies"}),
+    "stored": ("A value kept encrypted by NoETL.", {"key": "its key; without it the entry's own name"}),
+    "secret_manager": (
+        "A value of a secret manager.",
+        {
+            "provider": "vault, aws, gcp or env",
+            "key": "its key there",
+            "version": "which version; the latest without it",
+        },
+    ),
+    "postgres_credential": (
+        "How to reach a PostgreSQL database.",
+        {"dsn": "all in one", "host": "", "port": "", "user": "", "password": "", "database": ""},
+    ),
+    "bearer": ("A token for `Authorization: Bearer`.", {"token": "the token"}),
+    "basic": ("User and password.", {"user": "", "password": ""}),
+    "oauth2_client": (
+        "Client credentials; refreshes itself.",
+        {"token_url": "", "client_id": "", "client_secret": "", "scope": ""},
+    ),
+}
+
+
+def _keychain() -> ByKind:
+    shared = {
+        "name": Key(Text(name=True), "read as keychain.<name>", required=True),
+        "kind": Key(Text(), "where it comes from", required=True),
+        "desc": Key(Text(), "for people"),
+    }
+    kinds = {}
+    for kind, (doc, fields) in _CREDENTIALS.items():
+        own = {name: Key(_SECRET, words or name.replace("_", " ")) for name, words in fields.items()}
+        if kind == "secret_manager":
+            own["provider"] = Key(Choice(("vault", "aws", "gcp", "env")), fields["provider"])
+        kinds[kind] = Record(f"{kind} entry", doc, {**shared, **own})
+    unknown = Record("keychain entry", "A credential of an unknown kind.", shared, extra=Anything())
+    return ByKind("keychain entry", "A credential that the playbook needs (D57, D84).", kinds, unknown)
+
+
+def _executor(kinds: Kinds) -> Record:
+    defaults = Record(
+        "defaults",
+        "Feeds the layering (D64).",
+        {
+            "timeout": Key(_TIMEOUT, "the same as spec.timeout"),
+            "timeouts": Key(_TIMEOUT, "the same as spec.timeout"),
+            "resources": Key(Reserved(), "reserved"),
+        },
+    )
+    results = Record(
+        "results",
+        "Feeds the layering (D64).",
+        {
+            "inline_max_bytes": Key(Number(0, whole=True), "the same as spec.result.inline_max_bytes"),
+            "store": Key(_STORE, "the same as spec.result.store"),
+            "reference_first": Key(Flag(), "true always: large results become references"),
+        },
+    )
+    policy = Record(
+        "executor.spec.policy",
+        "Limits and defaults of the whole playbook.",
+        {
+            "limits": Key(LIMITS, "upper bounds"),
+            "defaults": Key(defaults, "defaults for all tasks"),
+            "results": Key(results, "defaults for results"),
+            "lifecycle": _step_policy().keys["lifecycle"],
+            "failure": _step_policy().keys["failure"],
+        },
+        {"rules": _CONTROL, "do": _CONTROL},
+    )
+    spec = Record(
+        "executor.spec",
+        "Defaults for every step and task (D60).",
+        {
+            "entry_step": Key(Text(name=True), "the first step (D5)", default="start"),
+            "policy": Key(policy, "limits and defaults"),
+            **_spec_keys(kinds),
+        },
+        _SET_UNDER_SPEC,
+    )
+    return Record(
+        "executor",
+        "How the playbook is run.",
+        {
+            "profile": Key(Choice(("local", "distributed")), "where it is meant to run"),
+            "version": Key(Text(), "the runtime it was written for"),
+            "spec": Key(spec, "defaults by layering"),
+        },
+        {
+            "keychain": Retired(
+                "unknown-key", 'credentials are declared under the root key "keychain"', "keychain:"
+            )
+        },
+    )
+
+
+def language(kinds: Kinds) -> Record:
+    """The whole document (D3)."""
+    metadata = Record(
+        "metadata",
+        "What the playbook is called.",
+        {
+            "name": Key(Text(), "for people", required=True),
+            "path": Key(Text(), "where the catalog keeps it", required=True, example="examples/hello"),
+            "version": Key(Either((Text(), Number())), "of the author's own"),
+            "description": Key(Text(), "what it is for"),
+            "labels": Key(Values(Either((Text(), Number(), Flag()))), "for searching"),
+        },
+    )
+    return Record(
+        "playbook",
+        "A playbook: what is orchestrated, from where to where.",
+        {
+            "apiVersion": Key(
+                Choice((API_VERSION,)), "the version of the language", required=True, example=API_VERSION
+            ),
+            "kind": Key(Choice(("Playbook",)), "what the document is", required=True, example="Playbook"),
+            "metadata": Key(metadata, "name and path", required=True),
+            "keychain": Key(Many(_keychain()), "credentials that the playbook needs"),
+            "executor": Key(_executor(kinds), "limits and defaults"),
+            "workload": Key(
+                Values(), "inputs and their defaults, merged with the request, then never changed"
+            ),
+            "workflow": Key(Many(_step(kinds)), "the steps", required=True),
+            "workbook": Key(Values(_block(kinds)), "named blocks for reuse"),
+        },
+        {
+            "vars": Retired(
+                "old-dialect",
+                'there is no root "vars": inputs stand under workload, state is ctx.* written by set',
+                "workload:",
+            ),
+            "steps": Retired("unknown-key", 'the steps stand under "workflow"', "workflow:"),
+            "credentials": Retired("unknown-key", 'credentials stand under "keychain"', "keychain:"),
+        },
+    )

@@ -1,0 +1,122 @@
+"""Old text → canonical text (D2): comments, order and untouched lines stay; what is not the same is said.
+
+`noetl migrate` writes what comes out; `--dialect auto` reads it, so both see the very same playbook.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from noetl.errors import Mark, PlaybookError
+from noetl.playbook import source
+from noetl.playbook.dialects import parts, v2, v10
+from noetl.playbook.dialects.annotations import annotate as write_annotations
+from noetl.playbook.dialects.detect import Detected, Dialect, detect
+from noetl.playbook.dialects.layout import Layout, Map, alike
+from noetl.playbook.dialects.notes import Findings, Note
+from noetl.playbook.dialects.payload import inboxes
+from noetl.playbook.dialects.reading import read
+from noetl.playbook.dialects.refusals import refuse_mixed, refuse_reserved, refuse_root_vars
+from noetl.playbook.dialects.roots import declare_credentials, write_version
+from noetl.playbook.dialects.templates import rewrite_templates
+from noetl.playbook.dialects.writing import write
+from noetl.playbook.problems import problem
+
+__all__ = ["Dialect", "Migration", "Note", "migrate"]
+
+
+class Migration(NamedTuple):
+    """What came out. `dialect` is that of the text that went in."""
+
+    text: str
+    dialect: Dialect
+    notes: tuple[Note, ...]
+    changed: bool
+
+
+def migrate(text: str, file: str = "<playbook>", *, exact: bool = False, annotate: bool = False) -> Migration:
+    """Rewrite a document; raises PlaybookError with everything that stands in the way."""
+    layout, newline = _laid_out(text, file)
+    findings = Findings(layout)
+    root = layout.root
+    assert isinstance(root, Map)
+    detected = detect(layout)
+    refuse_reserved(root, findings)
+    refuse_root_vars(root, findings)
+    refuse_mixed(detected, findings)
+    _raise(findings)
+    if detected.dialect == "canonical" and not detected.has("repair"):
+        return Migration(text, "canonical", (), False)
+    if write(layout) != layout.text:
+        raise _strange(file)
+    _upgrade(layout, root, detected, findings, exact=exact)
+    _raise(findings)
+    notes = sorted(findings.notes, key=lambda note: (note.at.line, note.at.column))
+    if annotate:
+        write_annotations(layout, notes)
+    made = write(layout)
+    made = ("\ufeff" if text.startswith("\ufeff") else "") + made.replace("\n", newline)
+    if made != text:
+        _verify(made, layout)
+    return Migration(made, detected.dialect, tuple(notes), made != text)
+
+
+def _laid_out(text: str, file: str) -> tuple[Layout, str]:
+    """The text as a Layout, and its line break. Limits are checked before anything else is done."""
+    document, problems = source.parse(text, file)
+    if any(each.severity == "error" for each in problems):
+        raise PlaybookError(problems)
+    if not isinstance(document.root, source.Mapping):
+        words = "a playbook is a mapping with apiVersion, kind, metadata and workflow"
+        raise PlaybookError([problem("not-a-playbook", document.at(()), words)])
+    bare = document.text
+    newline = "\r\n" if "\r\n" in bare and bare.count("\r\n") == bare.count("\n") else "\n"
+    plain = bare.replace("\r\n", "\n") if newline == "\r\n" else bare
+    layout = read(plain, file)
+    if layout is None or not isinstance(layout.root, Map):
+        raise _strange(file)
+    return layout, newline
+
+
+def _strange(file: str) -> PlaybookError:
+    words = "the text is laid out in a way that can not be rewritten line by line"
+    return PlaybookError(
+        [problem("old-dialect", Mark(file, 1, 1), words, fix="avoid `? key` and odd line breaks")]
+    )
+
+
+def _upgrade(layout: Layout, root: Map, detected: Detected, findings: Findings, *, exact: bool) -> None:
+    if detected.dialect == "canonical":
+        for step in parts.steps(root):
+            v10.repair(step, findings)
+        return
+    known = inboxes(root)
+    rewrite_templates(root, known, findings)
+    if detected.dialect == "v2":
+        for step in parts.steps(root):
+            v2.upgrade(step, findings)
+    v10.upgrade(layout, known, findings, exact=exact)
+    declare_credentials(root, findings)
+    write_version(root, findings)
+
+
+def _raise(findings: Findings) -> None:
+    if findings.problems:
+        raise PlaybookError(sorted(findings.problems, key=lambda each: (each.at.line, each.at.column)))
+
+
+def _verify(made: str, layout: Layout) -> None:
+    """What comes out is YAML, says what was meant and is canonical; or nothing comes out."""
+    document, problems = source.parse(made, layout.file)
+    again = None if problems else read(document.text.replace("\r\n", "\n"), layout.file)
+    if problems:
+        why = f"{problems[0].code}: {problems[0].message}"
+    elif again is None or not alike(layout.root, again.root):
+        why = "its layout"
+    else:
+        sign = next((sign for sign in detect(again).signs if sign.age in ("v2", "old", "repair")), None)
+        if sign is None:
+            return
+        why = f'"{sign.what}"'
+    words = f"this document can not be rewritten by rule ({why})"
+    raise PlaybookError([problem("old-dialect", Mark(layout.file, 1, 1), words, fix="rewrite it by hand")])

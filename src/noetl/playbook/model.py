@@ -1,0 +1,168 @@
+"""A playbook as the author means it: the canonical form, frozen. It holds no positions, only paths.
+
+`at` is the path of the YAML value that a part was read from; the document turns a path into line and column.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
+
+from noetl.output import JSON
+from noetl.playbook.source import Path
+
+Directive: TypeAlias = Literal["continue", "retry", "jump", "break", "fail", "skip"]
+Backoff: TypeAlias = Literal["none", "fixed", "linear", "exponential"]
+When: TypeAlias = str | bool  # a template, or a boolean
+
+END = "end"  # an arc may lead here without such a step (D6)
+
+
+class Guard(Struct, frozen=True, kw_only=True):
+    """Step admission: the first guard whose `when` holds decides."""
+
+    when: When | None  # None: else
+    allow: bool
+    at: Path
+
+
+class Rule(Struct, frozen=True, kw_only=True):
+    """The first rule whose `when` holds says what happens next in the pipeline."""
+
+    when: When | None  # None: else
+    do: Directive
+    to: str | None = None  # jump: a task of this pipeline
+    attempts: int | str | None = None  # retry: calls in all; None: 3
+    backoff: Backoff | None = None  # None: fixed
+    delay: float | str | None = None  # retry: seconds, or a template; None: at once
+    max_delay: float | str | None = None
+    jitter: float | None = None
+    set: dict[str, JSON] = {}
+    at: Path
+
+
+class Policy(Struct, frozen=True, kw_only=True):
+    """What follows from a task's output."""
+
+    rules: tuple[Rule, ...]
+    on_unmatched: Literal["continue", "fail"] | None = None  # None: continue
+    limits: dict[str, JSON] = {}
+    whole: bool = True  # False: a rule of it could not be read
+    at: Path
+
+
+class Task(Struct, frozen=True, kw_only=True):
+    """One tool call of a pipeline."""
+
+    name: str
+    kind: str
+    desc: str | None = None
+    auth: str | None = None  # a keychain entry
+    fields: dict[str, JSON] = {}  # the tool's own fields, of kinds whose `input` is free; else empty
+    input: dict[str, JSON] = {}  # what the tool is called with
+    set: dict[str, JSON] = {}
+    policy: Policy | None = None
+    spec: dict[str, JSON] = {}  # as written here, without the policy
+    at: Path
+
+
+class Loop(Struct, frozen=True, kw_only=True):
+    """Runs the pipeline once for each item."""
+
+    items: JSON  # a template, a list or a mapping
+    iterator: str
+    mode: Literal["sequential", "parallel"] = "sequential"
+    max_in_flight: int | str | None = None  # None: 10 when parallel
+    exec: Literal["distributed", "local"] | None = None
+    reduce: dict[str, str] = {}  # "ctx.total" → "sum"
+    spec: dict[str, JSON] = {}  # what feeds the layering
+    at: Path
+
+
+class Arc(Struct, frozen=True, kw_only=True):
+    """A way to another step."""
+
+    step: str  # a step, "end", or a template
+    when: When | None = None  # None: every success
+    set: dict[str, JSON] = {}
+    to: tuple[str, ...] | None = None  # the targets that a template may give; None: any
+    at: Path
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """A transition: takes a token, runs its tasks, puts tokens on its arcs."""
+
+    name: str
+    desc: str | None = None
+    input: dict[str, JSON] = {}
+    loops: tuple[Loop, ...] = ()  # outermost first
+    tasks: tuple[Task, ...] = ()
+    set: dict[str, JSON] = {}
+    admit: tuple[Guard, ...] | None = None  # None: every token enters
+    join: Literal["each", "all"] | None = None  # None: not declared, which means each
+    mode: Literal["exclusive", "inclusive"] = "exclusive"
+    arcs: tuple[Arc, ...] | None = None  # None: no `next`
+    whole: bool = True  # False: a part of `next` could not be read
+    policy: dict[str, JSON] = {}  # lifecycle, failure, limits
+    spec: dict[str, JSON] = {}  # what feeds the layering
+    at: Path
+
+
+class Block(Struct, frozen=True, kw_only=True):
+    """A named pipeline of the workbook."""
+
+    name: str
+    desc: str | None = None
+    input: dict[str, JSON] = {}
+    loops: tuple[Loop, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    set: dict[str, JSON] = {}
+    policy: dict[str, JSON] = {}
+    spec: dict[str, JSON] = {}
+    at: Path
+
+
+Pipeline: TypeAlias = Step | Block  # what has tasks
+
+
+class Credential(Struct, frozen=True, kw_only=True):
+    """One entry of the keychain: how a secret is found, never the secret."""
+
+    name: str
+    kind: str
+    fields: dict[str, JSON] = {}
+    at: Path
+
+
+class Executor(Struct, frozen=True, kw_only=True):
+    """How the playbook is run."""
+
+    profile: Literal["local", "distributed"] | None = None
+    version: str | None = None
+    entry_step: str | None = None  # None: start
+    policy: dict[str, JSON] = {}  # limits, defaults, results
+    spec: dict[str, JSON] = {}  # what feeds the layering
+
+
+class Playbook(Struct, frozen=True, kw_only=True):
+    """A template of executions. An execution points at it by digest."""
+
+    name: str
+    path: str
+    metadata: dict[str, JSON] = {}  # version, description, labels
+    executor: Executor = field(default_factory=Executor)
+    keychain: tuple[Credential, ...] = ()
+    workload: dict[str, JSON] = {}
+    steps: tuple[Step, ...] = ()
+    blocks: tuple[Block, ...] = ()
+
+    @property
+    def entry(self) -> str:
+        """The first step (D5)."""
+        return self.executor.entry_step or "start"
+
+    @property
+    def pipelines(self) -> tuple[Pipeline, ...]:
+        """All that has tasks: steps, then blocks."""
+        return (*self.steps, *self.blocks)

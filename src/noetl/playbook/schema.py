@@ -1,0 +1,283 @@
+"""The language as a JSON Schema (draft 2020-12), for editors: completion, descriptions, and first errors.
+
+It is made from the same table of shapes that the reader uses. What a schema can not say (names, templates,
+the net) is left to the check; nothing that the check accepts is refused here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from noetl.output import JSON
+from noetl.playbook.kinds import Kind, Kinds
+from noetl.playbook.language import API_VERSION, REDUCERS, language
+from noetl.playbook.shapes import (
+    Anything,
+    ByKind,
+    Choice,
+    Either,
+    Expression,
+    Flag,
+    Guard,
+    Key,
+    Many,
+    Null,
+    Number,
+    Record,
+    Reserved,
+    Shape,
+    Text,
+    Values,
+)
+from noetl.playbook.source import parse, plain
+
+SCHEMA_ID = "https://noetl.io/schemas/playbook-v2.json"
+TEMPLATE = r"\{[{%#]"  # where a template begins
+NAME = r"^[A-Za-z_][A-Za-z0-9_-]*$"
+_TARGET = r"^(ctx|step|iter)(\.[A-Za-z_][A-Za-z0-9_-]*)+$"
+
+_NEVER_EMPTY = frozenset({"then", "else", "do"})  # not required by their shapes, but by those around them
+_RULE = {
+    "if": {"required": ["else"]},
+    "then": {"properties": {"when": False, "then": False}},
+    "else": {"required": ["when", "then"]},
+}
+_JUMP = {"properties": {"do": {"const": "jump"}}, "required": ["do"]}
+# What shapes do not tell and a schema can: by the title of the record, and by a key that it must have.
+_MORE: dict[tuple[str, str], dict[str, JSON]] = {
+    ("rule", "else"): _RULE,
+    ("admission rule", "else"): _RULE,
+    ("else", "then"): {"required": ["then"]},
+    ("then", "do"): {"required": ["do"], "if": _JUMP, "then": {"required": ["to"]}},
+}
+
+# What an editor offers to write, by the title of the record; $1, $2 are the places that are filled in.
+_SNIPPETS: dict[str, tuple[str, dict[str, JSON]]] = {
+    "playbook": (
+        "A playbook with one step",
+        {
+            "apiVersion": API_VERSION,
+            "kind": "Playbook",
+            "metadata": {"name": "${1:name}", "path": "${2:folder/name}"},
+            "workload": {},
+            "workflow": [{"step": "start", "tool": {"kind": "${3:noop}"}}],
+        },
+    ),
+    "step": (
+        "A step with one task and one arc",
+        {"step": "${1:name}", "tool": {"kind": "${2:noop}"}, "next": {"arcs": [{"step": "${3:end}"}]}},
+    ),
+    "arc": ("An arc with a guard", {"step": "${1:end}", "when": "{{ ${2:output.status == 'ok'} }}"}),
+    "rule": (
+        "Try again when the task has failed",
+        {
+            "when": "{{ output.status == 'error' and output.error.retryable }}",
+            "then": {"do": "retry", "attempts": "${1:5}", "backoff": "exponential", "delay": "${2:1.0}"},
+        },
+    ),
+    "loop": ("A loop over a list", {"in": "{{ workload.${1:items} }}", "iterator": "${2:item}"}),
+}
+
+
+def json_schema(kinds: Kinds) -> dict[str, JSON]:
+    """A schema for whole playbooks. Records that are used in several places stand under `$defs`, once."""
+    writer = _Writer(kinds)
+    root = writer.record(language(kinds))
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": SCHEMA_ID,
+        "title": f"NoETL playbook ({API_VERSION})",
+        **root,
+        "$defs": dict(sorted(writer.defs.items())),
+    }
+
+
+class _Writer:
+    """Shapes → schemas. Each record is written once, under its title, or its holder's and its own."""
+
+    def __init__(self, kinds: Kinds) -> None:
+        self.kinds = kinds
+        self.defs: dict[str, dict[str, JSON]] = {}
+
+    def schema(self, shape: Shape, holder: str) -> dict[str, JSON]:
+        match shape:
+            case Values(of):
+                return {"type": "object", "additionalProperties": self._of(of, holder)}
+            case Many(of):
+                return {"type": "array", "items": self._of(of, holder)}
+            case Record(title):
+                return self._define(title, holder, self.record(shape))
+            case ByKind(title):
+                return self._define(title, holder, self.by_kind(shape))
+            case Either(shapes):
+                return {"anyOf": [self.schema(each, holder) for each in _flat(shapes)]}
+        return _scalar(shape)
+
+    def _of(self, shape: Shape, holder: str) -> JSON:
+        return True if isinstance(shape, Anything) else self.schema(shape, holder)
+
+    def _define(self, title: str, holder: str, made: dict[str, JSON]) -> dict[str, JSON]:
+        full = f"{holder}.{title}"
+        names = [name for name, known in self.defs.items() if known == made and name.endswith(_slug(title))]
+        for name in (*names, *((full,) if title == "task.spec" else (title, full))):
+            if self.defs.setdefault(_slug(name), made) == made:
+                return {"$ref": f"#/$defs/{_slug(name)}"}
+        raise AssertionError(f"two records of {holder} have the title {title}")
+
+    def record(self, record: Record) -> dict[str, JSON]:
+        made: dict[str, JSON] = {"type": "object", **_described(record.doc)}
+        made["properties"] = {
+            name: self._property(name, key, record.title) for name, key in record.keys.items()
+        }
+        required = [name for name, key in record.keys.items() if key.required]
+        if required:
+            made["required"] = required
+        made["additionalProperties"] = False
+        for (title, key), more in _MORE.items():
+            if record.title == title and key in record.keys:
+                made |= more
+        if record.title in _SNIPPETS:
+            label, body = _SNIPPETS[record.title]
+            made["defaultSnippets"] = [{"label": label, "body": body}]
+        return made
+
+    def _property(self, name: str, key: Key, holder: str) -> dict[str, JSON]:
+        if isinstance(key.shape, Reserved):
+            return {**_described(key.doc), "deprecationMessage": f'"{name}" is reserved and has no effect'}
+        made = self._refined(name, key, holder)
+        # A key without a value counts as left out, so an editor must not mark it while its value is written.
+        if not key.required and name not in _NEVER_EMPTY:
+            made = _or_null(made)
+        made |= _described(key.doc)
+        if key.default is not None:
+            made["default"] = key.default
+        if key.example is not None:
+            made["examples"] = [plain(parse(key.example).document.root)]
+        return made
+
+    def _refined(self, name: str, key: Key, holder: str) -> dict[str, JSON]:
+        """The schema of a key, with what its name tells besides its shape."""
+        shape = key.shape
+        if name == "else" and isinstance(shape, Either):
+            shape = shape.shapes[0]  # null is taken only to be answered better than `wrong-type`
+        made = self.schema(shape, holder)
+        match name:
+            case "set":
+                made["propertyNames"] = {
+                    "pattern": _TARGET,
+                    "patternErrorMessage": "set writes to ctx.*, step.* or iter.* and nothing else (D29)",
+                }
+            case "reduce":
+                made["propertyNames"] = {"pattern": r"^ctx\."}
+                made["additionalProperties"] = {"enum": list(REDUCERS)}
+            case "workflow":
+                made["minItems"] = 1
+            case "tolerate":
+                made["anyOf"][1]["pattern"] = r"^0*(100|[0-9]{1,2})%$"
+        return made
+
+    def by_kind(self, shape: ByKind) -> dict[str, JSON]:
+        """One branch for each kind: an editor shows the keys of the kind that stands there."""
+        branches = []
+        for name, record in shape.kinds.items():
+            then = self._define(record.title, shape.title, self._kind(name, record, shape.title))
+            when = {"type": "object", "properties": {"kind": {"const": name}}, "required": ["kind"]}
+            branches.append({"if": when, "then": then})
+        kind = {
+            "type": "string",
+            "enum": list(shape.kinds),
+            "markdownEnumDescriptions": [record.doc for record in shape.kinds.values()],
+            **_described(shape.unknown.keys["kind"].doc),
+        }
+        return {
+            "type": "object",
+            **_described(shape.doc),
+            "properties": {"kind": kind},
+            "required": ["kind"],
+            "allOf": branches,
+        }
+
+    def _kind(self, name: str, record: Record, title: str) -> dict[str, JSON]:
+        made = self.record(record)
+        made["properties"]["kind"] = {"const": name, **_described(record.doc)}
+        if title == "task" and (needs := _needs(self.kinds[name])):
+            made["allOf"] = needs
+        return made
+
+
+def _needs(kind: Kind) -> list[dict[str, JSON]]:
+    """Fields that a task must have, beside `kind` or under `input` (D9); a `name` beside it is the task's."""
+    groups = list(kind.one_of)
+    if not kind.free_input:
+        groups += [(name,) for name, key in kind.fields.keys.items() if key.required]
+    needs = []
+    for group in groups:
+        ways: list[dict[str, JSON]] = [{"required": [name]} for name in group if name != "name"]
+        if not kind.free_input:
+            under = [{"required": [name]} for name in group]
+            inside = under[0] if len(under) == 1 else {"anyOf": under}
+            ways.append({"required": ["input"], "properties": {"input": {"type": "object", **inside}}})
+        needs.append(ways[0] if len(ways) == 1 else {"anyOf": ways})
+    return needs
+
+
+def _scalar(shape: Shape) -> dict[str, JSON]:
+    match shape:
+        case Text(name=True):
+            return {"type": "string", "pattern": NAME}
+        case Text():
+            return {"type": "string"}
+        case Flag(templated):
+            return _templated({"type": "boolean"}, templated)
+        case Number(minimum, whole, templated):
+            bound = {} if minimum is None else {"minimum": int(minimum)}
+            return _templated({"type": "integer" if whole else "number", **bound}, templated)
+        case Choice(values, templated):
+            return _templated({"enum": list(values)}, templated)
+        case Guard():
+            words = "a template, {{ … }}, or a boolean (D15)"
+            return {"type": ["boolean", "string"], "pattern": TEMPLATE, "patternErrorMessage": words}
+        case Expression():
+            return {"type": "string", "pattern": TEMPLATE}
+        case Null():
+            return {"type": "null"}
+    return {}
+
+
+def _templated(made: dict[str, JSON], templated: bool) -> dict[str, JSON]:
+    return {"anyOf": [made, {"type": "string", "pattern": TEMPLATE}]} if templated else made
+
+
+def _or_null(made: dict[str, JSON]) -> dict[str, JSON]:
+    match made:
+        case {"type": str(kind)}:
+            return {**made, "type": [kind, "null"]}
+        case {"type": list(types)}:
+            return {**made, "type": [*types, "null"]}
+        case {"enum": values}:
+            return {**made, "enum": [*values, None]}
+        case {"anyOf": [*ways, {"type": "string", "pattern": _} as template]}:
+            return {**made, "anyOf": [*ways, _or_null(template)]}
+        case {"anyOf": ways}:
+            return {**made, "anyOf": [*ways, {"type": "null"}]}
+        case {"$ref": _}:
+            return {"anyOf": [made, {"type": "null"}]}
+    return made
+
+
+def _slug(title: str) -> str:
+    return title.replace(" ", "-")
+
+
+def _flat(shapes: tuple[Shape, ...]) -> list[Shape]:
+    return [
+        inner for each in shapes for inner in (_flat(each.shapes) if isinstance(each, Either) else [each])
+    ]
+
+
+def _described(doc: str) -> Mapping[str, JSON]:
+    if not doc:
+        return {}
+    described = {"description": doc.replace("`", "")}
+    # Editors show the Markdown where there is one; the plain text is for everybody else.
+    return {**described, "markdownDescription": doc} if "`" in doc or "<" in doc else described

@@ -1,0 +1,162 @@
+"""Shapes: what may stand where in a document, as data. One table serves reader, JSON Schema and docs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
+
+from noetl.output import JSON
+
+
+class Text(NamedTuple):
+    """Text. `templated`: it may hold templates; `statements`: `{% %}` too (text fields of tools, D13)."""
+
+    templated: bool = False
+    statements: bool = False
+    name: bool = False  # must be a name
+
+
+class Flag(NamedTuple):
+    templated: bool = False
+
+
+class Number(NamedTuple):
+    """A number of at least `minimum`."""
+
+    minimum: float | None = None
+    whole: bool = False
+    templated: bool = False
+
+
+class Choice(NamedTuple):
+    values: tuple[str, ...]
+    templated: bool = False
+
+
+class Guard(NamedTuple):
+    """A template or a boolean (D15)."""
+
+
+class Expression(NamedTuple):
+    """A template that gives the value."""
+
+
+class Anything(NamedTuple):
+    """Any value; its strings may be templates."""
+
+
+class Null(NamedTuple):
+    """Nothing at all."""
+
+
+class Values(NamedTuple):
+    """A mapping with keys of the author's own."""
+
+    of: Shape = Anything()
+
+
+class Many(NamedTuple):
+    of: Shape
+
+
+class Reserved(NamedTuple):
+    """Accepted, answered with a warning, without effect (D64)."""
+
+
+class Key(NamedTuple):
+    """One key of a record."""
+
+    shape: Shape
+    doc: str
+    required: bool = False
+    default: JSON = None  # shown in the docs and the schema; None: none, or said in the doc
+    example: str | None = None
+
+
+class Retired(NamedTuple):
+    """A key that once had, or never gets, a meaning here: the answer that teaches more than `unknown-key`."""
+
+    code: str
+    message: str
+    fix: str | None = None
+
+
+class Record(NamedTuple):
+    """A mapping with known keys."""
+
+    title: str
+    doc: str
+    keys: Mapping[str, Key]
+    retired: Mapping[str, Retired] = {}
+    extra: Shape | None = None  # shape of the keys that are not listed; None: there are none
+    instead: Mapping[str, Retired] = {}  # what to say when something else stands there: "a list", "text", …
+
+
+class ByKind(NamedTuple):
+    """A mapping whose keys depend on its `kind`."""
+
+    title: str
+    doc: str
+    kinds: Mapping[str, Record]
+    unknown: Record  # read by this when the kind is not known, so that the rest is checked all the same
+
+
+class Either(NamedTuple):
+    """One of several shapes, told apart by what kind of value stands there."""
+
+    shapes: tuple[Shape, ...]
+
+
+Shape: TypeAlias = (
+    Text
+    | Flag
+    | Number
+    | Choice
+    | Guard
+    | Expression
+    | Anything
+    | Null
+    | Values
+    | Many
+    | Reserved
+    | Record
+    | ByKind
+    | Either
+)
+
+
+def describe(shape: Shape) -> str:
+    """A shape in words, for messages and docs."""
+    match shape:
+        case Text(name=True):
+            return "a name"
+        case Text(templated=True):
+            return "text or a template"
+        case Text():
+            return "text"
+        case Flag(templated):
+            return "true, false or a template" if templated else "true or false"
+        case Number(minimum, whole, templated):
+            words = "a whole number" if whole else "a number"
+            words += "" if minimum is None else f" of at least {minimum:g}"
+            return words + (" or a template" if templated else "")
+        case Choice(values):
+            return "one of " + ", ".join(values)
+        case Guard():
+            return "a template or a boolean"
+        case Expression():
+            return "a template"
+        case Anything():
+            return "any value"
+        case Null():
+            return "nothing"
+        case Values(of):
+            return "a mapping" if isinstance(of, Anything) else f"a mapping of names to {describe(of)}"
+        case Many(of):
+            return f"a list of {describe(of)}" if isinstance(of, Text | Number) else "a list"
+        case Reserved():
+            return "nothing yet (reserved)"
+        case Record(title) | ByKind(title):
+            return f"a mapping ({title})"
+        case Either(shapes):
+            return " or ".join(describe(each) for each in shapes if not isinstance(each, Null))

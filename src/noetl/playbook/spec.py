@@ -1,0 +1,81 @@
+"""Spec layering: kind defaults < executor < step < loop < task (D60, D63), with the origin of each value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from noetl.output import JSON
+from noetl.playbook.kinds import Kinds
+from noetl.playbook.model import Executor, Pipeline, Playbook, Task
+
+
+class Layer(NamedTuple):
+    """One contribution to a task's spec."""
+
+    name: str  # "kind defaults", "executor.spec", "step.spec.http", …
+    values: dict[str, JSON]
+
+
+class Effective(NamedTuple):
+    """What holds for a task, and which layer says so."""
+
+    values: dict[str, JSON]
+    origin: dict[str, str]  # "timeout.connect" → "step.spec"
+
+
+def merge(outer: JSON, inner: JSON) -> JSON:
+    """Scalars: inner wins; maps: deep; lists: replaced."""
+    if isinstance(outer, dict) and isinstance(inner, dict):
+        return {**outer, **{key: merge(outer.get(key), value) for key, value in inner.items()}}
+    return inner
+
+
+def layers(playbook: Playbook, pipeline: Pipeline, task: Task, kinds: Kinds) -> list[Layer]:
+    """Outermost first. At each level what is said for the kind lies under what is said without it."""
+    kind = kinds.get(task.kind)
+    found = [Layer("kind defaults", dict(kind.defaults) if kind else {})]
+    found.append(Layer("executor.spec.policy", _from_policy(playbook.executor)))
+    named = [("executor.spec", playbook.executor.spec), ("step.spec", pipeline.spec)]
+    named += [("loop.spec", loop.spec) for loop in pipeline.loops]
+    named.append(("task.spec", task.spec))
+    for name, spec in named:
+        own = spec.get(task.kind)
+        if isinstance(own, dict):
+            found.append(Layer(f"{name}.{task.kind}", own))
+        found.append(Layer(name, {key: value for key, value in spec.items() if key not in kinds}))
+    return [layer for layer in found if layer.values]
+
+
+def effective(playbook: Playbook, pipeline: Pipeline, task: Task, kinds: Kinds) -> Effective:
+    """The spec that the task runs with."""
+    values: dict[str, JSON] = {}
+    origin: dict[str, str] = {}
+    for layer in layers(playbook, pipeline, task, kinds):
+        said = dict(_leaves(layer.values))
+        values = merge(values, layer.values)
+        # A scalar replaces a whole map and a map a scalar: what is no longer there has no origin.
+        origin = {**origin, **dict.fromkeys(said, layer.name)}
+    there = dict(_leaves(values))
+    return Effective(values, {path: origin[path] for path in there})
+
+
+def _from_policy(executor: Executor) -> dict[str, JSON]:
+    """executor.spec.policy.defaults, results and limits say some of the same things (D64)."""
+    policy = executor.policy
+    defaults, results, limits = (policy.get(name) or {} for name in ("defaults", "results", "limits"))
+    values: dict[str, JSON] = {}
+    if (timeout := defaults.get("timeout", defaults.get("timeouts"))) is not None:
+        values["timeout"] = timeout
+    result = {key: results[key] for key in ("inline_max_bytes", "store") if key in results}
+    if "max_payload_bytes" in limits:
+        result.setdefault("inline_max_bytes", limits["max_payload_bytes"])
+    return {**values, "result": result} if result else values
+
+
+def _leaves(values: JSON, path: str = "") -> Iterator[tuple[str, JSON]]:
+    if isinstance(values, dict) and (values or not path):
+        for key, value in values.items():
+            yield from _leaves(value, f"{path}.{key}" if path else key)
+    else:
+        yield path, values

@@ -1,0 +1,50 @@
+"""`http`: one request and one response; every loop over an API begins here."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from noetl.output import JSON
+from noetl.tool import Tool
+
+
+class HttpInput(Struct, kw_only=True):
+    """One HTTP request."""
+
+    url: Annotated[str, Meta(description="where to", examples=['"{{ workload.api_url }}/items"'])]
+    method: Annotated[
+        Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"], Meta(description="the verb")
+    ] = "GET"
+    params: Annotated[
+        dict[str, JSON] | None, Meta(description="query parameters; null ones are left out")
+    ] = None
+    headers: Annotated[dict[str, JSON] | None, Meta(description="request headers")] = None
+    json: Annotated[JSON, Meta(description="a body, sent as JSON")] = None
+    form: Annotated[dict[str, JSON] | None, Meta(description="a body, sent as a form")] = None
+    body: Annotated[str | None, Meta(description="a body, sent as it is")] = None
+    multipart: Annotated[
+        list[JSON] | None, Meta(description="parts {name, value or ref, filename?, content_type?}")
+    ] = None
+    response: Annotated[
+        Literal["auto", "json", "text", "bytes", "file"],
+        Meta(description="how the body is read; `auto` parses JSON, `file` streams it to the result store"),
+    ] = "auto"
+
+
+class HttpSpec(Struct, kw_only=True):
+    """Knobs of the HTTP client."""
+
+    redirects: Annotated[int, Meta(ge=0, description="how many redirects are followed")] = 10
+    verify: Annotated[bool, Meta(description="check the server's certificate")] = True
+
+
+class Http(Tool):
+    """Sends one HTTP request. `output.data` is the body, parsed when it is JSON, on errors too (D82)."""
+
+    kind = "http"
+    Input = HttpInput
+    Spec = HttpSpec
+    defaults = {"timeout": {"connect": 10, "total": 60}, "redirects": 10, "verify": True}
+    output = "http"

@@ -1,0 +1,65 @@
+"""One word for one thing (STYLE.md, 1): words that we do not use for our own things."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src" / "noetl"
+FORBIDDEN = frozenset(
+    {
+        "dag",
+        "flow",
+        "job",
+        "node",
+        "edge",
+        "outcome",
+        "orchestrator",
+        "broker",
+        "operator",
+        "activity",
+        "manager",
+        "util",
+    }
+)
+FORBIDDEN_MODULES = frozenset({"utils", "helpers", "common", "core", "base", "manager"})
+
+# The old dialects keep their own words, and Jinja's parser speaks of nodes.
+EXCEPT = {
+    "playbook/dialects": FORBIDDEN,
+    "playbook/migrate.py": FORBIDDEN,
+    "net/syntax.py": {"node"},
+    "net/expression.py": {"node"},
+}
+
+
+def identifiers(tree: ast.AST) -> set[str]:
+    found: set[str] = set()
+    for each in ast.walk(tree):
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(each.name)
+        elif isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+            found.add(each.id)
+        elif isinstance(each, ast.arg):
+            found.add(each.arg)
+    return found
+
+
+def words(identifier: str) -> set[str]:
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", identifier)}
+
+
+def test_identifiers_use_our_words() -> None:
+    wrong = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = str(path.relative_to(SOURCE))
+        allowed = {word for prefix, each in EXCEPT.items() if name.startswith(prefix) for word in each}
+        for identifier in sorted(identifiers(ast.parse(path.read_text()))):
+            if bad := words(identifier) & FORBIDDEN - allowed:
+                wrong.append((name, identifier, sorted(bad)))
+    assert wrong == []
+
+
+def test_no_module_is_a_drawer() -> None:
+    assert [path for path in SOURCE.rglob("*.py") if path.stem in FORBIDDEN_MODULES] == []

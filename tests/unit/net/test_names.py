@@ -1,0 +1,351 @@
+"""Names (L3): what exists, and what may be read at which place."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.errors import Problem
+from tests.playbooks import checked, task, told
+
+
+def problems(body: str, *quiet: str) -> list[Problem]:
+    return [each for each in checked(body).problems if each.severity != "info" and each.code not in quiet]
+
+
+def codes(body: str) -> list[str]:
+    return [each.code for each in problems(body)]
+
+
+def noop(set_value: str) -> str:
+    """A task whose `set` reads something."""
+    return task(f'kind: noop\nset: {{step.x: "{set_value}"}}')
+
+
+def test_the_entry_is_named_or_start_or_a_problem_d5() -> None:
+    assert told(problems("workflow:\n- step: a\n  tool: {kind: noop}\n")) == [("no-start", 4, 1)]
+    entry = "executor: {spec: {entry_step: %s}}\nworkflow:\n- step: begin\n  tool: {kind: noop}\n"
+    assert problems(entry % "begin") == []
+    wrong = problems(entry % "begn")
+    assert (told(wrong), wrong[0].fix) == ([("no-start", 4, 31)], "begin")
+
+
+def test_an_arc_to_nowhere_is_told_with_the_nearest_name() -> None:
+    found = problems(
+        "workflow:\n- step: start\n  next: {arcs: [{step: valdate}]}\n- step: validate\n  tool: {kind: noop}\n"
+    )
+    message = 'arc of "start" leads to "valdate", which is no step; did you mean "validate"?'
+    assert [(each.code, each.message, each.fix) for each in found if each.code == "unknown-step"] == [
+        ("unknown-step", message, "validate")
+    ]
+
+
+def test_a_jump_stays_in_its_pipeline() -> None:
+    body = task("kind: noop\nname: a\nspec: {policy: {rules: [{else: {then: {do: jump, to: b}}}]}}")
+    assert told(problems(body)) == [("unknown-task", 9, 60)]
+
+
+def test_a_root_name_that_no_scope_has_is_a_problem_d14() -> None:
+    found = problems("workload: {api_url: x}\n" + noop("{{ api_url }}"))
+    assert [(each.code, each.fix, each.at.column) for each in found] == [
+        ("unknown-name", "workload.api_url", 25)
+    ]
+    assert codes(noop("{{ wrkload.x }}")) == ["unknown-name"]
+    assert codes(noop("{{ nothing_like_it }}")) == ["unknown-name"]
+
+
+@pytest.mark.parametrize("old", ["outcome.status", "args.x", "vars.x", "result.data"])
+def test_names_of_older_dialects_are_named_as_such_d1(old: str) -> None:
+    assert codes(noop("{{ " + old + " }}")) == ["old-dialect"]
+
+
+PLACES = {
+    "admission": "workflow:\n- step: start\n  spec: {policy: {admit: {rules: [{when: '%s', then: {allow: true}}]}}}\n  tool: {kind: noop}\n",
+    "step input": "workflow:\n- step: start\n  input: {x: '%s'}\n  tool: {kind: noop}\n",
+    "loop": "workflow:\n- step: start\n  loop: {in: '%s', iterator: i}\n  tool: {kind: noop}\n",
+    "task": "workflow:\n- step: start\n  loop: {in: [1], iterator: i}\n  tool: {kind: noop, input: {x: '%s'}}\n",
+    "task set": "workflow:\n- step: start\n  loop: {in: [1], iterator: i}\n  tool: {kind: noop, set: {iter.x: '%s'}}\n",
+    "skip": "workflow:\n- step: start\n  loop: {in: [1], iterator: i}\n  tool: {kind: noop, spec: {policy: {rules: [{when: '%s', then: {do: skip}}]}}}\n",
+    "step set": "workflow:\n- step: start\n  tool: {kind: noop}\n  set: {step.x: '%s'}\n",
+    "arc": "workflow:\n- step: start\n  tool: {kind: noop}\n  next: {arcs: [{step: end, when: '%s'}]}\n",
+}
+READS = {
+    "execution_id": "execution_id",
+    "ctx": "ctx.x | default(0)",
+    "step": "step.x | default(0)",
+    "iter": "iter.index",
+    "input": "input.x | default(0)",
+    "output": "output.data",
+    "event": "event.name",
+    "keychain": "keychain.k",
+    "_prev": "_prev",
+    "_attempt": "_attempt",
+}
+TABLE = {
+    #              exec ctx step iter input output event keychain _prev _attempt
+    "admission": "  y    y   n    n    y     n      y     s        n     n",
+    "step input": " y    y   n    n    n     n      n     s        n     n",
+    "loop": "       y    y   n    n    y     n      n     s        n     n",
+    "task": "       y    y   y    y    y     y      n     y        y     y",
+    "task set": "   y    y   y    y    y     y      n     s        y     y",
+    "skip": "       y    y   y    y    y     o      n     s        y     y",
+    "step set": "   y    y   y    n    y     y      n     s        n     n",
+    "arc": "        y    y   y    n    y     y      y     s        n     n",
+}
+ANSWERS = {"y": [], "n": ["not-in-scope"], "s": ["secret-in-log"], "o": ["output-in-skip"]}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_each_place_sees_its_scopes_d18_d20_d26(place: str) -> None:
+    keychain = "keychain: [{name: k, kind: env}]\n"
+    for scope, answer in zip(READS, TABLE[place].split(), strict=True):
+        body = keychain + PLACES[place] % ("{{ " + READS[scope] + " }}")
+        assert (scope, [each.code for each in problems(body)]) == (scope, ANSWERS[answer])
+
+
+def test_event_is_readable_in_the_input_of_a_join_d40() -> None:
+    join = PLACES["step input"].replace("  tool", "  spec: {policy: {admit: {join: all}}}\n  tool")
+    assert codes(join % "{{ event.tokens }}") == []
+
+
+def test_earlier_tasks_are_read_by_name_inside_the_pipeline_d18() -> None:
+    body = """\
+        workflow:
+        - step: start
+          tool:
+          - {name: a, kind: noop, set: {step.x: "{{ b.data | default(1) }}"}}
+          - {name: b, kind: noop, set: {step.x: "{{ a.data }}", step.y: "{{ b.data }}"}}
+          set: {step.z: "{{ a.data }}"}
+        """
+    assert told(problems(body)) == [("task-not-run", 7, 45), ("not-in-scope", 9, 21)]
+
+
+def test_a_task_after_a_jump_back_may_have_run_before() -> None:
+    body = """\
+        workflow:
+        - step: start
+          tool:
+          - {name: a, kind: noop, set: {step.x: "{{ b.data | default(1) }}"}}
+          - {name: b, kind: noop, spec: {policy: {rules: [{when: "{{ step.x }}", then: {do: jump, to: a}}, {else: {then: {do: break}}}]}}}
+        """
+    assert problems(body) == []
+
+
+def test_task_input_lies_over_the_steps_in_rules_and_set_d19() -> None:
+    body = """\
+        workflow:
+        - step: start
+          input: {a: 1}
+          tool: {kind: noop, input: {b: "{{ input.a }}", c: "{{ input.b }}"}, set: {step.x: "{{ input.a + input.b }}"}}
+        """
+    assert told(problems(body)) == [("unbound-input", 7, 57)]
+
+
+def test_an_input_that_reads_keychain_is_not_in_input_afterwards_d20() -> None:
+    body = """\
+        keychain: [{name: k, kind: env}]
+        workflow:
+        - step: start
+          tool: {kind: http, url: x, headers: {x: "{{ keychain.k }}"}, set: {step.x: "{{ input.headers }}"}}
+        """
+    assert told(problems(body)) == [("secret-in-log", 7, 82)]
+
+
+def test_credentials_are_declared_d57() -> None:
+    body = """\
+        keychain: [{name: pg_main, kind: postgres_credential}]
+        workflow:
+        - step: start
+          tool:
+          - {kind: postgres, auth: pg_man, query: "select 1"}
+          - {kind: http, url: "{{ keychain.api }}"}
+          - {kind: secrets, input: {name: nobody}}
+        """
+    found = problems(body)
+    assert told(found) == [
+        ("unknown-credential", 8, 28),
+        ("unknown-credential", 9, 27),
+        ("unknown-credential", 10, 35),
+    ]
+    assert found[0].fix == "pg_main"
+
+
+def test_what_workload_does_not_declare_is_a_warning() -> None:
+    found = problems(
+        "workload: {a: {b: 1}, api_url: x}\n"
+        + noop("{{ [workload.api_ur, workload.a.c, workload.x | default(1)] }}")
+    )
+    assert [(each.code, each.severity, each.fix) for each in found] == [
+        ("undeclared-workload", "warning", "workload.api_url"),
+        ("undeclared-workload", "warning", None),
+    ]
+
+
+def test_what_nothing_sets_is_a_warning() -> None:
+    body = """\
+        workflow:
+        - step: start
+          loop: {in: [1], iterator: city}
+          tool:
+            kind: noop
+            set: {ctx.a.b: 1, step.s: 1, iter.i: 1}
+            input: {ok: "{{ [ctx.a, ctx.a.b.c, step.s, iter.i, iter.city, iter.index, ctx.z is defined] }}", no: "{{ [ctx.x, step.t, iter.cty] }}"}
+        """
+    assert [(each.code, each.fix) for each in problems(body)] == [
+        ("unset-ctx", None),
+        ("unset-step", None),
+        ("unset-iter", "iter.city"),
+    ]
+
+
+def test_iter_parent_needs_an_outer_loop_d45_d85() -> None:
+    nested = """\
+        workload: {cities: []}
+        workflow:
+        - step: start
+          loop:
+          - {in: "{{ workload.cities }}", iterator: city}
+          - {in: "{{ iter.city.hotels }}", iterator: hotel}
+          tool: {kind: noop, input: {x: "{{ iter.parent.city }}", y: "{{ iter.hotel }}"}}
+        """
+    assert problems(nested) == []
+    assert codes(PLACES["task"] % "{{ iter.parent.x }}") == ["not-in-scope"]
+    assert codes(PLACES["loop"] % "{{ iter.i }}") == ["not-in-scope"]
+
+
+def test_a_block_sees_the_iter_of_whoever_calls_it_d59_d85() -> None:
+    body = """\
+        workflow:
+        - step: start
+          loop: {in: [1], iterator: city}
+          tool: {kind: workbook, block: hotels, input: {n: 1}}
+        workbook:
+          hotels:
+            loop: {in: "{{ iter.city.hotels }}", iterator: hotel}
+            tool: {kind: noop, input: {x: "{{ iter.parent.city }}", y: "{{ input.n }}"}}
+        """
+    assert problems(body) == []
+
+
+def test_iter_is_written_inside_an_iteration_only_d28() -> None:
+    body = """\
+        workflow:
+        - step: start
+          tool: {kind: noop, set: {iter.x: 1}}
+          set: {iter.y: 1}
+          next: {arcs: [{step: end, set: {iter.z: 1}}]}
+        """
+    assert told(problems(body)) == [
+        ("not-in-scope", 6, 28),
+        ("iter-after-loop", 7, 9),
+        ("iter-after-loop", 8, 35),
+    ]
+
+
+def test_the_parts_of_output_and_event_are_known_d21_d40() -> None:
+    body = """\
+        workflow:
+        - step: start
+          tool: {kind: http, url: x, set: {step.x: "{{ [output.http.status, output.dat, output.pg, output.error.knd] }}"}}
+          next: {arcs: [{step: end, when: "{{ event.nam == 'step.done' }}"}]}
+        """
+    assert [(each.code, each.fix) for each in problems(body)] == [
+        ("unknown-field", "output.data"),
+        ("unknown-field", None),
+        ("unknown-field", "output.error.kind"),
+        ("unknown-field", "event.name"),
+    ]
+
+
+def test_blocks_exist_are_called_and_never_call_themselves() -> None:
+    body = """\
+        workflow:
+        - step: start
+          tool: {kind: workbook, block: hotles}
+        workbook:
+          hotels: {tool: {kind: workbook, block: rooms}}
+          rooms: {tool: {kind: workbook, block: hotels}}
+          alone: {tool: {kind: noop}}
+        """
+    assert told(problems(body)) == [("unknown-block", 6, 33), ("block-cycle", 8, 3), ("unused-block", 10, 3)]
+
+
+def test_now_is_refused_in_admission_d17() -> None:
+    assert codes(PLACES["admission"] % "{{ now() }}") == ["impure"]
+    assert codes(PLACES["task"] % "{{ now() }}") == []
+
+
+@pytest.mark.parametrize(
+    ("target", "value", "told_code"),
+    [
+        ("ctx.rows_ref", "{{ output.ref }}", None),
+        ("ctx.rows_ref", "{{ input.rows_ref }}", None),
+        ("ctx.rows_ref", "{{ workload.rows }}", None),
+        ("ctx.rows", "{{ output.data }}", None),
+        ("ctx.rows", "{{ output.ref }}", "ref-unexpected"),
+        ("ctx.rows", "{{ input.rows_ref }}", "ref-unexpected"),
+        ("ctx.rows_ref", "{{ output.data }}", "ref-expected"),
+        ("ctx.rows_ref", "{{ output.status }}", "ref-expected"),
+        ("ctx.rows_ref", "x{{ output.ref }}", "ref-expected"),
+        ("ctx.rows_ref", "constant", "ref-expected"),
+        ("ctx.id", "{{ input.rows_ref.id }}", "ref-read-through"),
+        ("ctx.id", "{{ output.ref.rows }}", "ref-read-through"),
+        ("ctx.size", "{{ input.rows_ref.meta.bytes }}", None),
+    ],
+)
+def test_references_go_by_names_that_end_in_ref_d54(target: str, value: str, told_code: str | None) -> None:
+    body = f"workload: {{rows: 1}}\nworkflow:\n- step: start\n  input: {{rows_ref: null}}\n  tool: {{kind: noop}}\n  set: {{{target}: '{value}'}}\n"
+    assert codes(body) == ([told_code] if told_code else [])
+
+
+def test_the_ref_field_of_a_tool_takes_a_reference_d54() -> None:
+    body = "workflow:\n- step: start\n  input: {r_ref: null}\n  tool: {kind: resolve, ref: '{{ input.r_ref }}'}\n"
+    assert problems(body) == []
+    assert codes(body.replace("resolve, ref", "noop, input: {x").replace("'}", "'}}")) == ["ref-unexpected"]
+
+
+def test_guards_are_templates_or_booleans_d15() -> None:
+    arc = "workflow:\n- step: start\n  next: {arcs: [{step: end, when: %s}]}\n"
+    assert told(problems(arc % "ctx.x")) == [("not-a-guard", 6, 35)]
+    assert codes(arc % "true") == []
+    assert codes(arc % "'{{ true }}'") == []
+    assert codes(arc % "false") == ["constant-guard"]
+    assert codes(arc % "'{{ 1 == 2 }}'") == ["constant-guard"]
+
+
+def test_template_faults_have_positions_d13() -> None:
+    found = problems(noop("{{ execution_id | lowr }} {{ execution_id | truncate('x', 2, 3, 4, 5, 6) }}"))
+    assert told(found) == [("unknown-filter", 8, 40), ("bad-arguments", 8, 66)]
+
+
+def test_statements_stand_in_text_fields_of_tools_only_d13() -> None:
+    text = "{% if execution_id %}a{% endif %}"
+    assert codes(task(f"kind: shell\nsh: '{text}'")) == []
+    assert codes(task(f"kind: http\nurl: x\nparams: {{a: '{text}'}}")) == ["not-allowed"]
+    assert codes(noop(text)) == ["not-allowed"]
+
+
+def test_program_code_is_no_template() -> None:
+    assert codes(task("kind: python\ncode: 'result = {{1: 2}}[1] {% x'")) == []
+
+
+@pytest.mark.parametrize(
+    ("guard", "fix"),
+    [
+        ("output.status == 'success'", "'ok'"),
+        ("'success' == output.status", "'ok'"),
+        ("output.status in ['success', 'failed']", "'ok'"),
+        ("event.name == 'loop.done'", "'step.done'"),
+        ("event.name == 'step.don'", "'step.done'"),
+    ],
+)
+def test_a_comparison_that_never_holds_is_told_d21_d40(guard: str, fix: str | None) -> None:
+    found = problems(PLACES["arc"].replace("'%s'", '"%s"') % ("{{ " + guard + " }}"))
+    assert [(each.code, each.fix) for each in found] == [("never-equal", fix)]
+
+
+def test_a_looped_step_ends_by_loop_done_d40() -> None:
+    body = "workflow:\n- step: start\n  loop: {in: [1], iterator: i}\n  tool: {kind: noop}\n  next: {arcs: [{step: end, when: \"{{ event.name == '%s' }}\"}]}\n"
+    assert codes(body % "loop.done") == []
+    assert codes(body % "step.failed") == []
+    assert codes(body % "step.done") == ["never-equal"]
+    assert codes(body.replace("== '%s'", "in ['step.done', 'loop.done']")) == []

@@ -1,0 +1,86 @@
+"""The ways through a pipeline (L5 for tasks)."""
+
+from __future__ import annotations
+
+from tests.playbooks import checked
+
+CODES = {"unreachable-task", "endless-jump", "fall-through", "dead-rule"}
+
+
+def found(*tasks: str) -> list[tuple[str, str]]:
+    """What L5 says of tasks written as `name: rule; rule`, a rule as `when ?: then`, e.g. `a: jump c ? ctx.x; break`."""
+    lines = ["workflow:", "- step: start", "  tool:"]
+    for each in tasks:
+        name, _, rules = each.partition(":")
+        lines.append(f"  - name: {name}")
+        lines.append("    kind: http")
+        lines.append("    url: x")
+        written = [_rule(rule.strip()) for rule in rules.split(";") if rule.strip()]
+        if written:
+            lines.append(f"    spec: {{policy: {{rules: [{', '.join(written)}]}}}}")
+    problems = checked("\n".join(lines)).problems
+    return [(each.code, each.message.split('"')[1]) for each in problems if each.code in CODES]
+
+
+def _rule(rule: str) -> str:
+    do, _, when = rule.partition("?")
+    do, *to = do.split()
+    then = f"{{do: {do}" + (f", to: {to[0]}" if to else "") + "}"
+    return f'{{when: "{{{{ {when.strip()} }}}}", then: {then}}}' if when else f"{{else: {{then: {then}}}}}"
+
+
+def test_a_pipeline_without_rules_is_fine() -> None:
+    assert found("a", "b", "c") == []
+
+
+def test_tasks_that_no_way_comes_to_are_told() -> None:
+    assert found("a: break", "b", "c") == [("unreachable-task", "b"), ("unreachable-task", "c")]
+    assert found("a: jump c", "b", "c") == [("unreachable-task", "b")]
+
+
+def test_pagination_jumps_back_and_is_fine() -> None:
+    assert found("init", "fetch", "store", "paginate: jump fetch ? ctx.more | default(0); break") == []
+
+
+def test_a_circle_of_jumps_that_no_rule_leaves_is_an_error() -> None:
+    problems = checked(
+        "workflow:\n- step: start\n  tool:\n"
+        "  - {name: a, kind: noop, spec: {policy: {rules: [{else: {then: {do: continue}}}]}}}\n"
+        "  - {name: b, kind: noop, spec: {policy: {rules: [{else: {then: {do: jump, to: a}}}]}}}\n"
+    ).problems
+    assert [(each.code, each.severity, each.message) for each in problems] == [
+        ("endless-jump", "error", "no rule leaves the circle a → b → a")
+    ]
+
+
+def test_a_task_without_rules_leaves_the_circle_by_failing() -> None:
+    assert found("a", "b: jump a") == []
+
+
+def test_retry_that_is_used_up_leaves_the_circle() -> None:
+    assert found("a: retry ? output.status == 'error'; jump b", "b: jump a") == []
+
+
+def test_a_forward_jump_into_a_fall_through_is_the_storage_mistake_of_003() -> None:
+    route = "route: jump store_404 ? ctx.s | default(0) == 404; jump store_200"
+    assert found("fetch", route, "store_200", "store_404", "paginate: break") == [("fall-through", "route")]
+    good = found("fetch", route, "store_200: jump paginate", "store_404: jump paginate", "paginate: break")
+    assert good == []
+
+
+def test_skipping_one_task_ahead_is_told_until_it_is_said_with_a_jump() -> None:
+    assert found("a: jump c ? ctx.x | default(0); continue", "b", "c") == [("fall-through", "a")]
+    assert found("a: jump c ? ctx.x | default(0); continue", "b: jump c", "c") == []
+
+
+def test_rules_behind_one_that_always_matches_are_dead() -> None:
+    assert found("a: fail ? true; continue") == [("dead-rule", "a")]
+
+
+def test_on_unmatched_fail_goes_on_when_ok_d23() -> None:
+    problems = checked(
+        "workflow:\n- step: start\n  tool:\n"
+        "  - {name: a, kind: noop, spec: {policy: {on_unmatched: fail, rules: [{when: '{{ ctx.x }}', then: {do: break}}]}}}\n"
+        "  - {name: b, kind: noop}\n"
+    ).problems
+    assert [each.code for each in problems] == ["unset-ctx"]

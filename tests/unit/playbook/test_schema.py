@@ -1,0 +1,178 @@
+"""The JSON Schema accepts what the reader accepts, and refuses what a schema can refuse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from noetl.output import JSON
+from noetl.playbook.dialects.canonical import read
+from noetl.playbook.problems import CODES
+from noetl.playbook.schema import json_schema
+from noetl.playbook.source import parse, plain
+from tests.playbooks import HEAD, kinds
+
+ROOT = Path(__file__).parents[3]
+GOOD = [
+    *sorted((ROOT / "examples").glob("*.yaml")),
+    *sorted((ROOT / "tests/fixtures/seeds").glob("004*.yaml")),
+]
+REJECTS = sorted((ROOT / "tests/fixtures/rejects").glob("*.yaml"))
+PROBLEMS = [
+    ROOT / f"tests/fixtures/problems/{name}.yaml"
+    for name, code in CODES.items()
+    # A schema sees these two as well, though they are of other levels.
+    if code.level != "L1" and name not in ("not-a-guard", "unknown-reducer")
+]
+BYTES_MAX = 100_000  # an editor reads it at every start
+
+# Errors of shape that a schema can not see, and why.
+BEYOND_A_SCHEMA = {
+    "duplicate-step": "a name is compared with other names",
+    "duplicate-task": "a name is compared with other names",
+    "duplicate-name": "a name is compared with other names",
+    "duplicate-field": "two places are compared",
+    "conflicting-values": "two places are compared",
+    "misplaced-key": "it depends on another key",
+    "rule-order": "it depends on the place in the list",
+    "else-skip": "it depends on what stands around it",
+}
+
+
+@cache
+def schema() -> dict[str, JSON]:
+    return json_schema(kinds())
+
+
+def complaints(text: str) -> list[str]:
+    document, problems = parse(text)
+    assert not problems
+    validator = Draft202012Validator(schema())
+    return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(plain(document.root))]
+
+
+def of(body: str) -> list[str]:
+    return complaints(HEAD + "workflow:\n" + body)
+
+
+def refused(text: str) -> bool:
+    """Does the reader find an error of level L2 that a schema can see?"""
+    found = {each.code for each in read(text, kinds()).problems if each.severity == "error"}
+    return any(CODES[code].level == "L2" and code not in BEYOND_A_SCHEMA for code in found)
+
+
+def test_it_is_a_schema_of_draft_2020_12() -> None:
+    Draft202012Validator.check_schema(schema())
+    assert schema()["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert list(schema())[:3] == ["$schema", "$id", "title"]
+
+
+def test_it_is_small_enough_for_an_editor() -> None:
+    assert len(json.dumps(schema())) < BYTES_MAX
+
+
+def test_every_reference_leads_to_a_definition_and_every_definition_is_used() -> None:
+    used = {each["$ref"] for each in objects(schema()) if "$ref" in each}
+    assert used == {f"#/$defs/{name}" for name in schema()["$defs"]}
+
+
+def test_every_record_refuses_unknown_keys_d4() -> None:
+    closed = [each for each in objects(schema()) if "properties" in each and "additionalProperties" in each]
+    assert {each["additionalProperties"] for each in closed} == {False}
+    assert len(closed) > 60
+
+
+def test_every_key_has_a_description() -> None:
+    silent = [
+        f"{name}.{key}"
+        for name, definition in schema()["$defs"].items()
+        for key, value in definition.get("properties", {}).items()
+        if not value.get("description")
+    ]
+    assert set(silent) <= {"input-of-secrets.name", "workbook-task.block"}
+
+
+@pytest.mark.parametrize("file", GOOD, ids=lambda file: file.stem)
+def test_what_is_a_playbook_fits(file: Path) -> None:
+    assert complaints(file.read_text()) == []
+
+
+@pytest.mark.parametrize("file", [*REJECTS, *PROBLEMS], ids=lambda file: file.stem)
+def test_what_the_reader_refuses_does_not_fit_and_everything_else_does(file: Path) -> None:
+    text = file.read_text()
+    found = complaints(text)
+    assert bool(found) == refused(text), found
+
+
+def test_a_templated_number_is_a_number_or_a_template() -> None:
+    task = (
+        "- step: start\n  tool: {kind: noop, spec: {policy: {rules:"
+        " [{when: '{{ ctx.a }}', then: {do: retry, attempts: %s}}]}}}"
+    )
+    assert of(task % 3) == []
+    assert of(task % "'{{ workload.n }}'") == []
+    assert len(of(task % "three")) == 1
+    assert len(of(task % 0)) == 1
+
+
+def test_a_guard_is_a_template_or_a_boolean_d15() -> None:
+    arc = "- step: start\n  next: {arcs: [{step: end, when: %s}]}"
+    assert of(arc % "'{{ ctx.a }}'") == []
+    assert of(arc % "true") == []
+    assert len(of(arc % "ctx.a")) == 1
+
+
+def test_a_key_without_a_value_counts_as_left_out() -> None:
+    assert of("- step: start\n  desc:\n  loop:\n  input:\n  tool:\n  next:") == []
+    assert len(of("- step:\n  tool: {kind: noop}")) == 1
+
+
+def test_the_fields_of_a_tool_stand_beside_kind_or_under_input_d9() -> None:
+    assert of("- step: start\n  tool: {kind: http, url: x}") == []
+    assert of("- step: start\n  tool: {kind: http, input: {url: x}}") == []
+    assert len(of("- step: start\n  tool: {kind: http, input: {method: GET}}")) == 1
+    assert of("- step: start\n  tool: {kind: postgres, auth: pg, query: select 1}") == []
+    assert len(of("- step: start\n  tool: {kind: postgres, auth: pg}")) == 1
+    assert len(of("- step: start\n  tool: {kind: python, input: {code: x}}")) == 1
+
+
+def test_the_name_that_secrets_asks_for_is_not_the_name_of_the_task() -> None:
+    assert of("- step: start\n  tool: {kind: secrets, name: ask, input: {name: pg}}") == []
+    assert len(of("- step: start\n  tool: {kind: secrets, name: ask}")) == 1
+
+
+def test_each_kind_has_its_own_keys() -> None:
+    assert len(of("- step: start\n  tool: {kind: noop, url: x}")) == 1
+    task = schema()["$defs"]["task"]
+    assert task["properties"]["kind"]["enum"] == sorted(kinds())
+    assert len(task["properties"]["kind"]["markdownEnumDescriptions"]) == len(kinds())
+
+
+def test_what_is_reserved_is_marked_d64() -> None:
+    assert "deprecationMessage" in schema()["$defs"]["arc"]["properties"]["spec"]
+
+
+def test_what_a_snippet_writes_is_a_playbook() -> None:
+    snippets = {
+        name: part["defaultSnippets"][0]["body"]
+        for name, part in {"playbook": schema(), **schema()["$defs"]}.items()
+        if "defaultSnippets" in part
+    }
+    assert sorted(snippets) == ["arc", "loop", "playbook", "rule", "step"]
+    whole = json.dumps(snippets["playbook"])
+    for placeholder, value in {"${1:name}": "n", "${2:folder/name}": "p", "${3:noop}": "noop"}.items():
+        whole = whole.replace(placeholder, value)
+    assert complaints(whole) == []
+
+
+def objects(value: JSON) -> Iterator[dict[str, JSON]]:
+    """Every mapping inside a schema, itself included."""
+    if isinstance(value, dict):
+        yield value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from objects(each)

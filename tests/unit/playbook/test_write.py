@@ -1,0 +1,66 @@
+"""Playbook → text: what is written reads back the same, and strings stay strings."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.output import JSON
+from noetl.playbook.source import parse, plain
+from noetl.playbook.write import document, emit, write
+from tests.playbooks import reading
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "on",
+        "010",
+        "1e3",
+        "null",
+        "~",
+        "",
+        "<<",
+        "- a",
+        "a: b",
+        "#c",
+        "x #c",
+        "two\nlines",
+        "  lead\nx",
+        "tab\t",
+        "\u2028",
+        "é",
+        "!",
+        "&",
+        "*",
+    ],
+)
+def test_a_string_stays_that_string(value: str) -> None:
+    assert plain(parse(emit({"k": [value], value or "x": 1})).document.root) == {
+        "k": [value],
+        value or "x": 1,
+    }
+
+
+@pytest.mark.parametrize("value", [None, True, 0, -1, 2**63 - 1, 1.5, 1e300, 5e-324, [], {}, [[], {}]])
+def test_a_value_keeps_its_type(value: JSON) -> None:
+    found = plain(parse(emit({"k": value})).document.root)
+    assert found == {"k": value}
+    assert type(found["k"]) is type(value)
+
+
+def test_the_canonical_document_says_everything_in_one_way() -> None:
+    playbook = reading("""\
+        workflow:
+        - step: start
+          tool: {kind: http, url: x}
+          next: {spec: {mode: exclusive}, arcs: [{step: end}]}
+        """).playbook
+    assert playbook is not None
+    assert document(playbook)["workflow"] == [
+        {
+            "step": "start",
+            "tool": [{"name": "start_task", "kind": "http", "input": {"url": "x"}}],
+            "next": {"arcs": [{"step": "end"}]},
+        }
+    ]
+    assert write(playbook).startswith("apiVersion: noetl.io/v2\nkind: Playbook\n")
