@@ -12,10 +12,16 @@ def main() -> None:
         print(f"noetl {__version__}")
         return
     try:
+        from noetl.cli import quick
+
+        if (check := quick.parse(sys.argv[1:])) is not None:
+            from noetl.cli.running import run
+
+            sys.exit(run(quick.command(check)))
         from noetl.cli.app import app
 
         app(prog_name="noetl")
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # while modules were loaded; a command handles its own
         sys.exit(130)
 
 

@@ -51,13 +51,12 @@ def words(identifier: str) -> set[str]:
 
 
 def test_identifiers_use_our_words() -> None:
-    wrong = []
+    wrong: list[tuple[str, str]] = []
     for path in sorted(SOURCE.rglob("*.py")):
         name = str(path.relative_to(SOURCE))
         allowed = {word for prefix, each in EXCEPT.items() if name.startswith(prefix) for word in each}
-        for identifier in sorted(identifiers(ast.parse(path.read_text()))):
-            if bad := words(identifier) & FORBIDDEN - allowed:
-                wrong.append((name, identifier, sorted(bad)))
+        found = sorted(identifiers(ast.parse(path.read_text())))
+        wrong += [(name, each) for each in found if words(each) & FORBIDDEN - allowed]
     assert wrong == []
 
 

@@ -66,6 +66,7 @@ def check(
 @app.command()
 def explain(
     file: File,
+    *,
     graph: Annotated[GraphChoice | None, typer.Option(help="Draw it instead of telling it.")] = None,
     task: Annotated[
         str | None,
@@ -94,6 +95,7 @@ def explain(
 @app.command()
 def migrate(
     file: File,
+    *,
     output: Out = None,
     write: Annotated[bool, typer.Option("--write", help="Rewrite the file itself.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show what would change.")] = False,

@@ -8,6 +8,7 @@ OK = 0
 WRONG = 2  # the playbook or the usage
 INTERRUPTED = 130  # as shells count: 128 and the number of the signal
 BROKEN_PIPE = 141
+AWAY = 3  # something outside: a full disk, a closed stream
 
 
 class Usage(NoetlError):
@@ -19,4 +20,5 @@ EXIT_CODES: dict[type[BaseException], int] = {
     Usage: WRONG,
     KeyboardInterrupt: INTERRUPTED,
     BrokenPipeError: BROKEN_PIPE,
+    OSError: AWAY,
 }

@@ -57,9 +57,12 @@ def _drawn(net: Net, graph: GraphChoice) -> str:
     from noetl.net.chart import chart
 
     if graph == "svg":
-        from noetl.net.picture import svg
+        from noetl.net.picture import TooLarge, svg
 
-        return svg(chart(net))
+        try:
+            return svg(chart(net))
+        except TooLarge as error:
+            raise Usage(f"too large to draw ({error}); --graph dot gives it to Graphviz") from error
     from noetl.net.diagrams import dot, mermaid
 
     return {"mermaid": mermaid, "dot": dot}[graph](chart(net))

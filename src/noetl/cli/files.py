@@ -22,6 +22,8 @@ class Source(NamedTuple):
 def read(file: str) -> Source:
     """The bytes of a file, or of standard input for `-`."""
     if file == STDIN:
+        if not sys.stdin:  # None when it was closed before we began
+            raise Usage("standard input is closed")
         return Source("<stdin>", sys.stdin.buffer.read(READ_BYTES_MAX))
     try:
         with open(file, "rb") as stream:

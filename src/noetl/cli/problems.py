@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from noetl.cli.screen import Piece
 from noetl.errors import Mark, Problem, Severity
-from noetl.net.visible import visible, width
+from noetl.net.visible import head, visible, width
 from noetl.net.words import count
 from noetl.output import JSON
 
@@ -34,14 +34,13 @@ class Excerpts:
 
 def clipped(line: str, column: int, columns: int) -> tuple[str, str]:
     """At most `columns` of the line, around the column; the caret stands under it."""
-    before, after = line[: column - 1], line[column - 1 :]
-    start = max(0, len(before) - columns // 2) if len(line) > columns else 0
-    lead = "…" if start else ""
-    before = lead + visible(before[start:])
-    after = visible(after[:columns])
-    room = max(1, columns - width(before))
+    # A line may be a megabyte long; what is further away than `columns` is not shown anyway.
+    before, after = visible(line[: column - 1][-columns - 1 :]), visible(line[column - 1 :][: columns + 1])
+    if width(before) + width(after) > columns and width(before) > columns // 2:
+        before = "…" + head(before[::-1], columns // 2)[::-1]
+    room = columns - width(before)
     if width(after) > room:
-        after = after[: room - 1] + "…"
+        after = head(after, room - 1) + "…"
     return (before + after).rstrip(), " " * width(before) + "^"
 
 

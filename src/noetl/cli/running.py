@@ -7,17 +7,13 @@ import os
 import sys
 from collections.abc import Callable
 
-from noetl.cli.exits import BROKEN_PIPE, EXIT_CODES, INTERRUPTED, Usage
+from noetl.cli.exits import EXIT_CODES, Usage
 from noetl.errors import PlaybookError
 
 
 def run(command: Callable[[], int]) -> int:
     """Do it, and say how it ended. A bug is not caught: it is meant to be loud."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # a locale without Unicode is no reason to fall over
+    _prepare_streams()
     try:
         code = command()
         sys.stdout.flush()
@@ -35,13 +31,26 @@ def run(command: Callable[[], int]) -> int:
         show_problems(error.problems, "", screen, rich=screen.colour)
         return EXIT_CODES[PlaybookError]
     except BrokenPipeError:
-        give_up_output()
-        return BROKEN_PIPE
+        _give_up_output()
+        return EXIT_CODES[BrokenPipeError]
+    except OSError as error:
+        _give_up_output()
+        print(f"noetl: {error.strerror or error}", file=sys.stderr)
+        return EXIT_CODES[OSError]
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return EXIT_CODES[KeyboardInterrupt]
 
 
-def give_up_output() -> None:
-    """Nobody reads any more: what is left in the buffer must not raise again when Python ends."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+def _prepare_streams() -> None:
+    """A closed stream swallows what is written; a locale without Unicode gets escapes. Neither is a crash."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _give_up_output() -> None:
+    """Nobody takes it: what is left in the buffer must not raise again when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -45,10 +45,12 @@ class Screen:
         self.stream = stream
         self.colour = is_terminal(stream) if colour is None else colour
         self.columns = _columns(stream)
-        self._write = self._rich(forced=colour is True) if self.colour else self._plain
+        self._write: Callable[[Sequence[Piece]], None] | None = None  # None: nothing was written yet
 
     def line(self, *pieces: Piece | str) -> None:
         """One line; control characters in it are made visible."""
+        if self._write is None:
+            self._write = _coloured(self.stream) if self.colour else self._plain
         self._write([_safe(piece) for piece in pieces])
 
     def lines(self, lines: Iterable[Sequence[Piece]]) -> None:
@@ -58,19 +60,19 @@ class Screen:
     def _plain(self, pieces: Sequence[Piece]) -> None:
         self.stream.write("".join(piece.text for piece in pieces).rstrip() + "\n")
 
-    def _rich(self, *, forced: bool) -> Callable[[Sequence[Piece]], None]:
-        from rich.console import Console
-        from rich.text import Text
 
-        console = Console(
-            file=self.stream, force_terminal=forced or None, highlight=False, markup=False, emoji=False
-        )
+def _coloured(stream: TextIO) -> Callable[[Sequence[Piece]], None]:
+    from rich.console import Console
+    from rich.text import Text
 
-        def write(pieces: Sequence[Piece]) -> None:
-            text = Text.assemble(*((piece.text, _RICH[piece.style]) for piece in pieces))
-            console.print(text, soft_wrap=True)
+    # Colour was decided before; what is left to rich is which colours there are, and NO_COLOR.
+    console = Console(file=stream, force_terminal=True, highlight=False, markup=False, emoji=False)
 
-        return write
+    def write(pieces: Sequence[Piece]) -> None:
+        text = Text.assemble(*((piece.text, _RICH[piece.style]) for piece in pieces))
+        console.print(text, soft_wrap=True)
+
+    return write
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -95,13 +97,16 @@ def folded(pieces: Sequence[Piece], columns: int) -> list[list[Piece]]:
     for text, style in pieces:
         for number, word in enumerate(text.split(" ")):
             space = 1 if number else 0
-            if used and used + space + width(word) > columns:
-                lines.append([])
-                used = space = 0
             for part_number, part in enumerate(wrap(word, max(1, columns))):
-                if part_number:
+                if used and (part_number or used + space + width(part) > columns):
                     lines.append([])
                     used = space = 0
-                lines[-1].append(Piece(" " * space + part, style))
+                _append(lines[-1], Piece(" " * space + part, style))
                 used += space + width(part)
     return lines
+
+
+def _append(line: list[Piece], piece: Piece) -> None:
+    if line and line[-1].style == piece.style:
+        piece = Piece(line.pop().text + piece.text, piece.style)
+    line.append(piece)

@@ -1,4 +1,4 @@
-"""An explanation as lines on a screen: headings, tables, a tree for each step. The words come from noetl.net."""
+"""An explanation as lines on a screen: headings, tables, a tree for each step. The words are noetl.net's."""
 
 from __future__ import annotations
 
@@ -56,8 +56,10 @@ def _part(part: ExplainedPart, columns: int) -> Iterator[list[Piece]]:
 
 
 def _branches(part: ExplainedPart) -> Iterator[Branch]:
-    for words in part.waits:
-        yield _fact("admit", words)
+    if part.join is not None:
+        yield _fact("join", part.join)
+    for words in part.admission:
+        yield _fact("token", words)
     for name, value in part.input:
         yield _fact("input", f"{name} = {value}")
     for words in part.loops:
@@ -77,12 +79,12 @@ def _branches(part: ExplainedPart) -> Iterator[Branch]:
         yield _fact("next", "every arc that holds: a fork" if forks else "the first arc that holds")
     for arc in part.arcs:
         yield _arc(arc)
-    if not part.arcs:
-        yield Branch((Piece("ends here", "faint"),))
+    if part.ends:
+        yield Branch((Piece("the token ends here", "faint"),))
 
 
 def _fact(label: str, words: str) -> Branch:
-    return Branch((Piece(f"{label:<7}", "faint"), Piece(words)), hang=8)
+    return Branch((Piece(f"{label:<7}", "faint"), Piece(words)), hang=7)
 
 
 def _task(task: ExplainedTask, number: str) -> Branch:

@@ -11,8 +11,8 @@ from jinja2 import nodes
 
 from noetl.net.compilation import Compilation, Expr, Run, Scope
 from noetl.net.entries import Entry, Parameter
-from noetl.net.limits import Meter
-from noetl.net.patterns import Pattern, Replacement
+from noetl.net.limits import FUEL_MAX, Meter, over
+from noetl.net.patterns import Pattern, Replacement, compiling
 from noetl.net.values import JSON, TemplateError, Undefined, kind_of, undefined
 
 Called: TypeAlias = "nodes.Filter | nodes.Test | nodes.Call"
@@ -24,6 +24,7 @@ class Arguments(NamedTuple):
     positional: list[Expr]
     named: dict[str, Expr]
     line: int
+    depth: int = 0  # how many filters name each other around it
 
 
 class Bound(NamedTuple):
@@ -63,7 +64,7 @@ def bind(entry: Entry, name: str, given: Arguments, notes: Compilation) -> Bound
             if not parameter.takes(value) and problem is None:
                 problem = f"{parameter.name} is {kind_of(value)}, not {parameter.words}"
             elif problem is None:
-                value, problem = _prepared(parameter, value, values)
+                value, problem = _prepared(parameter, value, values, notes)
         else:
             runs.append(_checked(slot.run, parameter, name))
             continue
@@ -96,9 +97,15 @@ def _misfit(entry: Entry, given: Arguments, slots: list[Expr | None]) -> str | N
     return problem
 
 
-def _prepared(parameter: Parameter, value: JSON, before: list[JSON]) -> tuple[JSON, str | None]:
+def _prepared(
+    parameter: Parameter, value: JSON, before: list[JSON], notes: Compilation
+) -> tuple[JSON, str | None]:
+    """A constant as the entry wants it, and what is wrong with it: patterns are compiled now."""
     try:
         if parameter.kind == "pattern":
+            notes.pattern_work += compiling(value)
+            if notes.pattern_work > FUEL_MAX:
+                raise over("FUEL_MAX", FUEL_MAX, "the template has too many patterns")
             return Pattern(value), None
         if parameter.kind == "replacement" and before and isinstance(before[-1], Pattern):
             return Replacement(value, before[-1]), None

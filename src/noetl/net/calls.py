@@ -8,7 +8,7 @@ from __future__ import annotations
 from jinja2 import nodes
 
 from noetl.net.arguments import Bound, arguments, bind
-from noetl.net.compilation import Compilation, Expr, Run, Scope, meant
+from noetl.net.compilation import Compilation, Expr, Run, Scope
 from noetl.net.entries import Entry, wrong
 from noetl.net.filters import OMITTED
 from noetl.net.functions import FUNCTIONS
@@ -87,8 +87,8 @@ def _function(name: str, tree: nodes.Call, notes: Compilation) -> Expr:
     given = arguments(tree, notes)
     entry = FUNCTIONS.get(name)
     if entry is None:
-        fix = meant(name, FUNCTIONS, OMITTED) or f"there are {', '.join(FUNCTIONS)}"
-        return notes.fault("not-allowed", f'there is no function "{name}"', tree.lineno, name, fix)
+        fix = notes.meant(name, FUNCTIONS, OMITTED) or f"there are {', '.join(FUNCTIONS)}"
+        return notes.unknown("not-allowed", "function", name, tree.lineno, fix)
     if name in ("now", "uuid"):
         notes.calls.add(name)
     bound = bind(entry, name, given, notes)
@@ -110,8 +110,8 @@ def _method(called: nodes.Getattr, tree: nodes.Call, notes: Compilation) -> Expr
     name = called.attr
     entry = METHODS.get(name)
     if entry is None:
-        fix = meant(name, METHODS, {}) or "there are " + ", ".join(METHODS)
-        return notes.fault("not-allowed", f'there is no method "{name}"', tree.lineno, name, fix)
+        fix = notes.meant(name, METHODS, {}) or "there are " + ", ".join(METHODS)
+        return notes.unknown("not-allowed", "method", name, tree.lineno, fix)
     bound = bind(entry, name, given, notes)
     if bound is None:
         return receiver

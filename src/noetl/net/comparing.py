@@ -103,17 +103,13 @@ def sort_keys(meter: Meter, values: Sequence[JSON], *, case_sensitive: bool) -> 
     if not kinds or kinds <= NUMBERS or kinds == {bool}:
         return list(values)
     if kinds != {str}:
-        first = next(
-            value
-            for value in values
-            if type(value) is not type(values[0]) or type(value) not in (*NUMBERS, str)
-        )
-        raise unordered(values[0], first)
+        first = values[0]
+        raise unordered(first, next((one for one in values if kind_of(one) != kind_of(first)), first))
     chars = sum(map(len, values))
     meter.charge((chars >> 6) * count.bit_length())
     if case_sensitive:
         return list(values)
-    meter.text(min(chars, TEXT_CHARS_MAX) if chars <= TEXT_CHARS_MAX else chars)
+    meter.text(chars)
     meter.charge(chars >> 2)
     meter.hold(chars + 52 * count)
     return [value.lower() for value in values]

@@ -17,6 +17,7 @@ from noetl.net.values import JSON, Path
 
 Scope: TypeAlias = Mapping[str, JSON]
 Run: TypeAlias = Callable[[Scope, Meter], JSON]
+UNNAMED = "the value"  # what an error calls an expression that is no path
 
 
 class Read(NamedTuple):
@@ -39,7 +40,7 @@ class Expr(NamedTuple):
     """A compiled expression."""
 
     run: Run
-    label: str = "the value"  # how an error calls it
+    label: str = UNNAMED  # how an error calls it
     cost: int = 1  # fuel that it takes in a turn of a loop
     path: Path | None = None  # it is nothing but this path
     constant: bool = False
@@ -49,6 +50,8 @@ class Expr(NamedTuple):
 
 Handler: TypeAlias = Callable[[JSON, "Compilation"], Expr]
 PathHandler: TypeAlias = Callable[[nodes.Expr, "Compilation", bool], Expr]
+_HINTS_MAX = 10  # faults of one template that get a did-you-mean
+_NAME_CHARS_MAX = 60  # longer names are no misspelling of ours
 
 
 class Compilation:
@@ -65,6 +68,7 @@ class Compilation:
         self.calls: set[str] = set()
         self.variables: dict[str, int] = {}  # of {% for %}: name → slot
         self.slots = 0
+        self.pattern_work = 0  # units of fuel that compiling its patterns took
         self.used: set[int] = set()  # slots that something reads
 
     def expression(self, tree: nodes.Node, *, optional: bool = False) -> Expr:
@@ -96,6 +100,21 @@ class Compilation:
         self.faults[Fault(code, message, line or 1, needle, fix)] = None
         return constant(None)
 
+    def unknown(self, code: str, what: str, name: str, line: int, fix: str | None) -> Expr:
+        """Note a name that we do not know; an endless one is cut."""
+        shown = name if len(name) <= _NAME_CHARS_MAX else name[:_NAME_CHARS_MAX] + "…"
+        return self.fault(code, f'there is no {what} "{shown}"', line, name, fix)
+
+    def meant(self, name: str, known: Iterable[str], omitted: Mapping[str, str]) -> str | None:
+        """What to write instead of a name that we do not know."""
+        if name in omitted:
+            return omitted[name]
+        # Looking for a similar name takes a millisecond, which is fine for the first few.
+        if len(self.faults) >= _HINTS_MAX or len(name) > _NAME_CHARS_MAX:
+            return None
+        close = get_close_matches(name, list(known), n=1)
+        return f'did you mean "{close[0]}"?' if close else None
+
     def read(self, path: Path, line: int | None, *, optional: bool) -> None:
         self.reads[Read(path, line or 1, optional)] = None
 
@@ -104,13 +123,5 @@ class Compilation:
         return text if self._spare is None else text.replace(self._spare, "\r")
 
 
-def constant(value: JSON, label: str = "the value") -> Expr:
-    return Expr(lambda _scope, _meter: value, label=label, constant=True, value=value)
-
-
-def meant(name: str, known: Iterable[str], omitted: Mapping[str, str]) -> str | None:
-    """What to write instead of a name that we do not know."""
-    if name in omitted:
-        return omitted[name]
-    close = get_close_matches(name[:100], list(known), n=1)
-    return f'did you mean "{close[0]}"?' if close else None
+def constant(value: JSON) -> Expr:
+    return Expr(lambda _scope, _meter: value, constant=True, value=value)

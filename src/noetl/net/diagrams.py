@@ -71,7 +71,7 @@ def _quoted(text: str) -> str:
 
 def _entities(text: str) -> str:
     """Mermaid reads `#…;` as a character; all that it, Markdown or HTML could obey is written so."""
-    return "".join(f"#{ord(char)};" if char in '"#;<>&`' else char for char in visible(text))
+    return "".join(f"#{ord(char)};" if char in '"#;<>&`|' else char for char in visible(text))
 
 
 def _dotted(text: str) -> str:

@@ -24,6 +24,10 @@ from noetl.playbook.source import Path
 
 ESSENCE_MAX = 120  # characters of a task's essential field that are shown
 _SHARED = frozenset({"workload", "ctx", "keychain", "execution_id"})  # what a step reads from outside itself
+_JOINS = {
+    "all": "fires once, with all waiting tokens, when nothing under way can still reach it",
+    "each": "each token that comes is a run of its own",
+}
 _ESSENTIAL = ("url", "query", "command", "code", "script", "sh", "argv", "block", "path", "ref", "name")
 
 
@@ -63,7 +67,8 @@ class ExplainedPart(Struct, frozen=True, kw_only=True):
     desc: str | None
     entry: bool = False
     reached: bool = True
-    waits: tuple[str, ...] = ()  # admission and join
+    join: str | None = None  # None: the author did not say
+    admission: tuple[str, ...] = ()
     input: tuple[tuple[str, str], ...]
     loops: tuple[str, ...]
     policy: tuple[str, ...]
@@ -73,6 +78,7 @@ class ExplainedPart(Struct, frozen=True, kw_only=True):
     set: tuple[str, ...]
     mode: Literal["exclusive", "inclusive"] = "exclusive"
     arcs: tuple[ExplainedArc, ...] = ()
+    ends: bool = False  # a step without arcs
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
@@ -146,8 +152,10 @@ class _Teller:
             self.part(each.step, each.tasks),
             entry=each.step.name == self.net.playbook.entry,
             reached=each.step.name in self.reached,
-            waits=tuple(_waits(each.step)),
+            join=None if each.step.join is None else _JOINS[each.step.join],
+            admission=tuple(words.admission(each.step.admit or ())),
             mode=each.step.mode,
+            ends=not each.arcs,
             arcs=tuple(self._arc(arc, each.step, dead=id(arc) not in live) for arc in each.arcs),
         )
 
@@ -185,15 +193,6 @@ class _Teller:
             missing=any(target not in self.net.steps and target != END for target in targets),
             set=tuple(map(one_line, arc.arc.set)),
         )
-
-
-def _waits(step: Step) -> Iterable[str]:
-    if step.join == "all":
-        yield "joins: fires once, with all waiting tokens, when nothing under way can still reach it"
-    elif step.join == "each":
-        yield "each token that comes is a run of its own"
-    if step.admit is not None:
-        yield from words.admission(step.admit)
 
 
 def explain_task(task: Task, kinds: Kinds) -> ExplainedTask:

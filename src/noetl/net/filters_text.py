@@ -184,7 +184,8 @@ def _wrapped(chunks: list[str], width: int, *, break_long_words: bool) -> list[s
         rest = chunk
         if length + len(rest) > width:
             if rest.isspace():
-                rest = ""
+                lines += _finished(line)
+                line, length, rest = [], 0, ""
             elif not break_long_words or len(rest) <= width:
                 lines += _finished(line)
                 line, length = [], 0

@@ -6,7 +6,9 @@ one unit of fuel is about 50 ns.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from sys import getsizeof
+from types import MappingProxyType
 
 from noetl.net.values import JSON, Moment, TemplateError, Weight, encoded, scalar_text, weigh
 
@@ -42,6 +44,7 @@ class Meter:
     drawn: int = 0  # how often uuid() was called
     moment: Moment | None = None  # None: now() and uuid() have no value here
     slots: list[JSON]  # the variables of {% for %}
+    patterns: Mapping[str, JSON] = MappingProxyType({})  # compiled so far, by their text
 
     def charge(self, units: int) -> None:
         left = self.fuel - units

@@ -12,53 +12,54 @@ Follows: TypeAlias = Mapping[str, Sequence[str]]
 
 
 class Order(NamedTuple):
-    """Without the ways that lead `back`, `names` is in topological order."""
+    """Without the ways that lead `back` there is no circle."""
 
     names: tuple[str, ...]
-    back: frozenset[tuple[str, str]]  # ways to something that comes before, or to itself
+    back: frozenset[tuple[str, str]]  # ways to something that leads here, or to itself
 
 
-class _Walked(NamedTuple):
-    left: list[str]  # in the order in which each name was left for good
-    back: set[tuple[str, str]]  # ways to a name that was still open
+class _Walk:
+    """Depth first, without recursion."""
+
+    def __init__(self, follows: Follows) -> None:
+        self.follows = follows
+        self.seen: set[str] = set()
+        self.back: set[tuple[str, str]] = set()
+        self.open: dict[str, Iterator[str]] = {}
+
+    def left(self, start: str) -> Iterator[str]:
+        """What the start reaches and was not seen before, in the order in which it is left for good."""
+        entering = None if start in self.seen else start
+        while entering is not None or self.open:
+            if entering is not None:
+                self.seen.add(entering)
+                self.open[entering] = iter(self.follows.get(entering, ()))
+            name = next(reversed(self.open))
+            entering = self._next(name)
+            if entering is None:
+                del self.open[name]
+                yield name
+
+    def _next(self, name: str) -> str | None:
+        for target in self.open[name]:
+            if target in self.open:
+                self.back.add((name, target))
+            elif target not in self.seen:
+                return target
+        return None
 
 
 def drawing_order(starts: Sequence[str], follows: Follows) -> Order:
     """All that the starts reach; what the first start does not reach comes later, start by start."""
-    back = _walk(starts, follows).back
-    # Walked again from the last start and the last target on, then turned round: the first come first.
+    there = _Walk(follows)
+    for start in starts:
+        for _ in there.left(start):
+            pass
+    # Walked again from the last target on, then turned round: of each step the first targets come first.
     forward = {
-        name: [target for target in reversed(targets) if (name, target) not in back]
+        name: [target for target in reversed(targets) if (name, target) not in there.back]
         for name, targets in follows.items()
     }
-    return Order(tuple(reversed(_walk(starts[::-1], forward).left)), frozenset(back))
-
-
-def _walk(starts: Sequence[str], follows: Follows) -> _Walked:
-    """Depth first, without recursion."""
-    walked = _Walked([], set())
-    seen: set[str] = set()
-    open_: dict[str, Iterator[str]] = {}
-    for start in starts:
-        entering: str | None = start if start not in seen else None
-        while entering is not None or open_:
-            if entering is not None:
-                seen.add(entering)
-                open_[entering] = iter(follows.get(entering, ()))
-            name = next(reversed(open_))
-            entering = _next(name, open_, seen, walked.back)
-            if entering is None:
-                del open_[name]
-                walked.left.append(name)
-    return walked
-
-
-def _next(
-    name: str, open_: Mapping[str, Iterator[str]], seen: set[str], back: set[tuple[str, str]]
-) -> str | None:
-    for target in open_[name]:
-        if target in open_:
-            back.add((name, target))
-        elif target not in seen:
-            return target
-    return None
+    walk = _Walk(forward)
+    names = [name for start in starts for name in reversed(list(walk.left(start)))]
+    return Order(tuple(names), frozenset(there.back))

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from jinja2 import nodes
 
-from noetl.net.compilation import Compilation, Expr, Run, Scope
+from noetl.net.compilation import UNNAMED, Compilation, Expr, Run, Scope
 from noetl.net.limits import EXPRESSION_DEPTH_MAX, Meter
 from noetl.net.values import (
     JSON,
@@ -125,6 +125,8 @@ def _static(path: Path) -> Run:
 def _below(start: Expr, keys: Path) -> Expr:
     """A path into a value that was computed, or is the variable of a loop."""
     label = path_text((start.label, *keys))
+    if start.label == UNNAMED:
+        label = f"{path_text(('', *keys))} of {UNNAMED}"
     missing = Undefined(label)
     run = start.run
 

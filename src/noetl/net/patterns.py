@@ -23,6 +23,7 @@ from noetl.net.values import JSON, TemplateError
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 _OPTIONS.max_mem = PATTERN_MEMORY_MAX
+_SMALL = 32  # instructions, with which RE2 keeps to its quick way
 _REFERENCE = re.compile(r"\\(?:(\d{1,2})|g<(\w{1,100})>|(\\))")
 # Patterns that never look far beyond their match: plain pieces, and at most one repetition, at the very end.
 _NEAR = re.compile(r"(?:[^\\.()\[\]{}*+?|^$]|\\\S|\.|\[\^?(?:[^\[\]\\]|\\\S)+\])+[*+]?")
@@ -57,8 +58,8 @@ class Pattern:
         return number
 
     def charge(self, meter: Meter, size: int) -> None:
-        """Pay for one search: RE2's slow way takes about 6 ns for each byte and instruction."""
-        meter.charge(20 + (size * self.price >> 3))
+        """Pay for one search: RE2's slow way takes up to 12 ns for each byte and instruction."""
+        meter.charge(20 + (size * self.price >> 2))
 
     def search(self, meter: Meter, text: str) -> list[str | None] | None:
         """The whole match and its groups; None: nothing matches."""
@@ -98,7 +99,9 @@ class Pattern:
             meter.charge(70)
             yield found
             if not self.near:
-                self.charge(meter, len(data) - found.end())
+                # The next search may read all the rest; a small pattern does so at 3 ns a byte.
+                rest = len(data) - found.end()
+                meter.charge(rest >> 4 if self.price <= _SMALL else rest * self.price >> 3)
 
 
 class Replacement:
@@ -126,10 +129,21 @@ class Replacement:
         )
 
 
+def compiling(text: str) -> int:
+    """What compiling a pattern costs: classes of Unicode and counted repetitions are what takes RE2 long."""
+    classes = text.count("\\p") + text.count("\\P")
+    return 200 + 40 * min(len(text), PATTERN_CHARS_MAX) + 2_000 * classes + (20_000 if "{" in text else 0)
+
+
 def pattern(meter: Meter, text: str) -> Pattern:
-    """Compile a pattern that is known only now; RE2 needs 2 ms at worst."""
-    meter.charge(200 + 40 * min(len(text), PATTERN_CHARS_MAX))
-    return Pattern(text)
+    """Compile a pattern that is known only now, once in an evaluation."""
+    ready = meter.patterns.get(text)
+    if ready is None:
+        meter.charge(compiling(text))
+        ready = Pattern(text)
+        # A new dict, because the empty one belongs to all meters.
+        meter.patterns = {**meter.patterns, text: ready}
+    return ready
 
 
 def _bytes(meter: Meter, text: str) -> bytes:

@@ -16,6 +16,7 @@ TITLE_MAX = 44
 DESC_MAX = 110
 KINDS_MAX = 44
 MARGIN = 28.0
+BOXES_MAX, LINES_MAX = 2_000, 5_000  # nobody looks at more
 
 _NAME, _SMALL, _CODE = 14.0, 11.5, 11.0  # sizes of type
 _NARROW = frozenset("iIljtfr.,:;'|!()[] -·")
@@ -66,6 +67,10 @@ text{font-family:ui-sans-serif,system-ui,"Segoe UI",Helvetica,Arial,sans-serif}
 .unreached{opacity:.55}.dead{opacity:.45;stroke-dasharray:2 4}"""
 
 
+class TooLarge(Exception):
+    """More boxes or lines than a person can look at."""
+
+
 class _Drawing(NamedTuple):
     """Everything laid; `left` and `width` are those of the whole."""
 
@@ -77,7 +82,9 @@ class _Drawing(NamedTuple):
 
 
 def svg(chart: Chart) -> str:
-    """One SVG document."""
+    """One SVG document. Raises TooLarge."""
+    if len(chart.boxes) > BOXES_MAX or len(chart.lines) > LINES_MAX:
+        raise TooLarge(f"{len(chart.boxes):,} boxes, {len(chart.lines):,} lines")
     drawing = _drawn(chart)
     head = 46.0 if chart.desc else 28.0
     desc = shorten(chart.desc or "", DESC_MAX)

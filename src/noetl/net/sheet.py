@@ -52,7 +52,8 @@ def find_task(net: Net, name: str) -> tuple[Pipeline, Task]:
     found = next((task for task in owner.tasks if task.name == task_name), None)
     if found is None:
         known = ", ".join(f"{owner_name}.{one_line(task.name)}" for task in owner.tasks)
-        raise NoSuchTask(f'no task "{task_name}" in "{owner_name}"; there are {known}')
+        what = f'has no task "{task_name}"' if task_name else "has several tasks"
+        raise NoSuchTask(f'"{owner_name}" {what}; there are {known}')
     return owner, found
 
 

@@ -78,7 +78,7 @@ def check_soundness(net: Net, report: Report) -> Verdict:
 
 def _unreachable(skeleton: Skeleton, report: Report) -> None:
     for name, step in skeleton.net.steps.items():
-        if name not in skeleton.reached:
+        if name and name not in skeleton.reached:
             message = f'no arcs lead from "{skeleton.net.playbook.entry}" to "{name}"'
             report.tell("unreachable-step", (*step.step.at, "step"), message)
 

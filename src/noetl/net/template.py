@@ -131,7 +131,10 @@ class Value:
         meter = Meter()
         if moment is not None:
             meter.moment = moment
-        return self._build(scope, meter)
+        try:
+            return self._build(scope, meter)
+        except RecursionError:
+            raise TemplateError("the structure is nested too deeply") from None
 
 
 def is_template(text: str) -> bool:
@@ -146,11 +149,15 @@ def compile_template(source: str, *, statements: bool = False) -> Template:
         if statement.name == "print":
             refuse("print", statement.line, notes)
     sole = _sole(source, syntax.body)
-    if sole is not None:
-        expr = notes.expression(sole)
-        run, sole_path = expr.run, expr.path
-    else:
-        run, sole_path = _text(Writer(notes, statements=statements).block(syntax.body)), None
+    try:
+        if sole is not None:
+            expr = notes.expression(sole)
+            run, sole_path = expr.run, expr.path
+        else:
+            run, sole_path = _text(Writer(notes, statements=statements).block(syntax.body)), None
+    except RecursionError:
+        # The limits keep well away from this, unless the caller is deep down already.
+        raise BadTemplate((Fault("bad-template", "the template is nested too deeply", 1),)) from None
     if notes.faults:
         raise BadTemplate(tuple(notes.faults))
     return Template(source, run, notes, typed=sole is not None, sole_path=sole_path)
@@ -186,7 +193,10 @@ def compile_value(value: JSON, *, statements: bool = False) -> Value:
     """Compile all templates of a structure, or raise BadTemplate with the faults of all of them."""
     parts: list[Template] = []
     faults: dict[Fault, None] = {}
-    build = _compiled(value, parts, faults, statements=statements)
+    try:
+        build = _compiled(value, parts, faults, statements=statements)
+    except RecursionError:
+        raise BadTemplate((Fault("bad-template", "the structure is nested too deeply", 1),)) from None
     if faults:
         raise BadTemplate(tuple(faults))
     return Value(build, value, parts)

@@ -222,7 +222,7 @@ def _assignment(target: nodes.Node, notes: Compilation) -> Callable[[list[JSON],
         # What groupby gives is a map here, and a pair in Jinja.
         parts = list(item.values()) if type(item) is dict and tuple(item) == _GROUP else item
         if type(parts) is not list or len(parts) != len(places):
-            what = f"{len(parts)} items" if type(parts) is list else kind_of(parts)
+            what = f"a list of {len(parts)}" if type(parts) is list else kind_of(parts)
             raise TemplateError(f"the loop has {len(places)} variables, and an item is {what}")
         for place, part in zip(places, parts, strict=True):
             slots[place] = part

@@ -132,7 +132,7 @@ def encoded(value: JSON) -> str:
         raise TemplateError("the value is nested too deeply to be written as JSON") from None
     except UnicodeEncodeError:
         raise TemplateError("the text holds half a surrogate pair, which JSON can not carry") from None
-    except TypeError:
+    except (TypeError, ValueError):
         raise TemplateError("the value is not plain JSON") from None
 
 

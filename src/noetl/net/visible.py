@@ -62,14 +62,14 @@ def wrap(text: str, columns: int) -> list[str]:
         if line:
             lines.append(line)
         while width(word) > columns:
-            head = _head(word, columns)
-            lines.append(head)
-            word = word[len(head) :]
+            start = head(word, columns)
+            lines.append(start)
+            word = word[len(start) :]
         line = word
     return [*lines, line] if line or not lines else lines
 
 
-def _head(word: str, columns: int) -> str:
+def head(word: str, columns: int) -> str:
     """The longest beginning that fits, never empty."""
     room = columns
     for place, char in enumerate(word):

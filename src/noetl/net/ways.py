@@ -133,5 +133,5 @@ def _fall_through(
                 told.add(target)
                 message = f'"{name}" jumps here, and "{previous.name}" falls through into "{target}" as well'
                 related = (Related(report.at(previous.at), f'"{previous.name}" goes on by itself'),)
-                fix = f"in {previous.name}: then: {{do: jump, to: {target}}}"
+                fix = f'end "{previous.name}" with do: break, or with a jump to where it should go on'
                 report.tell("fall-through", tasks[index].task.at, message, fix=fix, related=related)

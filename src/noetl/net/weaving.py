@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from noetl.net.arguments import Arguments, Bound, bind
-from noetl.net.compilation import Compilation, Expr, Scope, meant
+from noetl.net.compilation import Compilation, Expr, Scope
 from noetl.net.entries import TAKES, Entry, take_any, take_items, take_lenient
 from noetl.net.filters import FILTERS, OMITTED
 from noetl.net.filters_lists import column, getter
@@ -22,23 +22,20 @@ Prepare: TypeAlias = Callable[
     [Scope, Meter], Each
 ]  # evaluates the arguments, gives what is done to each item
 _ITEM_COST = 6
+_WOVEN_DEPTH_MAX = 8  # of map('map', 'map', …)
 
 
 def find_filter(name: str, line: int, notes: Compilation) -> Entry | None:
     entry = FILTERS.get(name)
     if entry is None:
-        notes.fault(
-            "unknown-filter", f'there is no filter "{name}"', line, name, meant(name, FILTERS, OMITTED)
-        )
+        notes.unknown("unknown-filter", "filter", name, line, notes.meant(name, FILTERS, OMITTED))
     return entry
 
 
 def find_test(name: str, line: int, notes: Compilation) -> Entry | None:
     entry = PREDICATES.get(name)
     if entry is None:
-        notes.fault(
-            "unknown-test", f'there is no test "{name}"', line, name, meant(name, PREDICATES, OMITTED)
-        )
+        notes.unknown("unknown-test", "test", name, line, notes.meant(name, PREDICATES, OMITTED))
     return entry
 
 
@@ -48,7 +45,12 @@ def prepared(name: str, given: Arguments, notes: Compilation) -> Prepare | None:
     if entry is None:
         return None
     weaver = WEAVERS.get(name)
-    return _plain(entry, given, notes) if weaver is None else weaver(name, given, notes)
+    if weaver is None:
+        return _plain(entry, given, notes)
+    if given.depth >= _WOVEN_DEPTH_MAX:
+        notes.fault("bad-arguments", f'"{name}" is named within too many others', given.line, name)
+        return None
+    return weaver(name, given._replace(depth=given.depth + 1), notes)
 
 
 def take_of(entry: Entry) -> Callable[[Meter, JSON, str], JSON]:

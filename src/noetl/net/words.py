@@ -52,8 +52,10 @@ def value(data: JSON) -> str:
             return {True: "true", False: "false", None: "null"}[data]
         case list() if data and not all(isinstance(each, dict | list) for each in data):
             return shorten(f"[{', '.join(value(each) for each in data[:8])}]", VALUE_MAX)
-        case list():
+        case list() if data:
             return count(len(data), "item")
+        case list():
+            return "[]"
         case dict() if data:
             return shorten(f"{{{', '.join(one_line(str(key)) for key in data)}}}", VALUE_MAX)
         case dict():
@@ -144,7 +146,7 @@ def admission(guards: tuple[Guard, ...]) -> list[str]:
         lines.append(
             f"else {verb}" if each.when is None else f"{verb} {'always' if when is None else f'when {when}'}"
         )
-    if not any(each.when in (None, True) for each in guards):
+    if guards and not any(each.when in (None, True) for each in guards):
         lines.append("else wait")
     return lines
 

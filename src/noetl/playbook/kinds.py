@@ -64,10 +64,12 @@ def record_of(struct: type[msgspec.Struct], title: str) -> Record:
 def _key(field: inspect.Field) -> Key:
     doc, example = "", None
     kind = field.type
-    while isinstance(kind, inspect.Metadata) and not kind.extra:
+    while isinstance(kind, inspect.Metadata):
         extra = kind.extra_json_schema or {}
         doc = doc or extra.get("description", "")
         example = example or next(iter(extra.get("examples", [])), None)
+        if kind.extra:
+            break  # the mark of Raw and Fixed, which says more than the type inside
         kind = kind.type
     if isinstance(kind, inspect.UnionType):
         # Null stands for a field that was left out, whatever the field's type.

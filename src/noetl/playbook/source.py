@@ -46,13 +46,13 @@ class Scalar(Struct, frozen=True, gc=False):
     end: int
 
 
-class Sequence(Struct, frozen=True):
+class Sequence(Struct, frozen=True, gc=False):
     items: list[Tree]
     line: int
     column: int
 
 
-class Mapping(Struct, frozen=True):
+class Mapping(Struct, frozen=True, gc=False):
     entries: dict[str, Tree]
     keys: dict[str, Scalar]  # where each key stands
     line: int
@@ -244,7 +244,7 @@ class _Composer:
             self.anchors[anchor] = None
         tag: str | None = getattr(event, "tag", None)
         if tag is not None:
-            self._tell("yaml-tag", event, f'tag "{tag}" is not allowed')
+            self._tell("yaml-tag", event, f'tag "{self._tag(event)}" is not allowed')
         if isinstance(event, yaml.ScalarEvent):
             made: tuple[Tree, _Extent] = (self._scalar(event), _LEAF)
         elif isinstance(event, yaml.SequenceStartEvent):
@@ -254,6 +254,13 @@ class _Composer:
         if anchor is not None:
             self.anchors[anchor] = made
         return made
+
+    def _tag(self, event: yaml.Event) -> str:
+        """The tag in the author's own words."""
+        mark = event.start_mark
+        assert mark is not None
+        words = [word for word in self.text[mark.index : mark.index + 200].split() if word.startswith("!")]
+        return words[0] if words else "!"
 
     def _scalar(self, event: yaml.ScalarEvent) -> Scalar:
         value: bool | int | float | str | None = event.value

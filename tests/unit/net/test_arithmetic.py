@@ -65,7 +65,18 @@ def test_what_can_not_be_calculated_says_why(words: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["2 ** 63", "9 ** 9 ** 9", "2 ** 62 * 2", "9223372036854775807 + 1", "1e308 * 10", "10.0 ** 400", "big + 1", "big / 2", "-big"]
+    "words",
+    [
+        "2 ** 63",
+        "9 ** 9 ** 9",
+        "2 ** 62 * 2",
+        "9223372036854775807 + 1",
+        "1e308 * 10",
+        "10.0 ** 400",
+        "big + 1",
+        "big / 2",
+        "-big",
+    ],
 )
 def test_a_number_that_grows_too_large_is_an_error(words: str) -> None:
     with pytest.raises(TemplateError, match=r"the number is too large \(limit INT_MAX"):

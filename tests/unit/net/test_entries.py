@@ -41,7 +41,9 @@ def test_a_signature_is_read_into_its_parameters() -> None:
 )
 def test_a_parameter_takes_its_kind_only(kind: str, takes: list[object], refuses: list[object]) -> None:
     parameter = Parameter("p", kind, nullable=False, required=True, default=None)
-    assert [parameter.takes(value) for value in takes + refuses] == [True] * len(takes) + [False] * len(refuses)
+    assert [parameter.takes(value) for value in takes + refuses] == [True] * len(takes) + [False] * len(
+        refuses
+    )
 
 
 def test_a_parameter_that_may_be_null_says_so() -> None:

@@ -7,7 +7,14 @@ import pytest
 from noetl.net.template import BadTemplate, Read, TemplateError, compile_template
 
 SCOPE = {
-    "ctx": {"user": {"name": "Ada", "tags": ["x", "y"]}, "key": "name", "items": 5, "n": 1, "a b": 3, "deep": {"l": [[7]]}},
+    "ctx": {
+        "user": {"name": "Ada", "tags": ["x", "y"]},
+        "key": "name",
+        "items": 5,
+        "n": 1,
+        "a b": 3,
+        "deep": {"l": [[7]]},
+    },
     "word": "hello",
 }
 
@@ -51,6 +58,8 @@ def test_a_path_is_looked_up(words: str, value: object) -> None:
         ("ctx.n[1:]", "ctx.n[…]", None),
         ("ctx.user.tags[true]", "ctx.user.tags[a boolean]", None),
         ("word.upper", "word.upper", ("word", "upper")),
+        ("''.__class__", ".__class__ of the value", None),
+        ("[1][0].real", "[0].real of the value", None),
         ("ctx.user.tags.append", "ctx.user.tags.append", ("ctx", "user", "tags", "append")),
     ],
 )
@@ -104,14 +113,23 @@ def test_a_template_knows_what_it_reads(source: str, reads: list[Read]) -> None:
 
 
 def test_the_variable_of_a_loop_is_not_read_from_the_scope() -> None:
-    template = compile_template("{% for x in a.b %}{{ x.c }}{{ loop.index }}{% endfor %}{{ x }}", statements=True)
+    template = compile_template(
+        "{% for x in a.b %}{{ x.c }}{{ loop.index }}{% endfor %}{{ x }}", statements=True
+    )
     assert template.reads == (Read(("a", "b"), 1, optional=False), Read(("x",), 1, optional=False))
 
 
 def test_only_a_template_that_is_one_path_has_a_sole_path() -> None:
     paths = [
         compile_template(source).sole_path
-        for source in ("{{ output.ref }}", " {{ a['b'][0] }}\n", "{{ a|upper }}", "{{ a }}!", "{{ a[b] }}", "{{ 1 }}")
+        for source in (
+            "{{ output.ref }}",
+            " {{ a['b'][0] }}\n",
+            "{{ a|upper }}",
+            "{{ a }}!",
+            "{{ a[b] }}",
+            "{{ 1 }}",
+        )
     ]
     assert paths == [("output", "ref"), ("a", "b", 0), None, None, None, None]
 

@@ -21,9 +21,8 @@ def body(*steps: str) -> str:
         name, _, arcs = step.partition(":")
         name, *words = name.split()
         lines.append(f"- step: {name}")
-        for join in ("all", "each"):
-            if join in words:
-                lines.append(f"  spec: {{policy: {{admit: {{join: {join}}}}}}}")
+        joins = [f"  spec: {{policy: {{admit: {{join: {join}}}}}}}" for join in ("all", "each") if join in words]
+        lines += joins
         lines.append("  tool: {kind: noop}")
         lines.append(
             f"  next: {{spec: {{mode: {'inclusive' if 'inclusive' in words else 'exclusive'}}}, arcs: ["

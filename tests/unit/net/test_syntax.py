@@ -53,5 +53,8 @@ def test_carriage_returns_and_the_last_line_break_survive() -> None:
 
 
 def test_tags_are_given_in_the_authors_words() -> None:
-    source = "x {{ a\n.b }} {# {{ c }} #}{% for d in\te %}{{- d -}}{% if f %}{% elif g %}{% else %}{% endif %}{% endfor %}"
+    source = (
+        "x {{ a\n.b }} {# {{ c }} #}{% for d in\te %}{{- d -}}"
+        "{% if f %}{% elif g %}{% else %}{% endif %}{% endfor %}"
+    )
     assert tags(source) == ["{{ a .b }}", "{% for d in e %}", "{{ d }}", "{% if f %}", "{% elif g %}"]

@@ -19,19 +19,28 @@ from noetl.net.values import (
 )
 
 
-@pytest.mark.parametrize("value", [False, None, 0, 0.0, "", [], {}, "false", "False", "NO", "none", "NULL", "0"])
+@pytest.mark.parametrize(
+    "value", [False, None, 0, 0.0, "", [], {}, "false", "False", "NO", "none", "NULL", "0"]
+)
 def test_what_is_false_is_false_in_any_case_d15(value: object) -> None:
     assert truth(value) is False
 
 
-@pytest.mark.parametrize("value", [True, 1, 0.5, "x", "true", "yes", "off", "00", " ", "0.0", [0], {"a": None}])
+@pytest.mark.parametrize(
+    "value", [True, 1, 0.5, "x", "true", "yes", "off", "00", " ", "0.0", [0], {"a": None}]
+)
 def test_everything_else_is_true_d15(value: object) -> None:
     assert truth(value) is True
 
 
 def test_undefined_is_false_and_equals_nothing_not_even_itself_d14() -> None:
     missing = Undefined("ctx.a", ("ctx", "a"))
-    assert (truth(missing), missing == missing, missing != missing, missing in [1]) == (False, False, True, False)  # noqa: PLR0124
+    assert (truth(missing), missing == missing, missing != missing, missing in [1]) == (
+        False,
+        False,
+        True,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,8 +86,18 @@ def test_kinds_have_words() -> None:
 
 
 def test_scalars_are_written_as_json_and_text_as_it_is_d12() -> None:
-    texts = [scalar_text(value) for value in ("a", None, True, False, 12, 1.0, 1e22, [], {})]
-    assert texts == ["a", "null", "true", "false", "12", "1.0", "1e22", None, None]
+    values: list[object] = ["a", None, True, False, 12, 1.0, 1e22, [], {}]
+    assert [scalar_text(value) for value in values] == [
+        "a",
+        "null",
+        "true",
+        "false",
+        "12",
+        "1.0",
+        "1e22",
+        None,
+        None,
+    ]
 
 
 @pytest.mark.parametrize("value", [object(), ["\ud800"]])

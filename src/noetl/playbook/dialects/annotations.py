@@ -22,11 +22,15 @@ def annotate(layout: Layout, notes: list[Note]) -> None:
         if entry.start >= 0:
             first.setdefault(layout.mark(entry.start).line, entry)
     lines = sorted(first)
+    there: dict[int, set[str]] = {}  # by the offset of the entry
     for note in notes:
         place = bisect_right(lines, note.at.line)
         entry = first[lines[place - 1]] if place else root.entries[0]
         comment = SIGN + note.message
-        if comment not in (above.strip() for above in entry.lead):
+        if entry.start not in there:
+            there[entry.start] = {above.strip() for above in entry.lead}
+        if comment not in there[entry.start]:
+            there[entry.start].add(comment)
             entry.lead.append(" " * (entry.base or 0) + comment)
 
 

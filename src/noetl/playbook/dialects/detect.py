@@ -13,7 +13,7 @@ from noetl.playbook.dialects.expressions import SCOPES, compared
 from noetl.playbook.dialects.layout import Layout, Leaf, List, Map
 from noetl.playbook.dialects.names import names_of
 from noetl.playbook.dialects.parts import Step
-from noetl.playbook.dialects.scalars import offset
+from noetl.playbook.dialects.scalars import Finder
 
 Dialect: TypeAlias = Literal["v2", "v10", "canonical"]
 # old: of v2 and v10 alike · late: of v10 and the canonical form alike · weak: an old habit that proves little
@@ -154,14 +154,15 @@ def _in_templates(step: Step, bare: set[str]) -> Iterator[Sign]:
     inside = (bare | set(step.iterators)) - SCOPES
     for entry, leaf in parts.texts(step.body):
         names = bare if entry.name == "loop" else inside
+        finder = Finder(leaf)
         for reading in tokens.free_readings(leaf.text):
             age = "old" if reading.path[:2] == ("token", "args") else _ROOTS.get(reading.root)
             if reading.root in labels:
                 continue
             if age is not None:
-                yield Sign(age, f"{reading.root} in a template", offset(leaf, reading.start))
+                yield Sign(age, f"{reading.root} in a template", finder.offset(reading.start))
             elif reading.root in names:
-                yield Sign("weak", f"{reading.root} without its scope", offset(leaf, reading.start))
+                yield Sign("weak", f"{reading.root} without its scope", finder.offset(reading.start))
 
 
 def _looks_like_v2(layout: Layout, signs: tuple[Sign, ...]) -> bool:

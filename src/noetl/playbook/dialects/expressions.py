@@ -210,8 +210,8 @@ class _Rewriter:
                 self.remarks.append(Remark(token.start, "success-left", words))
 
     def is_status(self, reading: Reading) -> bool:
-        roots = {"outcome", "output", "event", *self.place.labels}
-        return reading.root in roots and len(reading.parts) == 1 and reading.parts[0].name == "status"
+        known = reading.root in ("outcome", "output", "event") or reading.root in self.place.labels
+        return known and len(reading.parts) == 1 and reading.parts[0].name == "status"
 
 
 def compared(found: list[Token], reading: Reading) -> list[Token]:

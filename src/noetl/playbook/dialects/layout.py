@@ -240,10 +240,23 @@ def _meaning(leaf: Leaf) -> tuple[object, bool]:
     return value, isinstance(value, bool)  # 1 is not true
 
 
+def detach(group: Map, entry: Entry) -> None:
+    """Take an entry out; comments that stand before it in braces stay there."""
+    place = group.entries.index(entry)
+    group.entries.pop(place)
+    if not entry.flow or "#" not in entry.glue:
+        return
+    if place < len(group.entries):
+        following = group.entries[place]
+        following.glue = entry.glue + following.glue.replace(",", "", 1)
+    else:
+        group.close = entry.glue.replace(",", "", 1) + group.close
+
+
 def drop(group: Map, entry: Entry) -> None:
     """Remove an entry; its comments go to what follows, or stay below what is before."""
     place = group.entries.index(entry)
-    group.entries.remove(entry)
+    detach(group, entry)
     above = [line.strip() for line in entry.lead if line.strip()]
     left = [*above, *comments(entry.gap), *comments(entry.tail), *(line.strip() for line in entry.after)]
     near = group.entries[min(place, len(group.entries) - 1)] if group.entries else None

@@ -63,6 +63,8 @@ def _unlabel(task: Task, label: Entry, findings: Findings) -> None:
         start=label.start,
     )
     task.body.entries.insert(0, name)
+    outer = task.holder.value
+    task.body.rel = outer.rel if isinstance(outer, Map) else None
     task.holder.tail = task.holder.tail or label.tail
     task.holder.after = [*label.after, *task.holder.after]
     task.holder.value = task.body

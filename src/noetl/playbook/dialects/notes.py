@@ -54,7 +54,7 @@ class Findings:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.notes: dict[Note, None] = {}  # in order, each once
-        self.problems: list[Problem] = []
+        self.problems: dict[Problem, None] = {}
 
     def note(self, offset: int, code: str, message: str) -> None:
         assert code in NOTES, code
@@ -71,6 +71,4 @@ class Findings:
         fix: str | None = None,
         related: tuple[Related, ...] = (),
     ) -> None:
-        made = problem(code, self.layout.mark(offset), message, fix=fix, related=related)
-        if made not in self.problems:
-            self.problems.append(made)
+        self.problems.setdefault(problem(code, self.layout.mark(offset), message, fix=fix, related=related))

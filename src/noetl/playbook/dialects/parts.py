@@ -148,10 +148,10 @@ def holders(step: Map) -> Iterator[Map]:
 
 def texts(step: Map) -> Iterator[tuple[Entry, Leaf]]:
     """Every text in a step that may be a template, with the entry of the step that holds it."""
-    raw = [code for task in tasks(step) if (code := code_of(task.body)) is not None]
+    raw = {id(code) for task in tasks(step) if (code := code_of(task.body)) is not None}
     for entry in step.entries:
         if entry.name != "step":
-            yield from ((entry, leaf) for leaf in leaves(entry.value) if leaf not in raw)
+            yield from ((entry, leaf) for leaf in leaves(entry.value) if id(leaf) not in raw)
 
 
 def code_of(task: Map) -> Leaf | None:

@@ -13,7 +13,7 @@ from noetl.playbook.dialects import parts, tokens
 from noetl.playbook.dialects.layout import Entry, Leaf, Map, pair, quoted, rename, set_value
 from noetl.playbook.dialects.notes import Findings
 from noetl.playbook.dialects.parts import Step
-from noetl.playbook.dialects.scalars import offset
+from noetl.playbook.dialects.scalars import Finder
 
 _ODD = re.compile(r"[^A-Za-z0-9_]")
 _BEFORE = ("loop", "tool", "set", *parts.SETS, "next")
@@ -41,7 +41,7 @@ class Inbox(Struct, kw_only=True):
 def inboxes(root: Map) -> dict[str, Inbox]:
     """By the name of the step; also for targets that are no steps."""
     found: dict[str, Inbox] = {}
-    taken: set[str] = set()
+    taken: dict[str, int] = {}
     steps = [step for step in parts.steps(root) if not step.block]
     computed = False
     for step in steps:
@@ -61,10 +61,8 @@ def inboxes(root: Map) -> dict[str, Inbox]:
     return found
 
 
-def address_arcs(
-    step: Step, known: dict[str, Inbox], names: frozenset[str], findings: Findings
-) -> dict[str, str]:
-    """Look at the `args` of a step's arcs; gives the path by target, and refuses what has no fixed target."""
+def check_targets(step: Step, names: frozenset[str], findings: Findings) -> None:
+    """Refuse `args` on arcs without a fixed target, and note those that no step is there to read."""
     for arc in parts.arcs(step.body):
         entry = arc.entry("args")
         target = arc.text("step") or ""
@@ -72,14 +70,11 @@ def address_arcs(
             continue
         if tokens.is_template(target):
             words = "the arc's target is computed, so it can not be seen which step reads its `args`"
-            findings.refuse(
-                entry.start, words, fix="write `set: {ctx.<name>: …}` and read that where it is needed"
-            )
+            fix = "write `set: {ctx.<name>: …}` and read that where it is needed"
+            findings.refuse(entry.start, words, fix=fix)
         elif target not in names:
-            findings.note(
-                entry.start, "payload-unread", f'no step "{target}" is there to read the `args` of this arc'
-            )
-    return {name: inbox.path for name, inbox in known.items()}
+            words = f'no step "{target}" is there to read the `args` of this arc'
+            findings.note(entry.start, "payload-unread", words)
 
 
 def bind_input(step: Step, inbox: Inbox, workload: list[str], findings: Findings) -> None:
@@ -136,13 +131,14 @@ def _below(body: Map, made: Entry) -> None:
         made.lead = [""]
 
 
-def _inbox(name: str, found: dict[str, Inbox], taken: set[str]) -> Inbox:
+def _inbox(name: str, found: dict[str, Inbox], taken: dict[str, int]) -> Inbox:
+    """`taken`: identifiers in use, and with which number the next one like it goes on."""
     if name not in found:
-        base = identifier(name)
-        chosen, number = base, 2
+        base = chosen = identifier(name)
         while chosen in taken:
-            chosen, number = f"{base}_{number}", number + 1
-        taken.add(chosen)
+            taken[base] += 1
+            chosen = f"{base}_{taken[base]}"
+        taken[chosen] = 1
         found[name] = Inbox(path=f"ctx.{chosen}_input")
     return found[name]
 
@@ -178,7 +174,8 @@ def _plain_targets(body: Map) -> list[str]:
 def _read(body: Map, inbox: Inbox) -> None:
     for entry, leaf in parts.texts(body):
         if entry.name != "args":
+            finder = Finder(leaf)
             for reading in tokens.free_readings(leaf.text):
                 path = reading.path[1:] if reading.path[:2] == ("token", "args") else reading.path
                 if path[0] == "args" and len(path) > 1:
-                    inbox.reads.setdefault(path[1], offset(leaf, reading.start))
+                    inbox.reads.setdefault(path[1], finder.offset(reading.start))

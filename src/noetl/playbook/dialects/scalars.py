@@ -55,12 +55,20 @@ def replace(leaf: Leaf, changes: Iterable[Change]) -> Leaf:
     return Leaf(raw=raw + leaf.raw[done:], text=text, style=leaf.style, base=leaf.base, start=leaf.start)
 
 
-def offset(leaf: Leaf, place: int) -> int:
-    """Where in the author's text the character `place` of the value stands."""
-    sources = decode(leaf)
-    if not sources:
-        return leaf.start
-    return leaf.start + sources[min(place, len(sources) - 1)].start
+class Finder:
+    """Where in the author's text the characters of a value stand; it is taken apart once, on first use."""
+
+    def __init__(self, leaf: Leaf) -> None:
+        self.leaf = leaf
+        self.sources: list[Source] | None = None
+        self.read = False
+
+    def offset(self, place: int) -> int:
+        if not self.read:
+            self.sources, self.read = decode(self.leaf), True
+        if not self.sources:
+            return self.leaf.start
+        return self.leaf.start + self.sources[min(place, len(self.sources) - 1)].start
 
 
 def decode(leaf: Leaf) -> list[Source] | None:

@@ -53,7 +53,7 @@ class TaskReader:
         return tuple(tasks)
 
     def _labelled(self, at: Path) -> Path:
-        """In the labelled form of the older dialects the task stands one level deeper; it is read all the same."""
+        """In the labelled form of the older dialects the task stands one level deeper; it is still read."""
         tree = self.document.find(at)
         assert isinstance(tree, source.Mapping)
         return at if "kind" in tree.entries else (*at, *tree.entries)
@@ -132,9 +132,16 @@ class TaskReader:
 
     def _stands(self, at: Path, key: str) -> bool:
         """Is the key written, though its value may not have fitted?"""
-        return (
-            self.document.find((*at, key)) is not None or self.document.find((*at, "input", key)) is not None
-        )
+        return (key in self._written(at) and key not in _TASK_KEYS) or key in self._written((*at, "input"))
+
+    def _written(self, at: Path) -> set[str]:
+        """The keys that stand there with a value: a null is as good as nothing, but for `else`."""
+        tree = self.document.find(at)
+        if not isinstance(tree, source.Mapping):
+            return set()
+        return {
+            key for key, value in tree.entries.items() if key == "else" or source.plain(value) is not None
+        }
 
     def _policy(self, left: JSON, at: Path) -> Policy | None:
         if left is None or "rules" not in left:
@@ -154,9 +161,8 @@ class TaskReader:
         )
 
     def rule_parts(self, rule: dict[str, JSON], at: Path, last: bool) -> RuleParts:
-        """What task rules and admission rules have in common: when/then or else/then, else last (D11, D89)."""
-        tree = self.document.find(at)
-        written = set(tree.entries) if isinstance(tree, source.Mapping) else set()
+        """What task and admission rules have in common: when/then or else/then, else last (D11, D89)."""
+        written = self._written(at)
         if "else" not in written:
             if "when" not in written and "expr" not in written:
                 self.report.tell(
@@ -166,6 +172,7 @@ class TaskReader:
             return RuleParts(told, False, rule.get("then"))
         if not last:
             self.report.tell("rule-order", (*at, "else"), '"else" is the last rule', key=True)
+            return RuleParts(True, True, None)
         if "when" in written:
             self.report.tell(
                 "misplaced-key", (*at, "when"), 'a rule has "when" or "else", not both', key=True
@@ -180,9 +187,7 @@ class TaskReader:
                 message = '"else" says nothing'
                 self.report.tell("missing-then", (*at, "else"), message, key=True, fix="else: {then: {…}}")
             return RuleParts(True, True, None)
-        inside = self.document.find((*at, "else"))
-        words = set(inside.entries) if isinstance(inside, source.Mapping) else set()
-        told = self._without_then(inner, words, (*at, "else"))
+        told = self._without_then(inner, self._written((*at, "else")), (*at, "else"))
         return RuleParts(told, True, inner.get("then"))
 
     def _without_then(self, holder: dict[str, JSON], written: set[str], at: Path) -> bool:
@@ -198,7 +203,7 @@ class TaskReader:
             return None
         inside: Path = (*at, "else", "then") if otherwise else (*at, "then")
         if "do" not in then:
-            if self.document.find((*inside, "do")) is None:
+            if "do" not in self._written(inside):
                 self.report.tell("missing-do", inside, '"then" must say what to do: "do"', fix="do: continue")
             return None
         self._belonging(then, inside)
@@ -225,7 +230,7 @@ class TaskReader:
                 if key in then and then["do"] != directive:
                     message = f'"{key}" goes with do: {directive}, not with do: {then["do"]}'
                     self.report.tell("no-effect", (*at, key), message, key=True)
-        if then["do"] == "jump" and "to" not in then and self.document.find((*at, "to")) is None:
+        if then["do"] == "jump" and "to" not in then and "to" not in self._written(at):
             self.report.tell("missing-key", at, 'do: jump needs "to": the task to go on with', fix="to: …")
 
     def writes(self, left: dict[str, JSON], at: Path) -> dict[str, JSON]:

@@ -12,7 +12,7 @@ from noetl.playbook.dialects.names import names_of
 from noetl.playbook.dialects.notes import Findings
 from noetl.playbook.dialects.parts import Step
 from noetl.playbook.dialects.payload import Inbox
-from noetl.playbook.dialects.scalars import offset, replace
+from noetl.playbook.dialects.scalars import Finder, replace
 
 
 def rewrite_templates(root: Map, inboxes: dict[str, Inbox], findings: Findings) -> None:
@@ -72,8 +72,9 @@ def _rewrite(value: Node, place: Place, findings: Findings) -> None:
 
 def _rewrite_leaf(leaf: Leaf, place: Place, findings: Findings) -> None:
     changes, remarks = rewrite(leaf.text, place)
+    finder = Finder(leaf)
     for remark in remarks:
-        findings.note(offset(leaf, remark.start), remark.code, remark.message)
+        findings.note(finder.offset(remark.start), remark.code, remark.message)
     if changes:
         made = replace(leaf, changes)
         leaf.raw, leaf.text, leaf.style = made.raw, made.text, made.style

@@ -10,7 +10,7 @@ from noetl.playbook.dialects.layout import Layout, Leaf, Map, pair, quoted, rena
 from noetl.playbook.dialects.names import name_tasks
 from noetl.playbook.dialects.notes import Findings
 from noetl.playbook.dialects.parts import Step
-from noetl.playbook.dialects.payload import Inbox, address_arcs, bind_input
+from noetl.playbook.dialects.payload import Inbox, bind_input, check_targets
 from noetl.playbook.dialects.rules import rewrite_rule
 from noetl.playbook.dialects.v2 import to_router
 from noetl.playbook.dialects.writes import Writes
@@ -30,10 +30,11 @@ def upgrade(layout: Layout, inboxes: dict[str, Inbox], findings: Findings, *, ex
         following = step.body.entry("next")
         if following is not None:
             to_router(following)
-            paths = address_arcs(step, inboxes, names, findings)
+            check_targets(step, names, findings)
             for arc in parts.arcs(step.body):
                 _guard(arc, findings, exact=exact)
-                writes.gather(arc, paths.get(arc.text("step") or ""))
+                inbox = inboxes.get(arc.text("step") or "")
+                writes.gather(arc, inbox.path if inbox else None)
         for holder in parts.holders(step.body):
             writes.gather(holder)
         for task in parts.tasks(step.body):

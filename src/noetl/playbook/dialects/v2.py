@@ -102,6 +102,7 @@ def _move_when(body: Map, findings: Findings) -> None:
     guard = Entry(
         key=plain("when"), gap=entry.gap, value=entry.value, tail=tail, base=entry.base, start=start
     )
+    guard.flow, guard.glue = entry.flow, entry.glue
     allow = Map(entries=[pair("allow", plain("true"))], style="flow")
     deny = Map(entries=[pair("allow", plain("false"))], style="flow")
     rules = List(
@@ -172,7 +173,9 @@ def to_router(following: Entry) -> None:
     elif isinstance(value, List):
         for each in value.entries:
             if isinstance(each.value, Leaf) and each.value.style != "*" and not each.value.null:
-                each.value = Map(entries=[pair("step", each.value)], start=each.value.start)
+                target = pair("step", each.value)
+                target.tail, each.tail = each.tail, ""
+                each.value = Map(entries=[target], start=each.value.start)
         # The comment behind `next:` stays there; the list keeps its own indentation.
         following.value = Map(entries=[pair("arcs", value)])
         if value.style == "flow":

@@ -10,6 +10,7 @@ from noetl.playbook.dialects.layout import (
     Map,
     Node,
     comments,
+    detach,
     drop,
     pair,
     plain,
@@ -40,6 +41,7 @@ class Writes:
     def __init__(self, findings: Findings, loop: Map | None) -> None:
         self.findings = findings
         self.loop = loop  # of the step around; reducers are declared there (D47)
+        self.reduced: set[str] = set()  # targets that have a reducer
 
     def gather(self, holder: Map, inbox: str | None = None) -> None:
         """`inbox`: where the `args` of an arc go; None when the holder is no arc."""
@@ -53,7 +55,7 @@ class Writes:
                 target = made
             else:
                 self._join(target, made)
-                holder.entries.remove(entry)
+                detach(holder, entry)
         if target is not None and isinstance(target.value, Map):
             self._look_at_names(target.value)
             if not target.value.entries:
@@ -72,8 +74,9 @@ class Writes:
             first = other.value.entries[0]
             unbrace(first)
             first.lead = [" " * (first.base or 0) + line for line in above] + first.lead
+        names = {entry.name for entry in target.value.entries}
         for entry in other.value.entries:
-            if target.value.get(entry.name) is not None:
+            if entry.name in names:
                 words = f'"{entry.name}" would be written twice in one `set`'
                 self.findings.refuse(entry.start, words, fix="rename one of the two")
         target.value.entries += other.value.entries
@@ -125,13 +128,25 @@ class Writes:
             self.findings.note(entry.start, "set-shared", words)
             return
         set_value(entry, value)
+        reduce = self._declared()
         words = f"`{name}` is written to `ctx.{name}` and folded by the reducer `{reducer}`"
+        if reduce is None:
+            words = (
+                f"`{name}` is written to `ctx.{name}`; there is no single loop that could take `{reducer}`"
+            )
         self.findings.note(entry.start, "set-shared", words)
-        reduce: Map | None = self.loop
+        if reduce is not None and f"ctx.{name}" not in self.reduced:
+            self.reduced.add(f"ctx.{name}")
+            reduce.entries.append(pair(f"ctx.{name}", plain(reducer)))
+
+    def _declared(self) -> Map | None:
+        """`loop.spec.policy.reduce`, made if there is none."""
+        reduce = self.loop
         for key in ("spec", "policy", "reduce"):
             reduce = None if reduce is None else ensure_map(reduce, key)
-        if reduce is not None and reduce.get(f"ctx.{name}") is None:
-            reduce.entries.append(pair(f"ctx.{name}", plain(reducer)))
+        if reduce is not None and not self.reduced:
+            self.reduced = {entry.name for entry in reduce.entries}
+        return reduce
 
     def _look_at_names(self, target: Map) -> None:
         for entry in target.entries:

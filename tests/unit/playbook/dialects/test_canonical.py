@@ -170,6 +170,22 @@ def test_a_rule_says_what_to_do_under_then_d11_d89(rule: str, position: tuple[in
     assert told(found.problems) == [("missing-then", *position)]
 
 
+@pytest.mark.parametrize(
+    ("rule", "code"),
+    [
+        ("{else: {then: }}", "missing-then"),
+        ("{else: {then: {do: }}}", "missing-do"),
+        ("{when: '{{ ctx.a }}', then: }", "missing-then"),
+        ("{when: '{{ ctx.a }}', then: {do: }}", "missing-do"),
+        ("{when: , then: {do: fail}}", "missing-key"),
+        ("{else: {then: {do: jump, to: }}}", "missing-key"),
+    ],
+)
+def test_a_null_says_nothing_and_is_never_dropped_in_silence_d4(rule: str, code: str) -> None:
+    found = reading(task(f"kind: noop\nspec:\n  policy:\n    rules: [{rule}]"))
+    assert [each.code for each in found.problems] == [code]
+
+
 def test_a_rule_is_read_whole() -> None:
     rules = "[{when: '{{ a }}', then: {do: retry, attempts: 3, backoff: linear, delay: 1, max_delay: 9, jitter: 0.2}}]"
     playbook = reading(task(f"kind: noop\nspec: {{policy: {{rules: {rules}}}}}")).playbook
@@ -194,7 +210,9 @@ def test_keys_beside_the_wrong_directive_have_no_effect_and_say_so() -> None:
 def test_else_stands_last_and_skip_never_in_it_d26() -> None:
     rules = "[{else: {then: {do: skip}}}, {when: '{{ a }}', then: {do: fail}}]"
     found = reading(task(f"kind: noop\nspec: {{policy: {{rules: {rules}}}}}"))
-    assert [each.code for each in found.problems] == ["rule-order", "else-skip"]
+    assert [each.code for each in found.problems] == ["rule-order"]
+    alone = reading(task("kind: noop\nspec: {policy: {rules: [{else: {then: {do: skip}}}]}}"))
+    assert [each.code for each in alone.problems] == ["else-skip"]
 
 
 @pytest.mark.parametrize(

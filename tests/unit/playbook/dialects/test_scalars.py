@@ -6,7 +6,7 @@ import pytest
 
 from noetl.playbook.dialects.layout import Leaf, leaves
 from noetl.playbook.dialects.reading import read
-from noetl.playbook.dialects.scalars import Change, decode, offset, replace
+from noetl.playbook.dialects.scalars import Change, Finder, decode, replace
 
 RAWS = [
     "plain é text",
@@ -58,6 +58,6 @@ def test_a_style_that_is_not_understood_is_put_in_quotes() -> None:
 
 
 def test_the_place_of_a_character_is_found_in_the_text() -> None:
-    found = leaf('"\\u00e9 x"')
-    assert [offset(found, place) for place in (0, 1, 2, 99)] == [4, 10, 11, 11]
-    assert offset(leaf("''"), 0) == 3
+    finder = Finder(leaf('"\\u00e9 x"'))
+    assert [finder.offset(place) for place in (0, 1, 2, 99)] == [4, 10, 11, 11]
+    assert Finder(leaf("''")).offset(0) == 3

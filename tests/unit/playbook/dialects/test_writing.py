@@ -24,7 +24,8 @@ def test_a_block_that_is_moved_deeper_takes_all_its_lines_along() -> None:
     assert inner is not None
     inner.entries.append(moved)
     assert write(layout) == (
-        "d:\n  e: 1\n  a:\n    # above\n    b: |\n      x\n\n       y\n    c: [1,\n        2]  # two\n    # below\n"
+        "d:\n  e: 1\n  a:\n    # above\n    b: |\n      x\n\n       y\n"
+        "    c: [1,\n        2]  # two\n    # below\n"
     )
 
 

@@ -1,0 +1,39 @@
+"""How long the commands take that are called again and again, process start and end included.
+
+Measured as installed: with the compiled modules that the first call leaves behind.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+NOETL = Path(sys.executable).with_name("noetl")
+TIMES = 10
+CALLS = {
+    "noetl --version": ["--version"],
+    "noetl check examples/hello.yaml": ["check", "examples/hello.yaml"],
+    "noetl check --help": ["check", "--help"],
+    "noetl explain examples/paginate.yaml": ["explain", "examples/paginate.yaml"],
+    "noetl explain examples/saga.yaml --graph svg": ["explain", "examples/saga.yaml", "--graph", "svg"],
+}
+
+
+def milliseconds(arguments: list[str]) -> float:
+    """The median of several calls, after one that fills the caches."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    taken = []
+    for _ in range(TIMES + 1):
+        begun = time.perf_counter()
+        subprocess.run([NOETL, *arguments], cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=True)
+        taken.append((time.perf_counter() - begun) * 1_000)
+    return statistics.median(taken[1:])
+
+
+def measure() -> list[tuple[str, float, str]]:
+    return [(name, milliseconds(arguments), "ms") for name, arguments in CALLS.items()]

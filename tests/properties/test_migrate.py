@@ -1,0 +1,139 @@
+"""Whatever text comes: it migrates to text that stays, or is refused with places; no comment is lost."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noetl.errors import PlaybookError, Problem
+from noetl.playbook.dialects.reading import read
+from noetl.playbook.dialects.writing import write
+from noetl.playbook.migrate import Migration, migrate
+from noetl.playbook.write import emit
+from tests.properties.documents import canonical
+
+ROOT = Path(__file__).parents[2]
+OLD = [
+    path.read_text("utf-8")
+    for path in sorted(
+        [*ROOT.glob("tests/fixtures/seeds/*.yaml"), *ROOT.glob("tests/fixtures/migrate/*.before.yaml")]
+    )
+]
+PIECES = [
+    "outcome", "args", "vars: 1", "set_ctx: {a: 1}", "set_iter:", "eval:", "- ", ": ", "{", "}", "[", "]",
+    '"', "'", "|", ">", "&a ", "*a", "#", "\n", "  ", "else:", "then:", "do: retry", "next: b", "null", "? ",
+    'when: "{{ args.x }}"', "!!str ", "---\n", "{{ outcome }}", "\t", "é", "\r\n", 'args: "{{ x }}"', "- *a",
+    "spec:", "name: x", "spec: {}", "policy:", "rules: 3", "tool: *a", "set_prev: 1", "next:\n    - x",
+    "set_shared: {t: {sum: 1}}", "\u2028",
+]  # fmt: skip
+BLOCK = re.compile(r":\s*[|>][-+0-9]*\s*(#.*)?$")
+
+Edit = tuple[str, float, int]  # what to do, where (as a share of the text), and with which piece or how much
+EDITS = st.lists(
+    st.tuples(
+        st.sampled_from(["insert", "cut", "drop line", "repeat line", "insert line", "indent"]),
+        st.floats(0, 1, exclude_max=True),
+        st.integers(0, len(PIECES) - 1),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+def spoilt(text: str, edits: list[Edit]) -> str:
+    for what, share, number in edits:
+        place = int(share * (len(text) + 1))
+        lines = text.split("\n")
+        line = int(share * len(lines))
+        indent = lines[line][: len(lines[line]) - len(lines[line].lstrip())]
+        match what:
+            case "insert":
+                text = text[:place] + PIECES[number] + text[place:]
+                continue
+            case "cut":
+                text = text[:place] + text[place + number :]
+                continue
+            case "drop line":
+                lines.pop(line)
+            case "repeat line":
+                lines.insert(number % len(lines), lines[line])
+            case "insert line":
+                lines.insert(line, indent + PIECES[number])
+            case _:
+                lines[line] = "  " + lines[line] if number % 2 else lines[line][number % 4 :]
+        text = "\n".join(lines)
+    return text
+
+
+def migrated(text: str, *, exact: bool = False, annotate: bool = False) -> Migration | tuple[Problem, ...]:
+    """What came out, or why nothing did."""
+    try:
+        return migrate(text, "t.yaml", exact=exact, annotate=annotate)
+    except PlaybookError as error:
+        return error.problems
+
+
+def commented(text: str) -> tuple[str, list[str]]:
+    """The text with a comment above and behind every line that may have one."""
+    lines: list[str] = []
+    words: list[str] = []
+    inside: int | None = None
+    for number, line in enumerate(text.split("\n")):
+        indent = len(line) - len(line.lstrip())
+        if inside is not None and (not line.strip() or indent > inside):
+            lines.append(line)
+            continue
+        inside = indent if BLOCK.search(line) else None
+        if line.strip() and not line.lstrip().startswith("#"):
+            words += [f"# above {number}.", f"# behind {number}."]
+            lines += [" " * indent + words[-2], f"{line}   {words[-1]}"]
+        else:
+            lines.append(line)
+    return "\n".join(lines), words
+
+
+@given(st.sampled_from(OLD), EDITS, st.booleans(), st.booleans())
+@settings(max_examples=600, deadline=None)
+def test_a_spoilt_text_migrates_for_good_or_is_refused_with_places(
+    text: str, edits: list[Edit], exact: bool, annotate: bool
+) -> None:
+    migration = migrated(spoilt(text, edits), exact=exact, annotate=annotate)
+    if isinstance(migration, Migration):
+        assert migrate(migration.text, exact=exact, annotate=annotate).text == migration.text
+    else:
+        assert migration
+        assert all(problem.at.file == "t.yaml" and problem.at.line >= 1 for problem in migration)
+
+
+@given(st.sampled_from(OLD), EDITS)
+@settings(max_examples=300, deadline=None)
+def test_a_text_that_can_be_taken_apart_can_be_put_together_again(text: str, edits: list[Edit]) -> None:
+    migration = migrated(spoilt(text, edits))
+    if isinstance(migration, Migration) and migration.changed:
+        layout = read(migration.text.replace("\r\n", "\n"), "t.yaml")
+        assert layout is not None
+        assert write(layout) == migration.text.replace("\r\n", "\n")
+
+
+@given(st.sampled_from(OLD))
+@settings(max_examples=60, deadline=None)
+def test_every_comment_is_there_once_more(text: str) -> None:
+    before, words = commented(text)
+    after = migrate(before).text
+    assert [word for word in words if after.count(word) != 1] == []
+
+
+@given(canonical())
+@settings(max_examples=100, deadline=None)
+def test_a_canonical_playbook_is_never_touched(made: dict[str, object]) -> None:
+    text = emit(made)
+    assert migrate(text, annotate=True, exact=True) == Migration(text, "canonical", (), False)
+
+
+@given(st.text(max_size=200))
+@settings(max_examples=200, deadline=None)
+def test_any_text_is_migrated_or_refused(text: str) -> None:
+    assert migrated(text)

@@ -1,0 +1,224 @@
+"""Templates, whatever they say: nothing crashes, nothing but JSON comes out, and what is read is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noetl.net.template import (
+    FILTERS,
+    METHODS,
+    PREDICATES,
+    BadTemplate,
+    Moment,
+    Path,
+    TemplateError,
+    compile_template,
+    json_text,
+)
+from noetl.net.values import PLAIN
+
+MOMENT = Moment("2026-01-31T12:00:00Z", "seed")
+PIECES = [
+    *(
+        "{{",
+        "}}",
+        "{%",
+        "%}",
+        "{#",
+        "#}",
+        "{{-",
+        "-%}",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        "|",
+        ".",
+        ",",
+        ":",
+        "~",
+    ),
+    *(
+        "==",
+        "<",
+        "in ",
+        "not ",
+        "is ",
+        "if ",
+        "else ",
+        "elif ",
+        "endif ",
+        "for ",
+        "endfor ",
+        "raw ",
+        "endraw ",
+    ),
+    *(
+        "set ",
+        "a",
+        "b",
+        "1",
+        "1.5",
+        "'x'",
+        '"',
+        "'",
+        "\\",
+        "\r",
+        "\n",
+        " ",
+        "+",
+        "-",
+        "*",
+        "**",
+        "%",
+        "é",
+        "\x1f",
+    ),
+    *(f"|{name}" for name in FILTERS),
+    *(f" is {name} " for name in PREDICATES),
+    *(f".{name}()" for name in METHODS),
+]
+NAMES = ["a", "b", "c", "missing"]
+KEYS = ["x", "y", "items", "gone"]
+LITERALS = ["0", "1", "-3", "2.5", "''", "'abc'", "'x'", "true", "none", "[]", "[1, 'x']", "{'x': 1}"]
+SIGNS = ["+", "-", "*", "/", "//", "%", "**", "~", "==", "!=", "<", ">=", "in", "not in", "and", "or"]
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+values = st.recursive(
+    scalars | texts,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(KEYS) | texts, inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+scopes = st.fixed_dictionaries({"a": values, "b": values, "c": values})
+
+
+def paths() -> st.SearchStrategy[str]:
+    steps = st.sampled_from(
+        [*(f".{key}" for key in KEYS), *(f"['{key}']" for key in KEYS), "[0]", "[-1]", "[1:]"]
+    )
+    return st.builds(
+        lambda name, rest: name + "".join(rest), st.sampled_from(NAMES), st.lists(steps, max_size=3)
+    )
+
+
+def calls(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    arguments = st.lists(inner, max_size=2).map(", ".join)
+    return st.one_of(
+        st.builds("({})|{}({})".format, inner, st.sampled_from(list(FILTERS)), arguments),
+        st.builds("({})|{}".format, inner, st.sampled_from(list(FILTERS))),
+        st.builds(
+            "({}) is {}".format, inner, st.sampled_from([name for name in PREDICATES if name.isalpha()])
+        ),
+        st.builds("({}).{}({})".format, inner, st.sampled_from(list(METHODS)), arguments),
+        st.builds("({})|map('{}')".format, inner, st.sampled_from(list(FILTERS))),
+        st.builds("({})|map(attribute='{}', default=0)".format, inner, st.sampled_from(KEYS)),
+        st.builds("({})|selectattr('{}')".format, inner, st.sampled_from(KEYS)),
+    )
+
+
+def expressions() -> st.SearchStrategy[str]:
+    return st.recursive(
+        paths() | st.sampled_from(LITERALS),
+        lambda inner: st.one_of(
+            st.builds("({}) {} ({})".format, inner, st.sampled_from(SIGNS), inner),
+            st.builds("not ({})".format, inner),
+            st.builds("({}) if ({}) else ({})".format, inner, inner, inner),
+            st.builds("[{}, {}]".format, inner, inner),
+            st.builds("{{'k': {}}}".format, inner),
+            calls(inner),
+        ),
+        max_leaves=6,
+    )
+
+
+def answer(source: str, scope: dict[str, object]) -> object:
+    """The value, or what was wrong, in words that can be compared."""
+    try:
+        return "value", compile_template(source, statements=True)(scope, MOMENT)
+    except BadTemplate as bad:
+        return "bad", bad.faults
+    except TemplateError as error:
+        # The border's last resort has a cause: something that we did not foresee, which is a bug.
+        if error.__cause__ is not None:
+            raise
+        return "error", error.message
+
+
+def is_plain(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(type(key) is str and is_plain(one) for key, one in value.items())
+    if isinstance(value, list):
+        return all(map(is_plain, value))
+    return type(value) in PLAIN
+
+
+def only(scope: dict[str, object], reads: Iterable[Path]) -> dict[str, object]:
+    """A scope with nothing in it but the paths that are read; a list is kept whole."""
+    kept: dict[str, object] = {}
+    for path in reads:
+        source: object = scope
+        target: dict[str, object] = kept
+        for place, key in enumerate(path):
+            if not isinstance(source, dict) or key not in source:
+                break
+            source = source[key]
+            if place == len(path) - 1 or not isinstance(source, dict):
+                target[str(key)] = source
+                break
+            inner = target.setdefault(str(key), {})
+            if inner is source or not isinstance(inner, dict):
+                break
+            target = inner
+    return kept
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join) | st.text(max_size=60))
+@settings(max_examples=1_000, deadline=None)
+def test_no_text_crashes_the_compiler(source: str) -> None:
+    answer(source, {"a": "x", "b": [1, {"x": 2}]})
+
+
+@given(expressions(), scopes)
+@settings(max_examples=1_000, deadline=None)
+def test_an_expression_gives_plain_json_or_an_error_of_ours_and_always_the_same(
+    words: str, scope: dict[str, object]
+) -> None:
+    source = "{{ " + words + " }}"
+    found = answer(source, scope)
+    assert found == answer(source, scope)
+    if isinstance(found, tuple) and found[0] == "value":
+        assert is_plain(found[1])
+
+
+@given(expressions(), scopes)
+@settings(max_examples=700, deadline=None)
+def test_what_a_template_reads_is_all_that_it_needs(words: str, scope: dict[str, object]) -> None:
+    source = "{{ " + words + " }}"
+    try:
+        reads = compile_template(source).reads
+    except BadTemplate:
+        return
+    # The longest paths first, so that a whole value takes the place of its parts.
+    needed = only(scope, sorted({read.path for read in reads}, key=len, reverse=True))
+    assert answer(source, needed) == answer(source, scope)
+
+
+@given(values)
+@settings(max_examples=300, deadline=None)
+def test_what_is_written_into_text_is_json_again(value: object) -> None:
+    if not isinstance(value, str):
+        assert msgspec.json.decode(json_text(value)) == value

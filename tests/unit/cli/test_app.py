@@ -1,0 +1,49 @@
+"""Commands and their options, as typer reads them; what they do is tested beside, processes in tests/e2e."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+from typer.core import TyperGroup
+
+from noetl.cli.app import app
+
+
+def group() -> TyperGroup:
+    found = typer.main.get_command(app)
+    assert isinstance(found, TyperGroup)
+    return found
+
+
+def test_there_are_the_commands_of_the_language() -> None:
+    assert sorted(group().commands) == ["check", "explain", "migrate", "schema"]
+
+
+@pytest.mark.parametrize(
+    ("line", "parameters"),
+    [
+        (
+            "explain a.yaml",
+            {"file": "a.yaml", "graph": None, "task": None, "output": None, "dialect": "canonical"},
+        ),
+        (
+            "explain - --graph svg -o x.svg --dialect auto",
+            {"file": "-", "graph": "svg", "task": None, "output": "x.svg", "dialect": "auto"},
+        ),
+        (
+            "migrate a.yaml --write --exact --annotate",
+            {"file": "a.yaml", "output": None, "write": True, "diff": False, "exact": True, "annotate": True},
+        ),
+        ("schema --output s.json", {"output": "s.json"}),
+    ],
+)
+def test_command_lines_are_read(line: str, parameters: dict[str, object]) -> None:
+    command, *arguments = line.split()
+    assert group().commands[command].make_context(command, arguments).params == parameters
+
+
+def test_every_command_teaches_by_two_or_three_examples() -> None:
+    for name, command in group().commands.items():
+        examples = (command.help or "").split("Examples:")[1].strip().splitlines()
+        assert (name, 2 <= len(examples) <= 3) == (name, True)
+        assert examples[0].strip().startswith(f"noetl {name} ")

@@ -1,0 +1,79 @@
+"""Reading and writing files."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from noetl.cli import files
+from noetl.cli.exits import Usage
+
+
+def test_a_file_is_read_as_bytes(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_bytes(b"\xff\r\n")
+    assert files.read(str(file)) == files.Source(str(file), b"\xff\r\n")
+
+
+def test_what_can_not_be_read_is_said_in_words(tmp_path: Path) -> None:
+    with pytest.raises(Usage) as missing:
+        files.read(str(tmp_path / "no.yaml"))
+    with pytest.raises(Usage) as folder:
+        files.read(str(tmp_path))
+    assert [str(missing.value), str(folder.value)] == [
+        f"{tmp_path / 'no.yaml'}: there is no such file",
+        f"{tmp_path}: this is a folder, not a file",
+    ]
+
+
+def test_reading_stops_at_the_limit(tmp_path: Path) -> None:
+    file = tmp_path / "large"
+    file.write_bytes(b"x" * (files.READ_BYTES_MAX + 10))
+    assert len(files.read(str(file)).data) == files.READ_BYTES_MAX
+
+
+def test_a_file_is_replaced_whole_and_keeps_its_permissions(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("old")
+    file.chmod(0o640)
+    before = file.stat().st_ino
+    files.write(str(file), b"new")
+    assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (b"new", 0o640)
+    assert file.stat().st_ino != before
+    assert os.listdir(tmp_path) == ["a.yaml"]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real.yaml").write_text("old")
+    link = tmp_path / "link.yaml"
+    link.symlink_to("real.yaml")
+    files.write(str(link), b"new")
+    assert (link.is_symlink(), (tmp_path / "real.yaml").read_bytes()) == (True, b"new")
+
+
+def test_what_can_not_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(Usage) as folder:
+        files.write(str(tmp_path), b"x")
+    with pytest.raises(Usage) as nowhere:
+        files.write(str(tmp_path / "no" / "a.yaml"), b"x")
+    assert [str(folder.value), str(nowhere.value)] == [
+        f"{tmp_path}: this is a folder, not a file",
+        f"{tmp_path / 'no' / 'a.yaml'}: there is no such file",
+    ]
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_device_is_written_to_and_not_replaced() -> None:
+    files.write(os.devnull, b"x")
+    assert not os.path.isfile(os.devnull)
+
+
+@pytest.mark.parametrize("out", [None, "-"])
+def test_without_a_file_the_bytes_go_to_standard_output(
+    out: str | None, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    files.put("größer\r\n".encode(), out)
+    assert capfdbinary.readouterr().out == "größer\r\n".encode()
