@@ -12,7 +12,10 @@ from functools import cache
 from pathlib import Path
 
 import msgspec
+import typer
+from typer.core import TyperArgument, TyperGroup, TyperOption
 
+from noetl.cli.app import app
 from noetl.errors import PlaybookError, Problem
 from noetl.net import limits
 from noetl.net.check import check
@@ -20,6 +23,7 @@ from noetl.net.entries import Entry
 from noetl.net.scope import EVENT_FIELDS, PLACES, READABLE, SCOPES, SEES_TASKS
 from noetl.net.template import FILTERS, FUNCTIONS, METHODS, OMITTED, PREDICATES
 from noetl.output import ERROR_FIELDS, JSON, META_FIELDS, OUTPUT_FIELDS, REF_FIELDS
+from noetl.playbook.dialects.notes import NOTES
 from noetl.playbook.kinds import Kind
 from noetl.playbook.language import language
 from noetl.playbook.migrate import migrate
@@ -77,6 +81,8 @@ def pages() -> dict[str, str]:
         "filters.md": filters_page(),
         "tools.md": tools_page(),
         "problems.md": problems_page(),
+        "migration.md": migration_page(),
+        "cli.md": cli_page(),
     }
     note = (
         "<!-- Written by scripts/reference.py from the code and docs/reference/_parts; do not edit. -->\n\n"
@@ -317,6 +323,48 @@ def tool_sentences(kind: Kind) -> Iterator[str]:
 
 
 # Problems
+
+
+def migration_page() -> str:
+    lines = ["# Migration", "", part("migration"), "", "## Notes", ""]
+    lines += [f"- `{code}`: {meaning}" for code, meaning in sorted(NOTES.items())]
+    return "\n".join(lines)
+
+
+def cli_page() -> str:
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    lines = [
+        "# Commands",
+        "",
+        f"{group.help} `noetl --help` and `noetl COMMAND --help` say the same.",
+        "",
+    ]
+    for name, command in group.commands.items():
+        text, _, examples = (command.help or "").partition("\b\n")
+        lines += [f"## noetl {name}", "", text.strip(), ""]
+        lines += [
+            f"- `{spelt(each)}`: {getattr(each, 'help', '')}"
+            for each in command.params
+            if isinstance(each, TyperArgument | TyperOption)
+        ]
+        if examples:
+            lines += [
+                "",
+                "```sh",
+                *(line.strip() for line in examples.splitlines()[1:] if line.strip()),
+                "```",
+            ]
+        lines.append("")
+    lines += ["## Exit codes", "", part("exit-codes")]
+    return "\n".join(lines)
+
+
+def spelt(parameter: TyperArgument | TyperOption) -> str:
+    """An argument by its name, an option by all its spellings."""
+    if isinstance(parameter, TyperArgument):
+        return parameter.metavar or parameter.opts[0]
+    return ", ".join(parameter.opts)
 
 
 def problems_page() -> str:

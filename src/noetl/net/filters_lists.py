@@ -210,6 +210,7 @@ def _identity(meter: Meter, value: JSON, *, case_sensitive: bool) -> JSON:
     if type(value) is str:
         if case_sensitive:
             return value
+        meter.text(2 * len(value))
         meter.charge(len(value) >> 2)
         meter.hold(len(value) + 52)
         return value.lower()

@@ -28,7 +28,8 @@ def string(_: Meter, text: str) -> str:
 
 def changed(meter: Meter, text: str) -> None:
     """Ask before every letter of a text is looked at and a text of that length is made."""
-    meter.text(len(text))
+    # Beyond ASCII Python takes twelve bytes for each letter while it works.
+    meter.text(len(text) if text.isascii() else 2 * len(text))
     meter.charge(len(text) >> 2)
 
 
@@ -52,7 +53,8 @@ def upper(meter: Meter, text: str) -> str:
 )
 def capitalize(meter: Meter, text: str) -> str:
     changed(meter, text)
-    return meter.keep(text.capitalize())
+    # str.capitalize() takes the way for all alphabets even if there is ASCII only.
+    return meter.keep(text[:1].title() + text[1:].lower())
 
 
 @offer(

@@ -271,6 +271,8 @@ EXHAUSTION = [
     "dashes|wordwrap(5)",
     "s.upper.lower()",
     "text|wordcount",
+    "words|join|capitalize ~ (unicode ~ unicode)|upper",
+    "(unicode ~ unicode)|capitalize",
     "text|urlencode",
     "unicode|urlencode",
     "tags|striptags",

@@ -233,6 +233,7 @@ def test_v2_rules_beside_v10_rules_are_mixed_d1() -> None:
         ("tool: [{kind: noop, spec: 5, eval: [{else: {do: fail}}]}]", (6, 25)),
         ("tool: [{kind: noop, eval: [{expr: '{{ 1 }}', when: '{{ 2 }}', do: fail}]}]", (6, 33)),
         ("tool: [{a: {kind: noop, name: b}}]", (6, 29)),
+        ("tool: {kind: noop, eval: [{else: &a {do: fail}}]}", (6, 32)),
         ("tool: [{a: &a {kind: noop}}, {b: *a}]", (6, 13)),
         ("tool: {kind: noop, set_ctx: {a: 1}, set_shared: {a: 2}}", (6, 54)),
         ("when: '{{ true }}'\nspec: {policy: 5}", (6, 5)),

@@ -19,7 +19,7 @@ def rewrite_rule(rule: Map, findings: Findings, *, v2: bool) -> None:
         rename(expr, "when")
     otherwise = rule.entry("else")
     if otherwise is not None:
-        repaired = _rewrite_else(rule, otherwise)
+        repaired = _rewrite_else(rule, otherwise, findings)
     else:
         repaired = _move_under_then(rule)
         if repaired and rule.get("when") is None:
@@ -34,18 +34,19 @@ def rewrite_rule(rule: Map, findings: Findings, *, v2: bool) -> None:
         findings.note(rule.start, "else-repaired", f"{words}; it has been moved there")
 
 
-def _rewrite_else(rule: Map, otherwise: Entry) -> bool:
-    if parts.is_null(otherwise.value):
-        if rule.entry("when") is not None:
-            return False
-        return _fill_null_else(rule, otherwise)
-    if isinstance(otherwise.value, Map):
-        inner = otherwise.value
-        if inner.get("then") is None and inner.get("do") is not None and not inner.anchored:
-            otherwise.value = _wrapped(inner)
-            otherwise.gap = otherwise.gap.rstrip() if inner.style != "flow" else otherwise.gap
-            return True
-    return False
+def _rewrite_else(rule: Map, otherwise: Entry, findings: Findings) -> bool:
+    inner = otherwise.value
+    if parts.is_null(inner):
+        return rule.entry("when") is None and _fill_null_else(rule, otherwise)
+    if not isinstance(inner, Map) or inner.get("then") is not None or inner.get("do") is None:
+        return False
+    if inner.anchored:
+        words = "this `else` has an anchor, and what is aliased would have to change with it"
+        findings.refuse(otherwise.start, words, fix="write `else: {then: {do: …}}` out where it is used")
+        return False
+    otherwise.value = _wrapped(inner)
+    otherwise.gap = otherwise.gap if inner.style == "flow" else otherwise.gap.rstrip()
+    return True
 
 
 def _fill_null_else(rule: Map, otherwise: Entry) -> bool:
