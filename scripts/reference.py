@@ -326,7 +326,7 @@ def tool_sentences(kind: Kind) -> Iterator[str]:
 
 
 def migration_page() -> str:
-    lines = ["# Migration", "", part("migration"), "", "## Notes", ""]
+    lines = ["# Migration", "", part("migrating"), "", "## Notes", ""]
     lines += [f"- `{code}`: {meaning}" for code, meaning in sorted(NOTES.items())]
     return "\n".join(lines)
 
@@ -356,7 +356,7 @@ def cli_page() -> str:
                 "```",
             ]
         lines.append("")
-    lines += ["## Exit codes", "", part("exit-codes")]
+    lines += ["## Exit codes", "", part("exit_codes")]
     return "\n".join(lines)
 
 

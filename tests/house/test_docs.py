@@ -110,6 +110,8 @@ def test_every_part_is_used() -> None:
         "limits",
         "tools",
         "problems",
+        "migrating",
+        "exit_codes",
     }
     assert {file.stem for file in (PAGES / "_parts").glob("*.md")} == used | set(THEMES)
 

@@ -21,7 +21,9 @@ def body(*steps: str) -> str:
         name, _, arcs = step.partition(":")
         name, *words = name.split()
         lines.append(f"- step: {name}")
-        joins = [f"  spec: {{policy: {{admit: {{join: {join}}}}}}}" for join in ("all", "each") if join in words]
+        joins = [
+            f"  spec: {{policy: {{admit: {{join: {join}}}}}}}" for join in ("all", "each") if join in words
+        ]
         lines += joins
         lines.append("  tool: {kind: noop}")
         lines.append(
