@@ -123,6 +123,7 @@ def indent(meter: Meter, text: str, width: JSON, first: bool, blank: bool) -> st
     size = max(width, 0) if type(width) is int else len(before)
     breaks = text.count("\n")
     meter.text(len(text) + (breaks + 1) * size)
+    meter.charge(16)
     meter.items(breaks + 1)
     meter.hold(50 * breaks + len(text))
     before = before or " " * size

@@ -19,6 +19,7 @@ _LONGEST_FALSE = max(map(len, _FALSE))
 _KINDS = {bool: "a boolean", int: "a number", float: "a number", str: "text", list: "a list", dict: "a map"}
 _encode = msgspec.json.Encoder().encode
 _LONG = 1 << 64
+_LEVELS_MAX = 200  # of a value that is written as JSON; how deep an encoder recurses differs between versions
 _SHOWN = 40  # characters of a value or a key that an error repeats
 
 
@@ -148,6 +149,8 @@ def weigh(value: JSON, enough: int, most: int) -> Weight:
     chars = parts = 0
     stack = [iter((value,))]
     while stack:
+        if len(stack) > _LEVELS_MAX:
+            raise TemplateError("the value is nested too deeply to be written as JSON")
         for item in stack[-1]:
             parts += 1
             kind = type(item)
