@@ -134,7 +134,7 @@ def step(draw: st.DrawFn, name: str, later: list[str]) -> dict[str, JSON]:
         if mode == "parallel":
             made["loop"]["spec"] = {"mode": mode, "max_in_flight": draw(st.integers(1, 50))}
         scopes = ["iter", "ctx"]
-    names = [f"t{number}" for number in range(draw(st.integers(1, 3)))]
+    names = [f"task_{number}" for number in range(draw(st.integers(1, 3)))]
     made["tool"] = [task(draw, each, names, scopes) for each in names]
     if draw(st.booleans()):
         made["spec"] = {
@@ -153,11 +153,25 @@ def step(draw: st.DrawFn, name: str, later: list[str]) -> dict[str, JSON]:
     return made
 
 
+def payload(draw: st.DrawFn, steps: list[dict[str, JSON]]) -> None:
+    """Some steps get a value by the one arc that leads to them: `set` on the arc, `input` on the step."""
+    arcs = [arc for each in steps for arc in each.get("next", {}).get("arcs", [])]
+    for each in steps:
+        into = [arc for arc in arcs if arc["step"] == each["step"]]
+        if len(into) == 1 and draw(st.booleans()):
+            name = draw(WORDS)
+            held = f"ctx.{each['step']}_input.{name}"
+            into[0]["set"] = {held: draw(st.sampled_from(["{{ output.data }}", "{{ workload.alpha }}", 3]))}
+            each["input"] = {name: "{{ " + held + " }}"}
+            each["tool"][0].setdefault("spec", {}).setdefault("timeout", 7)
+
+
 @st.composite
 def canonical(draw: st.DrawFn) -> dict[str, JSON]:
     """A document that reads without an error; steps only lead forward."""
     names = ["start", *draw(st.lists(st.sampled_from(NAMES), max_size=3, unique=True))]
     steps = [step(draw, name, names[place + 1 :]) for place, name in enumerate(names)]
+    payload(draw, steps)
     extra = {"delta": draw(DATA)}
     return {
         "apiVersion": "noetl.io/v2",
@@ -169,9 +183,17 @@ def canonical(draw: st.DrawFn) -> dict[str, JSON]:
 
 
 def as_v10(document: dict[str, JSON]) -> dict[str, JSON]:
-    """The same playbook in the words of v10: outcome, set_ctx and set_iter, fields beside kind."""
+    """The same playbook in the words of v10: outcome, args, set_ctx and set_iter, fields beside kind, no names."""
     made = deepcopy(document)
     for each in made["workflow"]:
+        each.pop("input", None)
+        for arc in each.get("next", {}).get("arcs", []):
+            if "set" in arc:
+                arc["args"] = {target.rpartition(".")[2]: value for target, value in arc.pop("set").items()}
+        jumped = "'to':" in str(each["tool"])
+        for one in each["tool"]:
+            if not jumped:
+                del one["name"]
         for one in each["tool"]:
             fields = one.pop("input", {}) if one["kind"] in ("http", "shell") else {}
             one.update(fields)
