@@ -1,7 +1,8 @@
 """Every exception that may cross a package border, and the Problem that tells an author what to mend.
 
 NoetlError
-└── PlaybookError      the author's text is wrong: problems with line and column        CLI 2
+├── PlaybookError      the author's text is wrong: problems with line and column        CLI 2
+└── Rejected           the command is not legal now: code and reason                    CLI 1
 
 A bug is not in this tree: it is an AssertionError, and it is meant to be loud.
 """
@@ -56,3 +57,11 @@ class PlaybookError(NoetlError):
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(map(str, self.problems)))
+
+
+class Rejected(NoetlError):
+    """The command is well-formed but not legal in the present state."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(f"{code}: {reason}")
+        self.code = code

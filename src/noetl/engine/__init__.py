@@ -1,0 +1,51 @@
+"""What happens next: pure functions over data. No clock, no chance, no network, no disk and no log."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from noetl.engine import facts
+from noetl.engine.accept import Recorded, accept
+from noetl.engine.apply import apply
+from noetl.engine.commands import Command
+from noetl.engine.facts import Fact
+from noetl.engine.settle import Agenda, agenda_of, put_on, settle
+from noetl.engine.state import State
+from noetl.net.program import Program
+
+__all__ = ["FACTS_PER_COMMIT_MAX", "Agenda", "Event", "Recorded", "accept", "apply", "handle", "settle"]
+
+FACTS_PER_COMMIT_MAX = 10_000  # then control goes on in the next commit (D70)
+
+
+class Event(NamedTuple):
+    """A fact on record."""
+
+    seq: int
+    at: datetime
+    fact: Fact
+
+
+def handle(
+    program: Program, state: State, command: Command | None, at: datetime, agenda: Agenda | None = None
+) -> list[Event]:
+    """Accept, then settle until at rest. The state is moved on; nothing is seen of it before the commit.
+
+    `agenda` is what a caller has left from before; None: whatever the state asks for, as after a fold.
+    """
+    made: list[Event] = []
+    todo = agenda_of(state) if agenda is None else agenda
+
+    def record(fact: Fact) -> None:
+        apply(state, fact, at)
+        put_on(todo, fact)
+        made.append(Event(state.seq, at, fact))
+
+    for fact in accept(program, state, command, at) if command is not None else ():
+        record(fact)
+    while len(made) < FACTS_PER_COMMIT_MAX and (following := settle(program, state, todo, at)) is not None:
+        record(following)
+        if isinstance(following, facts.Finished):
+            record(facts.Processed(status=following.status))
+    return made

@@ -1,0 +1,71 @@
+"""What may be asked of an execution. A command is refused, or it makes facts."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from noetl.engine.facts import FrameParked, TaskDone
+from noetl.output import JSON, Failure, Output
+
+
+class Start(Struct, frozen=True, kw_only=True):
+    """Run the playbook. `error`: it can not, and that goes on record (D65)."""
+
+    workload: dict[str, JSON] = {}
+    parent: str | None = None
+    depth: int = 0
+    by: str | None = None
+    error: Failure | None = None
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """What a worker did in a frame, from the position that it was granted on."""
+
+    frame: str
+    position: int  # calls on record when it began: compare-and-set
+    facts: tuple[TaskDone, ...] = ()
+    parked: FrameParked | None = None
+    epoch: tuple[int, int] = (0, 0)
+    started_at: datetime | None = None
+
+
+class Wake(Struct, frozen=True, kw_only=True):
+    """What a parked frame waits for has come: its time, its child's end, its signal."""
+
+    frame: str
+    output: Output | None = None
+
+
+class Signal(Struct, frozen=True, kw_only=True):
+    name: str
+    data: JSON = None
+    by: str | None = None
+
+
+class Expire(Struct, frozen=True, kw_only=True):
+    """The time of a run is up (D33)."""
+
+    run: str
+
+
+class Pause(Struct, frozen=True, kw_only=True):
+    by: str | None = None
+
+
+class Resume(Struct, frozen=True, kw_only=True):
+    by: str | None = None
+
+
+class Cancel(Struct, frozen=True, kw_only=True):
+    reason: str = ""
+    by: str | None = None
+
+
+class Close(Struct, frozen=True, kw_only=True):
+    """The grace of a cancelled execution is over: what is still out is given up (D68)."""
+
+
+Command: TypeAlias = Start | Report | Wake | Signal | Expire | Pause | Resume | Cancel | Close

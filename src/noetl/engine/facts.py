@@ -1,0 +1,211 @@
+"""Everything that can have happened to an execution. Facts are for ever: one is added, none is changed.
+
+A fact holds what can not be worked out again: decisions, values, instants. What follows from it is `apply`'s.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from noetl.output import JSON, Failure, Output
+
+
+class Token(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Permission to try a step, with the input that was bound when its arc fired (D66)."""
+
+    id: str  # "fetch#2>0"
+    step: str
+    input: dict[str, JSON] = {}
+    event: dict[str, JSON] | None = None  # what made it, as admission reads it; None: the request
+
+
+class _Fact(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="fact"):
+    """What all facts have in common: how they are written."""
+
+
+class Requested(_Fact, frozen=True, tag="playbook.execution.requested"):
+    path: str
+    digest: str
+    workload: dict[str, JSON] = {}  # the request's part
+    parent: str | None = None  # "<execution>/<frame>" that waits for this one
+    depth: int = 0
+    level: int = 1  # of the language (D71)
+    by: str | None = None
+
+
+class Evaluated(_Fact, frozen=True, tag="playbook.request.evaluated"):
+    error: Failure | None = None  # None: it may run
+
+
+class Started(_Fact, frozen=True, tag="workflow.started"):
+    workload: dict[str, JSON]  # defaults and request, merged
+    token: Token
+
+
+class StepWaiting(_Fact, frozen=True, tag="step.waiting"):
+    """Not admitted: tried again when one of these paths of ctx changes (D35)."""
+
+    token: str
+    reads: tuple[tuple[str, ...], ...] = ()
+    join: bool = False  # it has come to a join and waits for the others (D36)
+
+
+class StepScheduled(_Fact, frozen=True, tag="step.scheduled"):
+    run: str
+    step: str  # or the block
+    tokens: tuple[str, ...] = ()
+    input: dict[str, JSON] = {}
+    parent: str | None = None  # of a block: the frame that called it
+    deadline_at: datetime | None = None
+
+
+class StepStarted(_Fact, frozen=True, tag="step.started"):
+    run: str
+    timeout_at: datetime | None = None
+
+
+class TaskDone(_Fact, frozen=True, tag="task.done"):
+    """One call of a task, what came back, and what its rules made of it."""
+
+    frame: str
+    call: int  # its number in the frame, from 1: the position that this fact takes
+    task: str
+    directive: Literal["continue", "retry", "jump", "break", "fail", "skip"]
+    next: int  # the place of the task that follows; -1: the pipeline is over
+    attempt: int = 1
+    status: Literal["ok", "error", "skipped"] = "ok"
+    rule: int | str | None = None  # which one matched; None: none did
+    output: Output | None = None  # None: skipped
+    set: dict[str, JSON] = {}  # "ctx.total" → value, in the order of writing
+    until: datetime | None = None  # retry: not before
+    error: Failure | None = None  # why the pipeline failed, when it is not the output's own error
+    picked: dict[str, JSON] | None = (
+        None  # parts of data that routing reads, when data itself is not here (D52)
+    )
+    keep: bool = False  # later templates read this output by name
+    started_at: datetime | None = None
+    ms: float = 0.0
+    epoch: tuple[int, int] | None = None  # with the first fact of a grant
+
+
+class ForTime(Struct, frozen=True, kw_only=True, tag="time"):
+    at: datetime
+
+
+class ForSignal(Struct, frozen=True, kw_only=True, tag="signal"):
+    name: str
+
+
+class ForBlock(Struct, frozen=True, kw_only=True, tag="block"):
+    block: str
+    input: dict[str, JSON] = {}
+
+
+class ForChild(Struct, frozen=True, kw_only=True, tag="child"):
+    execution_id: str
+    path: str
+    version: JSON = None
+    workload: dict[str, JSON] = {}
+
+
+Until: TypeAlias = ForTime | ForSignal | ForBlock | ForChild
+
+
+class FrameParked(_Fact, frozen=True, tag="frame.parked"):
+    """The frame waits for something and holds no worker."""
+
+    frame: str
+    call: int  # the position that it waits at
+    until: Until
+
+
+class FrameResumed(_Fact, frozen=True, tag="frame.resumed"):
+    frame: str
+    output: Output | None = None  # of the call that it waited in; None: only time has passed
+    run: str | None = None  # the block's run that has ended
+    set: dict[str, JSON] = {}  # what the block wrote when it was done
+
+
+class LoopStarted(_Fact, frozen=True, tag="loop.started"):
+    run: str
+    count: int
+    items: list[JSON] | None = None  # None: they lie in the result store
+    ref: dict[str, JSON] | None = None
+    width: int = 1
+    parallel: bool = False
+    reduce: dict[str, str] = {}  # "total" or "user.total" below ctx → reducer
+
+
+class IterationDone(_Fact, frozen=True, tag="loop.iteration.done"):
+    run: str
+    index: int
+
+
+class IterationFailed(_Fact, frozen=True, tag="loop.iteration.failed"):
+    run: str
+    index: int
+    error: Failure
+    stop: bool = False  # no new iterations (D48)
+
+
+class LoopDone(_Fact, frozen=True, tag="loop.done"):
+    run: str
+    output: Output
+    set: dict[str, JSON] = {}  # what parallel iterations wrote to ctx, folded (D47)
+
+
+class StepDone(_Fact, frozen=True, tag="step.done"):
+    run: str
+    output: Output | None = None  # None: that of the last call of its frame
+
+
+class StepFailed(_Fact, frozen=True, tag="step.failed"):
+    error: Failure
+    run: str | None = None  # None: its admission could not be evaluated, so there is none (D16)
+    token: str | None = None  # the token that is spent then
+    output: Output | None = None  # None: that of the last call of its frame, or nothing but the error
+
+
+class NextEvaluated(_Fact, frozen=True, tag="next.evaluated"):
+    """Step `set`, the arcs that were asked, those that fired, and the tokens they made."""
+
+    run: str
+    set: dict[str, JSON] = {}
+    asked: tuple[tuple[int, bool], ...] = ()  # arc → did its guard hold
+    tokens: tuple[Token, ...] = ()
+    ended: int = 0  # tokens that reached `end` without a step
+    error: Failure | None = None
+
+
+class Paused(_Fact, frozen=True, tag="execution.paused"):
+    by: str | None = None
+
+
+class Resumed(_Fact, frozen=True, tag="execution.resumed"):
+    by: str | None = None
+
+
+class Cancelled(_Fact, frozen=True, tag="execution.cancelled"):
+    reason: str = ""
+    by: str | None = None
+
+
+class Finished(_Fact, frozen=True, tag="workflow.finished"):
+    status: Literal["ok", "error", "cancelled"]
+    output: Output | None = None
+    error: Failure | None = None
+    waiting: tuple[str, ...] = ()  # tokens that were never admitted
+
+
+class Processed(_Fact, frozen=True, tag="playbook.processed"):
+    status: Literal["ok", "error", "cancelled"]
+
+
+Fact: TypeAlias = (
+    Requested | Evaluated | Started | StepWaiting | StepScheduled | StepStarted | TaskDone
+    | FrameParked | FrameResumed | LoopStarted | IterationDone | IterationFailed | LoopDone | StepDone | StepFailed | NextEvaluated
+    | Paused | Resumed | Cancelled | Finished | Processed
+)  # fmt: skip

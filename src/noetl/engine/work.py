@@ -1,0 +1,45 @@
+"""What is to be done, and what a worker needs to do it: the queue is a copy of this and can be rebuilt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from noetl.engine.apply import frame_of
+from noetl.engine.loops import iteration
+from noetl.engine.pipeline import Place, Work
+from noetl.engine.state import Run, State
+from noetl.ids import frame_id, frame_parts
+from noetl.net.program import Program
+from noetl.output import JSON
+
+
+def due(state: State) -> Iterator[str]:
+    """Every frame that a worker could take up now, in the order in which they were scheduled."""
+    if state.status == "running":
+        for run in state.runs.values():
+            yield from due_of(run)
+
+
+def due_of(run: Run) -> Iterator[str]:
+    if run.output is not None:
+        return
+    indexes: list[int | None] = [None]
+    if run.loop is not None:
+        indexes = list(run.loop.flying)
+    for index in indexes:
+        frame = run.frames.get(index)
+        if frame is None or (frame.parked is None and frame.pc >= 0):
+            yield frame_id(run.id, index)
+
+
+def work_of(program: Program, state: State, frame: str, items: list[JSON] | None = None) -> Work:
+    """`items`: those of a loop whose items lie in the result store."""
+    owner, index = frame_parts(frame)
+    run = state.runs[owner]
+    if items is None and run.loop is not None:
+        items = run.loop.items
+    pipeline = program.pipeline(run.step, block=run.block)
+    place = Place(state.execution_id, state.workload, run.input, iteration(program, state, run, index, items))
+    return Work(pipeline, replace(frame_of(run, index)), place)

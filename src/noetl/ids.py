@@ -1,0 +1,42 @@
+"""Names of things inside an execution: paths, made from what is already known, the same on every replay.
+
+===========================  ==================================================
+``fetch#2``                  the second firing of step ``fetch``
+``fetch#2[17]``              its iteration 17: what a worker works on
+``fetch#2[17]/5``            the fifth call in that frame
+``fetch#2>0``                the token on its first arc
+``crawl#1[3]/hotels#1``      a run of the block ``hotels``, called from that frame
+===========================  ==================================================
+"""
+
+from __future__ import annotations
+
+START_TOKEN = ">0"
+
+
+def run_id(step: str, firing: int) -> str:
+    return f"{step}#{firing}"
+
+
+def block_run_id(frame: str, block: str, firing: int) -> str:
+    return f"{frame}/{block}#{firing}"
+
+
+def token_id(run: str, arc: int) -> str:
+    return f"{run}>{arc}"
+
+
+def frame_id(run: str, index: int | None) -> str:
+    return run if index is None else f"{run}[{index}]"
+
+
+def frame_parts(frame: str) -> tuple[str, int | None]:
+    """The run and the index that a frame's id is made of."""
+    if not frame.endswith("]"):
+        return frame, None
+    run, _, index = frame[:-1].rpartition("[")
+    return run, int(index)
+
+
+def call_id(frame: str, number: int) -> str:
+    return f"{frame}/{number}"

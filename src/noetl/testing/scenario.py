@@ -1,0 +1,206 @@
+"""Scenarios: a playbook, commands, and every fact that follows, as text. `--rewrite` writes the answers.
+
+The player is a worker without tools: `noop` runs by itself, every other call waits for a `report` line. After
+each command the log is folded anew and compared with the live state.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from noetl.engine import Agenda, Event, Recorded, apply, handle
+from noetl.engine.apply import advance
+from noetl.engine.commands import Cancel, Close, Command, Expire, Pause, Report, Resume, Signal, Start, Wake
+from noetl.engine.facts import FrameParked, TaskDone
+from noetl.engine.pipeline import Answered, Decided, Park, RunTask, next_move, take
+from noetl.engine.state import State
+from noetl.engine.work import due, work_of
+from noetl.errors import PlaybookError, Rejected
+from noetl.net.check import check
+from noetl.net.program import Program, compile_program
+from noetl.output import JSON, Failure, Output
+from noetl.playbook.kinds import Kinds
+from noetl.testing.telling import tell
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: scenario, path: scenario}\n"
+ANSWER = "----"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Player:
+    """One execution, played by hand."""
+
+    def __init__(self, text: str, kinds: Kinds) -> None:
+        checked = check(HEAD + text, kinds, "scenario")
+        if checked.errors or checked.playbook is None:
+            raise PlaybookError(checked.errors)
+        self.program: Program = compile_program(checked.playbook, kinds, "digest")
+        self.state = State(execution_id="e")
+        self.log: list[Event] = []
+        self.agenda: Agenda = {}
+        self.at = START
+        self.grants = 0
+
+    def play(self, line: str) -> list[str]:
+        """One command; what it made happen, line by line."""
+        told: list[str] = []
+        try:
+            command = self._command(line)
+            if command is not None:
+                told += self._handle(command)
+            told += self._run_by_itself()
+        except Rejected as error:
+            told.append(f"rejected {error}")
+        except Recorded:
+            told.append("on record already")
+        self._compare()
+        waiting = list(due(self.state))
+        if waiting:
+            told.append(f"work: {', '.join(waiting)}")
+        return told
+
+    def _command(self, line: str) -> Command | None:
+        verb, _, rest = line.partition(" ")
+        word, _, more = rest.partition(" ")
+        match verb:
+            case "start":
+                return Start(workload=json.loads(rest or "{}"))
+            case "report":
+                return self._call(word, more)
+            case "after":
+                self.at += timedelta(seconds=float(rest))
+                return None
+            case "wake":
+                return Wake(frame=word, output=_output(more) if more else None)
+            case "signal":
+                return Signal(name=word, data=json.loads(more or "null"))
+            case "expire":
+                return Expire(run=word)
+            case "pause":
+                return Pause()
+            case "resume":
+                return Resume()
+            case "cancel":
+                return Cancel(reason=rest)
+            case "close":
+                return Close()
+        raise AssertionError(f"no such command: {line}")
+
+    def _handle(self, command: Command) -> list[str]:
+        events = handle(self.program, self.state, command, self.at, self.agenda)
+        self.log += events
+        return [_line(event) for event in events]
+
+    def _call(self, frame: str, answer: str) -> Report:
+        """The effect that the frame is waiting to have, with this answer."""
+        work = work_of(self.program, self.state, frame)
+        self.grants += 1
+        position = work.frame.calls
+        made: list[TaskDone] = []
+        while True:
+            move = next_move(work, self.at)
+            if isinstance(move, Decided):
+                fact = move.fact
+            elif isinstance(move, RunTask):
+                fact = take(work, move, _output(answer), self.at)
+            else:
+                raise AssertionError(f"{frame} makes no call now: {move}")
+            made.append(fact)
+            advance(work.frame, fact)
+            if isinstance(move, RunTask):
+                return Report(frame=frame, position=position, facts=tuple(made), epoch=(1, self.grants))
+
+    def _run_by_itself(self) -> list[str]:
+        """Frames go on as far as they need no effect."""
+        told: list[str] = []
+        while (report := next(self._reports(), None)) is not None:
+            told += self._handle(report)
+        return told
+
+    def _reports(self) -> Iterator[Report]:
+        for frame in list(due(self.state)):
+            work = work_of(self.program, self.state, frame)
+            position = work.frame.calls
+            made: list[TaskDone] = []
+            parked: FrameParked | None = None
+            while True:
+                move = next_move(work, self.at)
+                if isinstance(move, Decided):
+                    fact = move.fact
+                elif isinstance(move, Answered):
+                    fact = take(work, move, move.output, self.at)
+                elif isinstance(move, RunTask) and move.task.kind == "noop":
+                    data = move.input or work.frame.prev
+                    fact = take(work, move, Output(data=data), self.at)
+                else:
+                    parked = move.fact if isinstance(move, Park) else None
+                    break
+                made.append(fact)
+                advance(work.frame, fact)
+            if made or parked:
+                self.grants += 1
+                yield Report(
+                    frame=frame, position=position, facts=tuple(made), parked=parked, epoch=(1, self.grants)
+                )
+
+    def _compare(self) -> None:
+        """Replay equals live: the fold of the log, through its own encoding, is the state."""
+        folded = State(execution_id="e")
+        for event in self.log:
+            apply(folded, event.fact, event.at)
+        assert msgspec.to_builtins(folded) == msgspec.to_builtins(self.state)
+
+
+def _output(text: str) -> Output:
+    status, _, rest = text.partition(" ")
+    if status == "ok":
+        return Output(data=json.loads(rest) if rest else None)
+    assert status == "error", text
+    kind, _, rest = rest.partition(" ")
+    own: dict[str, JSON] = json.loads(rest) if rest else {}
+    return Output(status="error", error=Failure(kind=kind or "http", message="it did not work"), own=own)
+
+
+def _line(event: Event) -> str:
+    name, subject, particulars = tell(event.fact)
+    return f"{event.seq:<3} {name:<28} {subject:<14} {particulars}".rstrip()
+
+
+def replay(text: str, kinds: Kinds) -> str:
+    """The scenario with the answers that the engine gives now."""
+    head, playbook, commands = _parts(text)
+    player = Player(playbook, kinds)
+    lines = [*head, "playbook", *(f"  {line}".rstrip() for line in playbook.splitlines())]
+    for comments, command in commands:
+        lines += ["", *comments, command, ANSWER, *player.play(command)]
+    return "\n".join(lines) + "\n"
+
+
+def _parts(text: str) -> tuple[list[str], str, list[tuple[list[str], str]]]:
+    lines = text.splitlines()
+    place = lines.index("playbook")
+    head = lines[:place]
+    body: list[str] = []
+    place += 1
+    while place < len(lines) and (lines[place].startswith("  ") or not lines[place]):
+        body.append(lines[place][2:])
+        place += 1
+    commands: list[tuple[list[str], str]] = []
+    comments: list[str] = []
+    answering = False
+    for line in lines[place:]:
+        if line == ANSWER:
+            answering = True
+        elif not line:
+            answering = False
+        elif not answering:
+            if line.startswith("#"):
+                comments.append(line)
+            else:
+                commands.append((comments, line))
+                comments = []
+    return head, "\n".join(body).rstrip() + "\n", commands
