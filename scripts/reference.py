@@ -5,17 +5,20 @@ Sentences that no table can give stand in docs/reference/_parts, one file for ea
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import typer
 from typer.core import TyperArgument, TyperGroup, TyperOption
 
 from noetl.cli.app import app
+from noetl.engine.facts import Fact
 from noetl.errors import PlaybookError, Problem
 from noetl.net import limits
 from noetl.net.check import check
@@ -41,6 +44,7 @@ from noetl.playbook.shapes import (
     Values,
     describe,
 )
+from noetl.testing.scenario import played
 from noetl.tool import Tools
 
 ROOT = Path(__file__).parents[1]
@@ -82,6 +86,7 @@ def pages() -> dict[str, str]:
         "tools.md": tools_page(),
         "problems.md": problems_page(),
         "migration.md": migration_page(),
+        "machines.md": machines_page(),
         "cli.md": cli_page(),
     }
     note = (
@@ -323,6 +328,34 @@ def tool_sentences(kind: Kind) -> Iterator[str]:
 
 
 # Problems
+
+
+def machines_page() -> str:
+    """The two machines, with every fact, and the lives of runs and frames as the scenarios show them."""
+    lines = ["# The two machines", "", part("machines"), "", "## Facts", ""]
+    for fact in get_args(Fact):
+        fields = ", ".join(f"`{name}`" for name in fact.__struct_fields__)
+        doc = f" {inspect.getdoc(fact)}" if fact.__doc__ and "Struct" not in fact.__doc__[:30] else ""
+        lines.append(f"- `{fact.__struct_config__.tag}`:{prose(doc) if doc else ''} {fields}.")
+    for title, about in (("A run", "run"), ("A frame", "frame")):
+        lines += ["", f"## {title}", "", "```mermaid", "stateDiagram-v2", *lives(about), "```"]
+    return "\n".join(lines)
+
+
+def lives(about: str) -> list[str]:
+    """Which fact follows which in the life of one run or frame, over all scenarios."""
+    follows: set[tuple[str, str]] = set()
+    for path in sorted((ROOT / "tests/scenarios").rglob("*.txt")):
+        player = played(path.read_text(encoding="utf-8"), kinds())
+        last: dict[str, str] = {}
+        for event in player.log:
+            name, subject = event.fact.__struct_config__.tag, getattr(event.fact, about, None)
+            if isinstance(subject, str) and isinstance(name, str):
+                follows.add((last.get(subject, "[*]"), name.replace(".", "_")))
+                last[subject] = name.replace(".", "_")
+    names = sorted({name for pair in follows for name in pair if name != "[*]"})
+    shown = [f'    state "{name.replace("_", ".")}" as {name}' for name in names]
+    return [*shown, *(f"    {one} --> {other}" for one, other in sorted(follows))]
 
 
 def migration_page() -> str:

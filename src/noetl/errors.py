@@ -1,10 +1,14 @@
 """Every exception that may cross a package border, and the Problem that tells an author what to mend.
 
 NoetlError
-├── PlaybookError      the author's text is wrong: problems with line and column        CLI 2
-└── Rejected           the command is not legal now: code and reason                    CLI 1
+├── PlaybookError   the author's text is wrong      CLI 2
+├── Rejected        the command is not legal now    CLI 1
+├── NotFound        nothing has that name           CLI 1
+├── Conflict        another writer was first        internal: reload
+├── Fenced          not ours any more               internal: stop
+└── Unavailable     no answer, outcome unknown      CLI 3
 
-A bug is not in this tree: it is an AssertionError, and it is meant to be loud.
+A bug is an AssertionError, and meant to be loud.
 """
 
 from __future__ import annotations
@@ -65,3 +69,19 @@ class Rejected(NoetlError):
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(f"{code}: {reason}")
         self.code = code
+
+
+class NotFound(NoetlError):
+    """Nothing is stored under that name."""
+
+
+class Conflict(NoetlError):
+    """Another writer appended to this execution first."""
+
+
+class Fenced(NoetlError):
+    """Someone else owns this now; whatever we still try is refused."""
+
+
+class Unavailable(NoetlError):
+    """Something outside did not answer. What was asked for may have happened or not."""

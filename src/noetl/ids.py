@@ -11,6 +11,8 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 START_TOKEN = ">0"
 
 
@@ -40,3 +42,8 @@ def frame_parts(frame: str) -> tuple[str, int | None]:
 
 def call_id(frame: str, number: int) -> str:
     return f"{frame}/{number}"
+
+
+def partition_of(execution_id: str, partitions: int) -> int:
+    """Which partition of all executions one belongs to: the same on every server."""
+    return crc32(execution_id.encode()) % partitions

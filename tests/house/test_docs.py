@@ -112,6 +112,7 @@ def test_every_part_is_used() -> None:
         "problems",
         "migrating",
         "exit_codes",
+        "machines",
     }
     assert {file.stem for file in (PAGES / "_parts").glob("*.md")} == used | set(THEMES)
 

@@ -14,7 +14,9 @@ from noetl.engine.settle import Agenda, agenda_of, put_on, settle
 from noetl.engine.state import State
 from noetl.net.program import Program
 
-__all__ = ["FACTS_PER_COMMIT_MAX", "Agenda", "Event", "Recorded", "accept", "apply", "handle", "settle"]
+__all__ = [
+    "FACTS_PER_COMMIT_MAX", "Agenda", "Event", "Recorded", "accept", "agenda_of", "apply", "handle", "settle",
+]  # fmt: skip
 
 FACTS_PER_COMMIT_MAX = 10_000  # then control goes on in the next commit (D70)
 
@@ -28,23 +30,30 @@ class Event(NamedTuple):
 
 
 def handle(
-    program: Program, state: State, command: Command | None, at: datetime, agenda: Agenda | None = None
+    program: Program,
+    state: State,
+    command: Command | None,
+    at: datetime,
+    agenda: Agenda | None = None,
+    *,
+    at_most: int = FACTS_PER_COMMIT_MAX,
 ) -> list[Event]:
     """Accept, then settle until at rest. The state is moved on; nothing is seen of it before the commit.
 
     `agenda` is what a caller has left from before; None: whatever the state asks for, as after a fold.
+    A commit that is full says nothing of rest: the caller goes on, without a command, until one is not.
     """
     made: list[Event] = []
     todo = agenda_of(state) if agenda is None else agenda
 
     def record(fact: Fact) -> None:
         apply(state, fact, at)
-        put_on(todo, fact)
+        put_on(todo, state, fact)
         made.append(Event(state.seq, at, fact))
 
     for fact in accept(program, state, command, at) if command is not None else ():
         record(fact)
-    while len(made) < FACTS_PER_COMMIT_MAX and (following := settle(program, state, todo, at)) is not None:
+    while len(made) < at_most and (following := settle(program, state, todo, at)) is not None:
         record(following)
         if isinstance(following, facts.Finished):
             record(facts.Processed(status=following.status))

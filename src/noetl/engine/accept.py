@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from msgspec.structs import replace
+
 from noetl.engine import facts
-from noetl.engine.commands import Cancel, Close, Command, Expire, Pause, Report, Resume, Signal, Start, Wake
-from noetl.engine.facts import Fact, ForSignal, Token
-from noetl.engine.state import Run, State
+from noetl.engine.commands import (
+    Cancel,
+    Close,
+    Command,
+    Expire,
+    Pause,
+    Report,
+    Resume,
+    Retry,
+    Signal,
+    Start,
+    Wake,
+)
+from noetl.engine.facts import Fact, ForBlock, ForSignal, ForTime, Token
+from noetl.engine.inherit import called
+from noetl.engine.scopes import deadline, moment
+from noetl.engine.state import Frame, Run, State
 from noetl.errors import Rejected
-from noetl.ids import START_TOKEN, frame_parts
+from noetl.ids import START_TOKEN, frame_parts, run_id
 from noetl.net.program import Program
 from noetl.net.template import TemplateError
 from noetl.output import Failure, Output
@@ -22,14 +38,16 @@ class Recorded(Exception):
 
 def accept(program: Program, state: State, command: Command, at: datetime) -> list[Fact]:
     if isinstance(command, Start):
-        return _start(program, state, command)
+        return _start(program, state, command, at)
+    if isinstance(command, Retry):
+        return _retry(program, state, command, at)
     if not state.live:
         raise Rejected("execution-over", f"the execution has ended: {state.status}")
     match command:
         case Report():
             return _report(program, state, command, at)
-        case Wake(frame=frame, output=output):
-            return _wake(state, frame, output)
+        case Wake():
+            return _wake(state, command, at)
         case Signal(name=name, data=data):
             return _signal(state, name, Output(data=data))
         case Expire(run=run):
@@ -50,7 +68,7 @@ def accept(program: Program, state: State, command: Command, at: datetime) -> li
             return _close(state)
 
 
-def _start(program: Program, state: State, command: Start) -> list[Fact]:
+def _start(program: Program, state: State, command: Start, at: datetime) -> list[Fact]:
     if state.status != "new":
         raise Rejected("already-started", f"{state.execution_id} is on record")
     playbook = program.playbook
@@ -59,21 +77,21 @@ def _start(program: Program, state: State, command: Start) -> list[Fact]:
         depth=command.depth, by=command.by,
     )  # fmt: skip
     workload = merge(playbook.workload, command.workload)
+    entry = program.steps[playbook.entry]
     error = command.error
     input = {}
     if error is None and command.depth > program.limits["depth"]:
-        error = Failure(
-            kind="limit", message=f"children are nested deeper than limits.depth ({program.limits['depth']})"
-        )
-    if error is None:
+        message = f"children are nested deeper than limits.depth ({program.limits['depth']})"
+        error = Failure(kind="limit", message=message, details={"limit": "depth"})
+    if error is None and not entry.join:
         scope = {"workload": workload, "ctx": {}, "execution_id": state.execution_id}
         try:
-            input = program.steps[playbook.entry].pipeline.input(scope)
+            input = entry.pipeline.input(scope, moment(at, f"{START_TOKEN}/input"))
         except TemplateError as broken:
-            error = Failure(kind="template", message=str(broken))
+            error = Failure(kind="template", message=f'input of "{entry.name}": {broken}')
     if error is not None:
         return [requested, facts.Evaluated(error=error), facts.Processed(status="error")]
-    token = Token(id=START_TOKEN, step=playbook.entry, input=input)
+    token = Token(id=START_TOKEN, step=playbook.entry, input=input, deadline_at=deadline(entry.pipeline, at))
     return [requested, facts.Evaluated(), facts.Started(workload=workload, token=token)]
 
 
@@ -82,40 +100,62 @@ def _report(program: Program, state: State, report: Report, at: datetime) -> lis
     run = state.runs.get(owner)
     if run is None or run.output is not None:
         raise Recorded
-    if run.loop is not None and index not in run.loop.flying:
+    if (index is not None) if run.loop is None else index not in run.loop.flying:
         raise Recorded
     frame = run.frames.get(index)
-    position, epoch, parked = (frame.calls, frame.epoch, frame.parked) if frame else (0, None, None)
-    if epoch is not None and report.epoch < epoch:
-        raise Rejected("fenced", f"{report.frame} is in newer hands")
-    if report.position < position or parked is not None or (frame is not None and frame.pc < 0):
-        raise Recorded
-    if report.position > position:
-        raise Rejected("ahead", f"{report.frame} stands at {position}, and not at {report.position}")
+    _fence(report, frame)
     made: list[Fact] = []
-    if not run.started and (report.facts or report.parked):
-        timeout = program.pipeline(run.step, block=run.block).timeout_s
-        ends = None if timeout is None else (report.started_at or at) + timedelta(seconds=timeout)
-        made.append(facts.StepStarted(run=owner, timeout_at=ends))
-    made += report.facts
+    if not run.started and (report.facts or report.parked or report.started_at):
+        made.append(_step_started(program, state, run, report.started_at or at))
+    first, *others = report.facts or (None,)
+    if first is not None:
+        stamp = None if frame is not None and frame.epoch == report.epoch else report.epoch
+        made += [replace(first, epoch=stamp), *others]
     if report.parked is not None:
-        made.append(report.parked)
+        made.append(replace(report.parked, epoch=report.epoch if report.epoch > (0, 0) else None))
     return made
 
 
-def _wake(state: State, frame: str, output: Output | None) -> list[Fact]:
-    owner, index = frame_parts(frame)
-    run = state.runs.get(owner)
-    parked = run.frames.get(index) if run and run.output is None else None
-    if parked is None or parked.parked is None:
+def _fence(report: Report, frame: Frame | None) -> None:
+    """Position is the fence, and epochs come on top: a repeat is on record, an older hand is refused."""
+    position = frame.calls if frame else 0
+    if frame is not None:
+        if frame.epoch is not None and report.epoch < frame.epoch:
+            raise Rejected("fenced", f"{report.frame} is in newer hands")
+        if frame.parked is not None or frame.pc < 0 or (frame.closed and report.epoch <= frame.closed):
+            raise Recorded
+    if report.position < position:
         raise Recorded
-    return [facts.FrameResumed(frame=frame, output=output)]
+    if report.position > position:
+        raise Rejected("ahead", f"{report.frame} stands at {position}, and not at {report.position}")
+
+
+def _step_started(program: Program, state: State, run: Run, started_at: datetime) -> Fact:
+    timeout = program.pipeline(run.step, block=run.block).timeout_s
+    if state.paused_at is not None:
+        started_at = min(started_at, state.paused_at)  # The end of the pause moves it on by the whole of it.
+    ends = None if timeout is None else started_at + timedelta(seconds=timeout)
+    return facts.StepStarted(run=run.id, timeout_at=ends)
+
+
+def _wake(state: State, wake: Wake, at: datetime) -> list[Fact]:
+    owner, index = frame_parts(wake.frame)
+    run = state.runs.get(owner)
+    frame = run.frames.get(index) if run and run.output is None else None
+    if frame is None or frame.parked is None or isinstance(frame.parked, ForBlock):
+        raise Recorded
+    if wake.call is not None and wake.call != frame.calls + 1:
+        raise Recorded
+    if isinstance(frame.parked, ForTime) and at < frame.parked.at:
+        raise Rejected("not-yet", f"{wake.frame} waits until {frame.parked.at.isoformat()}")
+    return [facts.FrameResumed(frame=wake.frame, output=wake.output)]
 
 
 def _signal(state: State, name: str, output: Output) -> list[Fact]:
     woken = [
         frame.id
         for run in state.runs.values()
+        if run.output is None
         for frame in run.frames.values()
         if isinstance(frame.parked, ForSignal) and frame.parked.name == name
     ]
@@ -128,25 +168,60 @@ def _expire(state: State, run_id: str, at: datetime) -> list[Fact]:
     run = state.runs.get(run_id)
     if run is None or run.output is not None:
         raise Recorded
-    ends = [each for each in (run.timeout_at, run.deadline_at) if each is not None]
+    timeout = None if state.paused_at else run.timeout_at  # The end of the pause moves it on (D33).
+    ends = [each for each in (timeout, run.deadline_at) if each is not None]
     if not ends or at < min(ends):
         raise Rejected("not-yet", f"the time of {run_id} is not up")
     error = Failure(kind="timeout", message=f"{run_id} took too long", retryable=True)
-    return [*_give_up_blocks(state, run, error), facts.StepFailed(run=run_id, error=error, output=Output())]
+    return _given_up(state, run, error)
 
 
-def _give_up_blocks(state: State, run: Run, error: Failure) -> list[Fact]:
-    """Runs of blocks that this run's frames have called end with it."""
-    inside = [each for each in state.runs if each.startswith((f"{run.id}/", f"{run.id}["))]
-    return [facts.StepFailed(run=each, error=error, output=Output()) for each in reversed(inside)]
+def _given_up(state: State, run: Run, error: Failure) -> list[Fact]:
+    """A run ends, and before it those of blocks that its frames have called."""
+    made: list[Fact] = []
+    for frame in run.frames.values():
+        inner = state.runs.get(called(frame) or "")
+        if inner is not None and inner.output is None:
+            made += _given_up(state, inner, error)
+    return [*made, facts.StepFailed(run=run.id, error=error, output=Output())]
 
 
 def _close(state: State) -> list[Fact]:
     if state.status != "cancelling":
         raise Rejected("not-cancelled", f"the execution is {state.status}")
     error = Failure(kind="cancelled", message="the execution was cancelled")
-    open_ = [run.id for run in state.runs.values() if run.output is None]
-    given_up: list[Fact] = [
-        facts.StepFailed(run=run, error=error, output=Output()) for run in reversed(open_)
-    ]
-    return [*given_up, facts.Finished(status="cancelled", error=error), facts.Processed(status="cancelled")]
+    made: list[Fact] = []
+    for run in state.runs.values():
+        if run.parent is None and run.output is None:
+            made += _given_up(state, run, error)
+    return [*made, facts.Finished(status="cancelled", error=error), facts.Processed(status="cancelled")]
+
+
+def _retry(program: Program, state: State, retry: Retry, at: datetime) -> list[Fact]:
+    """Every failure that nothing handled, or whatever failed in the step that is named (D69)."""
+    if state.live:
+        raise Rejected("not-over", f"the execution is {state.status}")
+    if retry.step is not None and retry.step not in program.steps:
+        raise Rejected("unknown-step", f'the playbook has no step "{retry.step}"')
+    runs = [run for run in state.failed.values() if retry.step in (None, run.step)]
+    tokens = [id for id, each in state.spoiled.items() if retry.step in (None, each.token.step)]
+    if retry.step is not None and not runs and not tokens and retry.step in state.mended:
+        runs = [state.mended[retry.step]]
+    if not runs and not tokens and (retry.step is not None or state.status != "cancelled"):
+        where = f' in "{retry.step}"' if retry.step else "; a failure that was handled needs its step named"
+        raise Rejected("nothing-failed", f"there is nothing to retry{where}")
+    made: list[Fact] = [facts.Retried(runs=tuple(run.id for run in runs), tokens=tuple(tokens), by=retry.by)]
+    firings = dict(state.firings)
+    for run in runs:
+        firings[run.step] = firings.get(run.step, 0) + 1
+        made.append(
+            facts.StepScheduled(
+                run=run_id(run.step, firings[run.step]),
+                step=run.step,
+                input=run.input,
+                deadline_at=deadline(program.steps[run.step].pipeline, at),
+                retry_of=run.id,
+                from_start=retry.from_start,
+            )
+        )
+    return made

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
 
 from noetl.engine import facts
 from noetl.engine.facts import Fact, TaskDone
-from noetl.engine.landing import fly, fold_in
-from noetl.engine.state import Frame, Loop, Run, State
-from noetl.ids import frame_id, frame_parts
+from noetl.engine.inherit import give_up_blocks, keep, take_up
+from noetl.engine.landing import fly, fresh_frame, iteration_done, iteration_failed, loop_started
+from noetl.engine.state import Frame, Run, Spoiled, State
+from noetl.engine.writing import of_ctx, patched, put, split, write
+from noetl.ids import frame_parts
 from noetl.output import JSON, Failure, Output
 
-RESULTS_BYTES_MAX = 65_536  # results of a loop that are kept to be its data (D30); more lie in the log
+__all__ = ["advance", "apply", "frame_of", "fresh_frame", "ok", "patched", "put"]
+
 Applier: TypeAlias = Callable[..., None]  # each takes the state and its own fact
-_encoded = msgspec.json.Encoder().encode
 
 
 def apply(state: State, fact: Fact, at: datetime) -> None:
@@ -28,46 +29,16 @@ def apply(state: State, fact: Fact, at: datetime) -> None:
     _APPLIERS[type(fact)](state, fact)
 
 
-def put(values: dict[str, JSON], path: tuple[str, ...], value: JSON) -> dict[str, JSON]:
-    """The same mapping with one value changed; what others hold of it stays as it was."""
-    first, *rest = path
-    if not rest:
-        return {**values, first: value}
-    inner = values.get(first)
-    return {**values, first: put(inner if isinstance(inner, dict) else {}, tuple(rest), value)}
-
-
-@lru_cache(maxsize=4096)
-def _split(target: str) -> tuple[str, tuple[str, ...]]:
-    scope, *path = target.split(".")
-    return scope, tuple(path)
-
-
-def fresh_frame(run: Run, index: int | None) -> Frame:
-    """A frame of which nothing is on record yet."""
-    return Frame(id=frame_id(run.id, index), index=index, ctx=run.ctx, step=run.values)
-
-
 def frame_of(run: Run, index: int | None) -> Frame:
     return run.frames.get(index) or fresh_frame(run, index)
-
-
-def sink_of(state: State, run: Run) -> Frame | None:
-    """The frame of a parallel iteration that writes to ctx go to; None: the execution's own ctx (D47)."""
-    while run.parent is not None:
-        owner, index = frame_parts(run.parent)
-        run = state.runs[owner]
-        if run.loop is not None and run.loop.parallel:
-            return run.frames[index]
-    return None
 
 
 def advance(frame: Frame, fact: TaskDone) -> None:
     """One call in the life of a frame; the worker's own copy goes the same way."""
     frame.calls = fact.call
-    frame.answer = frame.until = None
+    frame.answer = frame.asked = frame.until = None
     for target, value in fact.set.items():
-        scope, path = _split(target)
+        scope, path = split(target)
         if scope == "iter":
             frame.iter = put(frame.iter, path, value)
         elif scope == "step":
@@ -79,10 +50,15 @@ def advance(frame: Frame, fact: TaskDone) -> None:
     if fact.directive == "retry" and fact.next >= 0:
         frame.attempt += 1
         frame.until = fact.until
+        frame.block = None
+        return
+    if fact.directive == "fail":
+        _fail(frame, fact)
         return
     frame.pc = fact.next
     frame.attempt = 1
     frame.entries += 1
+    frame.block = None
     if fact.output is not None:
         frame.last = fact.output
         frame.prev = fact.output.data
@@ -90,8 +66,15 @@ def advance(frame: Frame, fact: TaskDone) -> None:
             frame.outputs = {**frame.outputs, fact.task: fact.output.view()}
     if fact.next < 0:
         frame.picked = fact.picked
-        if fact.directive == "fail" or fact.error is not None:
-            frame.last_error = fact.error or (fact.output.error if fact.output else None)
+
+
+def _fail(frame: Frame, fact: TaskDone) -> None:
+    """The frame is over. What the task has seen stays, for one that takes it up (D69)."""
+    frame.failed_at, frame.before = frame.pc, frame.last
+    frame.pc = -1
+    frame.last = fact.output or frame.last
+    frame.last_error = fact.error or (fact.output.error if fact.output else None)
+    frame.picked = fact.picked
 
 
 def _requested(state: State, fact: facts.Requested) -> None:
@@ -115,45 +98,72 @@ def _add_token(state: State, token: facts.Token) -> None:
 
 def _waiting(state: State, fact: facts.StepWaiting) -> None:
     state.fresh.pop(fact.token, None)
+    step = state.tokens[fact.token].step
     if fact.join:
-        state.joins.setdefault(state.tokens[fact.token].step, []).append(fact.token)
+        state.joins.setdefault(step, {})[fact.token] = None
+        return
+    state.waiting[fact.token] = fact.reads
+    _count(state.waiting_at, step, 1)
+    for name in watched_names(fact.reads):
+        state.watched.setdefault(name, {})[fact.token] = None
+
+
+def watched_names(reads: tuple[tuple[str, ...], ...]) -> set[str]:
+    """The names right below ctx that a waiting token asks for; "" for all of ctx."""
+    return {read[0] if read else "" for read in reads}
+
+
+def _count(counts: dict[str, int], step: str, by: int) -> None:
+    """Only what there is has an entry."""
+    left = counts.get(step, 0) + by
+    if left:
+        counts[step] = left
     else:
-        state.waiting[fact.token] = fact.reads
+        counts.pop(step, None)
 
 
 def _scheduled(state: State, fact: facts.StepScheduled) -> None:
     for token in fact.tokens:
         _spend(state, token)
     run = Run(
-        id=fact.run,
-        step=fact.step,
-        block=fact.parent is not None,
-        parent=fact.parent,
-        tokens=fact.tokens,
-        input=fact.input,
-        ctx=state.ctx,
-        scheduled_at=state.at,
-        deadline_at=fact.deadline_at,
-    )
+        id=fact.run, step=fact.step, block=fact.parent is not None, parent=fact.parent, tokens=fact.tokens,
+        input=fact.input, ctx=state.ctx, scheduled_at=state.at, deadline_at=fact.deadline_at,
+    )  # fmt: skip
+    old: Run | None = None
     if fact.parent is not None:
         owner, index = frame_parts(fact.parent)
         caller = state.runs[owner].frames[index]
         run.ctx = caller.ctx
         caller.blocks = {**caller.blocks, fact.step: caller.blocks.get(fact.step, 0) + 1}
+        old, caller.block = caller.block if fact.retry_of else None, None
     else:
         state.firings[fact.step] = state.firings.get(fact.step, 0) + 1
-    state.fired += 1
+        state.fired += 1
+        _count(state.running_at, fact.step, 1)
+        if fact.retry_of is not None:
+            old = state.failed.pop(fact.retry_of, None) or state.mended.pop(fact.step)
     state.runs[fact.run] = run
+    if old is not None:
+        take_up(run, old, from_start=fact.from_start)
+        fly(state, run)
 
 
-def _spend(state: State, token: str) -> None:
-    step = state.tokens.pop(token).step
+def _spend(state: State, token: str) -> facts.Token:
+    spent = state.tokens.pop(token)
     state.fresh.pop(token, None)
-    state.waiting.pop(token, None)
-    if token in state.joins.get(step, ()):
-        state.joins[step].remove(token)
-        if not state.joins[step]:
-            del state.joins[step]
+    reads = state.waiting.pop(token, None)
+    if reads is not None:
+        _count(state.waiting_at, spent.step, -1)
+        for name in watched_names(reads):
+            del state.watched[name][token]
+            if not state.watched[name]:
+                del state.watched[name]
+    come = state.joins.get(spent.step)
+    if come is not None:
+        come.pop(token, None)
+        if not come:
+            del state.joins[spent.step]
+    return spent
 
 
 def _step_started(state: State, fact: facts.StepStarted) -> None:
@@ -170,112 +180,51 @@ def _task_done(state: State, fact: TaskDone) -> None:
         frame = run.frames[index] = fresh_frame(run, index)
     advance(frame, fact)
     frame.parked = None
-    writes = {target[4:]: value for target, value in fact.set.items() if target.startswith("ctx.")}
+    writes = of_ctx(fact.set) if fact.set else None
     if writes:
         if run.loop is not None and run.loop.parallel:
             frame.written = {**frame.written, **writes}
         else:
-            _write(state, run, writes)
-
-
-def _write(state: State, run: Run, writes: dict[str, JSON]) -> None:
-    """Writes to ctx take effect: in the execution, or in the parallel iteration that they belong to."""
-    sink = sink_of(state, run)
-    if sink is None:
-        patch(state, writes)
-        return
-    sink.written = {**sink.written, **writes}
-    for path, value in writes.items():
-        sink.ctx = put(sink.ctx, tuple(path.split(".")), value)
-
-
-def patch(state: State, writes: dict[str, JSON]) -> None:
-    """Change ctx, and let tokens that wait for what changed be tried again (D35)."""
-    for path, value in writes.items():
-        parts = tuple(path.split("."))
-        state.ctx = put(state.ctx, parts, value)
-        for token, reads in list(state.waiting.items()):
-            if any(read[: len(parts)] == parts[: len(read)] for read in reads):
-                del state.waiting[token]
-                state.fresh[token] = None
+            write(state, run, writes)
 
 
 def _parked(state: State, fact: facts.FrameParked) -> None:
     owner, index = frame_parts(fact.frame)
     run = state.runs[owner]
-    frame = run.frames.setdefault(index, fresh_frame(run, index))
+    frame = run.frames.get(index)
+    if frame is None:
+        frame = run.frames[index] = fresh_frame(run, index)
     frame.parked = fact.until
+    frame.closed = fact.epoch
 
 
 def _resumed(state: State, fact: facts.FrameResumed) -> None:
     owner, index = frame_parts(fact.frame)
     frame = state.runs[owner].frames[index]
+    if fact.output is not None:
+        frame.asked = _asked(frame.parked)
     frame.parked = frame.until = None
     frame.answer = fact.output
     if fact.run is not None:
-        run = state.runs.pop(fact.run)
-        del state.ended[fact.run]
+        run = state.runs[fact.run]
         if fact.set:
-            writes = {target[4:]: value for target, value in fact.set.items() if target.startswith("ctx.")}
-            _write(state, run, writes)
-        # The caller goes on with what the block has written, outside parallel iterations as well.
-        sink = sink_of(state, run)
-        frame.ctx = frame.ctx if sink is frame else sink.ctx if sink else state.ctx
+            write(state, run, of_ctx(fact.set))
+        del state.runs[fact.run], state.ended[fact.run]
+        frame.block = keep(state, run, None) if run.event == "step.failed" else None
 
 
-def _loop_started(state: State, fact: facts.LoopStarted) -> None:
-    run = state.runs[fact.run]
-    loop = Loop(
-        count=fact.count, width=fact.width, parallel=fact.parallel, items=fact.items, ref=fact.ref,
-        reduce=fact.reduce, start=run.ctx,
-    )  # fmt: skip
-    run.loop = loop
-    while len(loop.flying) < loop.width and loop.frontier < loop.count:
-        fly(loop)
-
-
-def _iteration_done(state: State, fact: facts.IterationDone) -> None:
-    run, frame, loop = _landed(state, fact.run, fact.index)
-    loop.succeeded += 1
-    data = frame.last.data if frame.last else None
-    if loop.results is not None and data is not None:
-        loop.result_bytes += len(_encoded(data))
-        loop.results = {} if loop.results is None else loop.results
-        loop.results[fact.index] = data
-        if loop.result_bytes > RESULTS_BYTES_MAX:
-            loop.results = None
-    if not loop.parallel:
-        run.values = frame.step
-        run.ctx = sink.ctx if (sink := sink_of(state, run)) else state.ctx
-    else:
-        fold_in(loop, fact.index, frame.written)
-    fly(loop)
-
-
-def _iteration_failed(state: State, fact: facts.IterationFailed) -> None:
-    run, _, loop = _landed(state, fact.run, fact.index)
-    loop.failed += 1
-    loop.error = loop.error or fact.error
-    loop.stopped = loop.stopped or fact.stop
-    if loop.parallel:
-        fold_in(loop, fact.index, {})
-    else:
-        run.ctx = sink.ctx if (sink := sink_of(state, run)) else state.ctx
-    fly(loop)
-
-
-def _landed(state: State, run_id: str, index: int) -> tuple[Run, Frame, Loop]:
-    run = state.runs[run_id]
-    assert run.loop is not None
-    frame = run.frames.pop(index, None) or fresh_frame(run, index)
-    del run.loop.flying[index]
-    return run, frame, run.loop
+def _asked(until: facts.Until | None) -> dict[str, JSON] | None:
+    """What a block or a child was called with: rules read that, whatever ctx has become since (D19)."""
+    match until:
+        case facts.ForBlock(input=input) | facts.ForChild(workload=input):
+            return input
+    return None
 
 
 def _loop_done(state: State, fact: facts.LoopDone) -> None:
     run = state.runs[fact.run]
     if fact.set:
-        _write(state, run, {target[4:]: value for target, value in fact.set.items()})
+        write(state, run, of_ctx(fact.set))
     _end(state, run, fact.output, "loop.done")
 
 
@@ -295,28 +244,28 @@ def ok(output: Output) -> Output:
 
 def _step_failed(state: State, fact: facts.StepFailed) -> None:
     if fact.run is None:
-        assert fact.token is not None
-        step = state.tokens[fact.token].step
-        _spend(state, fact.token)
-        _break(state, step, fact.error)
+        for each in fact.tokens:
+            token = _spend(state, each)
+            state.spoiled[each] = Spoiled(token=token, error=fact.error)
+            _break(state, token.step, fact.error)
         return
     run = state.runs[fact.run]
     output = fact.output
     if frame := run.frames.get(None):
         run.values, run.picked = frame.step, frame.picked
         output = output or frame.last
+    give_up_blocks(state, run)
     output = msgspec.structs.replace(output or Output(), status="error", error=fact.error)
     _end(state, run, output, "step.failed")
 
 
 def _end(state: State, run: Run, output: Output, event: str) -> None:
     run.output, run.event = output, event
-    run.frames, run.loop = {}, None
     state.ended[run.id] = None
 
 
 def _break(state: State, step: str, error: Failure) -> None:
-    state.broken[step] = None
+    _count(state.broken, step, 1)
     if state.failure is None:
         state.failure, state.failed_step = error, step
 
@@ -324,23 +273,22 @@ def _break(state: State, step: str, error: Failure) -> None:
 def _next(state: State, fact: facts.NextEvaluated) -> None:
     run = state.runs.pop(fact.run)
     del state.ended[fact.run]
+    _count(state.running_at, run.step, -1)
     assert run.output is not None
-    step_writes = {target[5:]: value for target, value in fact.set.items() if target.startswith("step.")}
-    for path, value in step_writes.items():
-        run.values = put(run.values, tuple(path.split(".")), value)
-    writes = {target[4:]: value for target, value in fact.set.items() if target.startswith("ctx.")}
-    if writes:
-        _write(state, run, writes)
+    if fact.set:
+        write(state, run, of_ctx(fact.set))
     for token in fact.tokens:
         _add_token(state, token)
     state.last_output = run.output
     if fact.ended or run.step == "end":
-        state.end_output = run.output
-    failure = fact.error or (
-        run.output.error if run.output.status == "error" and not fact.tokens and not fact.ended else None
-    )
+        state.reached_end = run.output
+    failed = run.event == "step.failed"
+    failure = fact.error or (run.output.error if failed and not fact.tokens and not fact.ended else None)
     if failure is not None:
         _break(state, run.step, failure)
+        state.failed[run.id] = keep(state, run, failure)
+    elif failed or (run.loop is not None and run.loop.failed):
+        state.mended[run.step] = keep(state, run, None)
 
 
 def _paused(state: State, _fact: facts.Paused) -> None:
@@ -355,6 +303,7 @@ def _unpaused(state: State, _fact: facts.Resumed) -> None:
     for run in state.runs.values():
         if run.timeout_at is not None:  # a pause moves timeouts, and no deadlines (D33)
             run.timeout_at += state.at - state.paused_at
+        fly(state, run)
     state.paused_at = None
 
 
@@ -363,11 +312,33 @@ def _cancelled(state: State, _fact: facts.Cancelled) -> None:
 
 
 def _finished(state: State, fact: facts.Finished) -> None:
+    """Tokens stay where they are, and of the runs what was not done: a retry goes on from there (D69)."""
     state.status = fact.status
-    state.tokens, state.fresh, state.waiting, state.joins = {}, {}, {}, {}
-    state.runs, state.ended = {}, {}
+    state.paused_at = None
+    for run in [run for run in state.runs.values() if run.parent is None]:
+        if run.event not in ("step.done", "loop.done"):
+            state.failed[run.id] = keep(state, run, (run.output and run.output.error) or fact.error)
+            _count(state.broken, run.step, 1)
+            _count(state.running_at, run.step, -1)
+            del state.runs[run.id]
+            state.ended.pop(run.id, None)
     state.end_output = fact.output
     state.failure = fact.error
+
+
+def _retried(state: State, fact: facts.Retried) -> None:
+    state.status = "running"
+    state.end_output = None
+    for run in fact.runs:
+        if run in state.failed:
+            _count(state.broken, state.failed[run].step, -1)
+    for each in fact.tokens:
+        spoiled = state.spoiled.pop(each)
+        _count(state.broken, spoiled.token.step, -1)
+        _add_token(state, spoiled.token)
+    left = [(run.failure, run.step) for run in state.failed.values() if run.id not in fact.runs]
+    left += [(each.error, each.token.step) for each in state.spoiled.values()]
+    state.failure, state.failed_step = left[0] if left else (None, None)
 
 
 def _processed(state: State, fact: facts.Processed) -> None:
@@ -385,9 +356,9 @@ _APPLIERS: dict[type, Applier] = {
     facts.TaskDone: _task_done,
     facts.FrameParked: _parked,
     facts.FrameResumed: _resumed,
-    facts.LoopStarted: _loop_started,
-    facts.IterationDone: _iteration_done,
-    facts.IterationFailed: _iteration_failed,
+    facts.LoopStarted: loop_started,
+    facts.IterationDone: iteration_done,
+    facts.IterationFailed: iteration_failed,
     facts.LoopDone: _loop_done,
     facts.StepDone: _step_done,
     facts.StepFailed: _step_failed,
@@ -395,6 +366,7 @@ _APPLIERS: dict[type, Applier] = {
     facts.Paused: _paused,
     facts.Resumed: _unpaused,
     facts.Cancelled: _cancelled,
+    facts.Retried: _retried,
     facts.Finished: _finished,
     facts.Processed: _processed,
 }

@@ -37,6 +37,7 @@ class Wake(Struct, frozen=True, kw_only=True):
 
     frame: str
     output: Output | None = None
+    call: int | None = None  # the position that it is parked at; None: whatever it waits for now
 
 
 class Signal(Struct, frozen=True, kw_only=True):
@@ -68,4 +69,12 @@ class Close(Struct, frozen=True, kw_only=True):
     """The grace of a cancelled execution is over: what is still out is given up (D68)."""
 
 
-Command: TypeAlias = Start | Report | Wake | Signal | Expire | Pause | Resume | Cancel | Close
+class Retry(Struct, frozen=True, kw_only=True):
+    """Take up what failed in an execution that has ended (D69)."""
+
+    step: str | None = None  # None: every failure that nothing handled
+    from_start: bool = False
+    by: str | None = None
+
+
+Command: TypeAlias = Start | Report | Wake | Signal | Expire | Pause | Resume | Cancel | Close | Retry

@@ -20,6 +20,7 @@ class Token(Struct, frozen=True, kw_only=True, omit_defaults=True):
     step: str
     input: dict[str, JSON] = {}
     event: dict[str, JSON] | None = None  # what made it, as admission reads it; None: the request
+    deadline_at: datetime | None = None  # of the run that it makes: counted from here (D33)
 
 
 class _Fact(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="fact"):
@@ -60,6 +61,8 @@ class StepScheduled(_Fact, frozen=True, tag="step.scheduled"):
     input: dict[str, JSON] = {}
     parent: str | None = None  # of a block: the frame that called it
     deadline_at: datetime | None = None
+    retry_of: str | None = None  # the run that it takes up (D69)
+    from_start: bool = False  # its failed frames begin again, and not at the task that failed
 
 
 class StepStarted(_Fact, frozen=True, tag="step.started"):
@@ -120,6 +123,7 @@ class FrameParked(_Fact, frozen=True, tag="frame.parked"):
     frame: str
     call: int  # the position that it waits at
     until: Until
+    epoch: tuple[int, int] | None = None  # of the grant that it gives back
 
 
 class FrameResumed(_Fact, frozen=True, tag="frame.resumed"):
@@ -165,7 +169,7 @@ class StepDone(_Fact, frozen=True, tag="step.done"):
 class StepFailed(_Fact, frozen=True, tag="step.failed"):
     error: Failure
     run: str | None = None  # None: its admission could not be evaluated, so there is none (D16)
-    token: str | None = None  # the token that is spent then
+    tokens: tuple[str, ...] = ()  # those that are spent then
     output: Output | None = None  # None: that of the last call of its frame, or nothing but the error
 
 
@@ -193,6 +197,14 @@ class Cancelled(_Fact, frozen=True, tag="execution.cancelled"):
     by: str | None = None
 
 
+class Retried(_Fact, frozen=True, tag="execution.retried"):
+    """It goes on: what failed is taken up, by new runs and by tokens that are tried again (D69)."""
+
+    runs: tuple[str, ...] = ()  # each is followed by the step.scheduled that takes it up
+    tokens: tuple[str, ...] = ()
+    by: str | None = None
+
+
 class Finished(_Fact, frozen=True, tag="workflow.finished"):
     status: Literal["ok", "error", "cancelled"]
     output: Output | None = None
@@ -206,6 +218,6 @@ class Processed(_Fact, frozen=True, tag="playbook.processed"):
 
 Fact: TypeAlias = (
     Requested | Evaluated | Started | StepWaiting | StepScheduled | StepStarted | TaskDone
-    | FrameParked | FrameResumed | LoopStarted | IterationDone | IterationFailed | LoopDone | StepDone | StepFailed | NextEvaluated
-    | Paused | Resumed | Cancelled | Finished | Processed
+    | FrameParked | FrameResumed | LoopStarted | IterationDone | IterationFailed | LoopDone
+    | StepDone | StepFailed | NextEvaluated | Paused | Resumed | Cancelled | Retried | Finished | Processed
 )  # fmt: skip

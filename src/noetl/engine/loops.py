@@ -5,13 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 
 from noetl.engine import facts
+from noetl.engine.admission import over_limit
 from noetl.engine.facts import Fact
+from noetl.engine.fitting import ctx_misfit, is_ref, misfit
+from noetl.engine.landing import folded
 from noetl.engine.scopes import base_scope, moment
 from noetl.engine.state import Frame, Loop, Run, State
+from noetl.engine.writing import patched
 from noetl.ids import frame_parts
 from noetl.net.program import Pipeline, Program
 from noetl.net.template import TemplateError
-from noetl.output import JSON, REF_FIELDS, Failure, Output
+from noetl.output import JSON, Failure, Output
 
 WIDTH = 10  # of a parallel loop that does not say (D49)
 
@@ -51,25 +55,18 @@ def loop_started(program: Program, state: State, run: Run, at: datetime) -> Fact
         items = loop.items(scope, moment(at, f"{run.id}/in"))
         width = loop.width(scope, moment(at, f"{run.id}/width")) if loop.width is not None else WIDTH
     except TemplateError as error:
-        return facts.StepFailed(run=run.id, error=Failure(kind="template", message=str(error)))
-    if isinstance(items, dict) and set(items) >= {"type", "locator"} and set(items) <= set(REF_FIELDS):
-        return facts.StepFailed(
-            run=run.id, error=Failure(kind="loop", message="a loop over a Ref is not there yet")
-        )
+        return _no_loop(run, "template", f'loop of "{run.step}": {error}')
+    if is_ref(items):
+        return _no_loop(run, "loop", "a loop over a Ref is not there yet")
     if isinstance(items, dict):
         items = [{"key": key, "value": value} for key, value in items.items()]
     if not isinstance(items, list):
-        message = f"loop.in of {run.step} gives {type(items).__name__}, and not a list or a mapping"
-        return facts.StepFailed(run=run.id, error=Failure(kind="loop", message=message))
+        message = f'loop.in of "{run.step}" gives {type(items).__name__}, and not a list or a mapping'
+        return _no_loop(run, "loop", message)
     if isinstance(width, bool) or not isinstance(width, int) or width < 1:
-        return facts.StepFailed(
-            run=run.id, error=Failure(kind="loop", message="max_in_flight must be at least 1")
-        )
+        return _no_loop(run, "loop", f'max_in_flight of "{run.step}" must be at least 1')
     if len(items) > program.limits["iterations"]:
-        message = (
-            f"{len(items):,} iterations; the limit is limits.iterations ({program.limits['iterations']:,})"
-        )
-        return facts.StepFailed(run=run.id, error=Failure(kind="limit", message=message))
+        return over_limit(program, "iterations", len(items))
     return facts.LoopStarted(
         run=run.id,
         count=len(items),
@@ -78,6 +75,15 @@ def loop_started(program: Program, state: State, run: Run, at: datetime) -> Fact
         parallel=loop.parallel,
         reduce={".".join(path): name for path, name in loop.reduce.items()},
     )
+
+
+def _no_loop(run: Run, kind: str, message: str) -> Fact:
+    return facts.StepFailed(run=run.id, error=Failure(kind=kind, message=message))
+
+
+def is_complete(loop: Loop) -> bool:
+    """Has everything landed that was handed out, and is nothing left to hand out?"""
+    return not loop.flying and (loop.stopped or (loop.frontier == loop.count and not loop.again))
 
 
 def landed(pipeline: Pipeline, run: Run, index: int | None, frame: Frame) -> Fact:
@@ -103,24 +109,36 @@ def _past_tolerance(pipeline: Pipeline, loop: Loop) -> bool:
     return loop.failed + 1 > allowed
 
 
-def loop_done(run: Run) -> Fact:
+def loop_done(state: State, run: Run) -> Fact:
     loop = run.loop
     assert loop is not None
     if loop.conflict is not None:
         return facts.StepFailed(run=run.id, error=loop.conflict)
     meta = {"count": loop.count, "succeeded": loop.succeeded, "failed": loop.failed}
-    output = _result(run, loop, meta)
+    output = _result(state, run, loop, meta)
     if loop.stopped:
         assert loop.error is not None
         return facts.StepFailed(run=run.id, error=loop.error, output=output)
+    values, failure = folded(loop)
+    failure = failure or _misfit(state, values)
+    if failure is not None:
+        return facts.StepFailed(run=run.id, error=failure, output=output)
     return facts.LoopDone(
-        run=run.id, output=output, set={f"ctx.{path}": value for path, value in loop.folded.items()}
+        run=run.id, output=output, set={f"ctx.{path}": each for path, each in values.items()}
     )
 
 
-def _result(run: Run, loop: Loop, meta: dict[str, JSON]) -> Output:
+def _misfit(state: State, values: dict[str, JSON]) -> Failure | None:
+    """What is folded counts as any other write (D54, D55)."""
+    for path, value in values.items():
+        if failure := misfit(f"ctx.{path}", value):
+            return failure
+    return ctx_misfit(patched(state.ctx, values)) if values else None
+
+
+def _result(state: State, run: Run, loop: Loop, meta: dict[str, JSON]) -> Output:
     """The iterations' data in order while it is small, else a Ref into the log itself (D30)."""
     if loop.results is not None:
         return Output(data=[loop.results.get(index) for index in range(loop.count)], meta=meta)
-    ref = {"type": "relational", "locator": {"run": run.id}, "meta": {"count": loop.count}}
-    return Output(ref=ref, meta=meta)
+    locator = {"execution_id": state.execution_id, "run": run.id}
+    return Output(ref={"type": "relational", "locator": locator, "meta": {"count": loop.count}}, meta=meta)

@@ -13,22 +13,19 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
-from uuid import UUID
 
-import msgspec
+from msgspec.structs import replace
 
 from noetl.engine.apply import put
-from noetl.engine.facts import ForBlock, ForChild, ForSignal, ForTime, FrameParked, TaskDone, Until
+from noetl.engine.facts import FrameParked, TaskDone
+from noetl.engine.fitting import ctx_misfit, misfit
+from noetl.engine.parking import DELAY_S_MAX, PARKING, BadField, is_amount, waits_for
 from noetl.engine.state import Frame
 from noetl.ids import call_id
 from noetl.net.program import ATTEMPTS, Pipeline, Rule, Task, Write
-from noetl.net.template import Moment, Template, TemplateError, Value
-from noetl.output import JSON, Failure, Output, failed
+from noetl.net.template import Moment, Template, TemplateError, Value, json_text
+from noetl.output import JSON, Failure, Output
 from noetl.playbook.model import Directive
-
-VALUE_BYTES_MAX = 65_536  # of one value that `set` writes (D55)
-DELAY_S_MAX = 366 * 86_400.0  # of a retry or a wait
-_encoded = msgspec.json.Encoder().encode
 
 
 class Place(NamedTuple):
@@ -53,7 +50,13 @@ class RunTask(NamedTuple):
     fields: dict[str, JSON]
     input: dict[str, JSON]
     attempt: int
-    key: str  # the same for every attempt of one entry into a task (P3)
+    entry: str
+    scope: dict[str, JSON]  # what the templates of the task see
+
+    @property
+    def key(self) -> str:
+        """The idempotency key: one for each entry into a task, the same for all its attempts (P3)."""
+        return hashlib.sha256(self.entry.encode()).hexdigest()
 
 
 class Answered(NamedTuple):
@@ -62,6 +65,7 @@ class Answered(NamedTuple):
     task: Task
     input: dict[str, JSON]
     output: Output
+    scope: dict[str, JSON]
 
 
 class Decided(NamedTuple):
@@ -95,81 +99,118 @@ class _Turn(NamedTuple):
 
     def moment(self, where: str) -> Moment:
         """What now() and uuid() are derived from: another one for each field of each call (D17)."""
+        return Moment(_instant(self.at), f"{self.call_id()}/{where}")
+
+    def call_id(self) -> str:
         frame = self.work.frame
-        seed = f"{self.work.place.execution_id}/{call_id(frame.id, frame.calls + 1)}/{where}"
-        return Moment(self.at.isoformat().replace("+00:00", "Z"), seed)
+        return f"{self.work.place.execution_id}/{call_id(frame.id, frame.calls + 1)}"
 
     def value(self, value: Value, where: str) -> JSON:
-        return value(self.scope, self.moment(where))
+        try:
+            return value(self.scope, self.moment(where) if value.calls else None)
+        except TemplateError as error:
+            message = error.message
+            if "keychain" in self.scope and error.path is None:
+                message = "it can not be evaluated; why is not told, since it may read the keychain"
+            raise self.broken("template", message, where) from None
+
+    def holds(self, when: Template, rule: Rule) -> bool:
+        try:
+            return when.holds(self.scope, self.moment(f"rule {rule.place}") if when.calls else None)
+        except TemplateError as error:
+            raise self.broken("template", error.message, f"rule {rule.place}") from None
+
+    def broken(self, kind: str, message: str, where: str) -> _Broken:
+        return _Broken(Failure(kind=kind, message=f'{where} of task "{self.task.name}": {message}'))
 
     def inputs(self) -> tuple[dict[str, JSON], dict[str, JSON]]:
-        fields = {**self.task.code, **self.value(self.task.fields, "fields")}
-        return fields, self.value(self.task.input, "input")
+        task = self.task
+        fields = self.value(task.fields, "a field")
+        return {**task.code, **fields} if task.code else fields, self.value(task.input, "input")
 
 
-def next_move(work: Work, at: datetime) -> Move:
-    """What the frame wants now."""
+class _Broken(Exception):
+    """The task can not go on: the failure says what can not be evaluated or written, and where (D16)."""
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+
+
+def next_move(work: Work, at: datetime, keychain: dict[str, JSON] | None = None) -> Move:
+    """What the frame wants now. `keychain`: the values of those `credentials` that the task reads.
+
+    Only what a tool is called with may hold them: what a frame is parked for goes on record (D20).
+    """
     pipeline, frame, place = work
     if not 0 <= frame.pc < len(pipeline.tasks):
         return Over()
+    if frame.until is not None and at < frame.until and frame.answer is None:
+        return Wait(frame.until)
     task = pipeline.tasks[frame.pc]
     turn = _Turn(work, task, _scope(work, task), at)
     try:
         if frame.answer is not None:
-            return Answered(task, turn.inputs()[1], frame.answer)
-        if frame.until is not None and at < frame.until:
-            return Wait(frame.until)
+            return Answered(task, turn.inputs()[1], frame.answer, turn.scope)
         if frame.calls >= pipeline.calls_max:
             message = f"{frame.id} made {frame.calls:,} calls; the limit is limits.calls"
-            return Decided(_broken(turn, failed("runaway", message)))
-        if frame.attempt == 1 and (rule := _first(turn, task.skips)):
+            raise _Broken(Failure(kind="runaway", message=message))
+        if task.skips and frame.attempt == 1 and (rule := _first(turn, task.skips)):
             return Decided(_skipped(turn, rule))
-        fields, input = turn.inputs()
-        if until := _waits_for(turn, fields, input):
+        asking = turn
+        if keychain is not None and task.kind not in PARKING:
+            asking = turn._replace(scope={**turn.scope, "keychain": keychain})
+        fields, input = asking.inputs()
+        if task.kind in PARKING:
+            until = waits_for(task.kind, fields, input, turn.call_id(), at)
             return Park(FrameParked(frame=frame.id, call=frame.calls + 1, until=until))
-    except TemplateError as error:
-        return Decided(_broken(turn, failed("template", str(error))))
-    except _TooLarge as error:
-        return Decided(_broken(turn, failed("payload-too-large", str(error))))
-    except ValueError as error:
-        return Decided(_broken(turn, failed("input", str(error))))
-    return RunTask(task, fields, input, frame.attempt, key_of(frame, place, task))
+    except BadField as error:
+        failure = turn.broken("input", str(error), error.field).failure
+        return Decided(_broken(turn, Output(status="error", error=failure), failure))
+    except _Broken as error:
+        return Decided(_broken(turn, Output(status="error", error=error.failure), error.failure))
+    # A frame enters a task once, however often it tries: the number of entries tells them apart.
+    entry = f"{place.execution_id}/{frame.id}/{task.name}/{frame.entries}"
+    return RunTask(task, fields, input, frame.attempt, entry, turn.scope)
 
 
 def take(
-    work: Work, called: RunTask | Answered, output: Output, at: datetime, *, chance: float = 0.5
+    work: Work,
+    called: RunTask | Answered,
+    output: Output,
+    at: datetime,
+    *,
+    chance: float = 0.5,
+    ms: float = 0.0,
 ) -> TaskDone:
     """The call has come back: the fact that it makes, with the directive that its rules give (D28).
 
-    `chance`, between 0 and 1, is what the jitter of a retry is drawn from.
+    `chance`, between 0 and 1, is what the jitter of a retry is drawn from; `ms` is how long the call took.
     """
-    task = called.task
-    turn = _Turn(work, task, _scope(work, task), at)
-    kept = {key: value for key, value in called.input.items() if key not in task.secret_inputs}
-    turn.scope["input"] = {**work.place.input, **kept}
-    turn.scope["output"] = output.view()
+    task, frame = called.task, work.frame
+    if work.pipeline.reads_meta:
+        meta = {"attempt": frame.attempt, "duration_ms": ms, "ts": _instant(at)}
+        output = replace(output, meta={**meta, **output.meta})
+    turn = _Turn(work, task, _scope_after(work, called, output), at)
     written: dict[str, JSON] = {}
     try:
-        if output.status == "ok":
+        if task.set and output.status == "ok":
             _write(turn, task.set, written)
         rule = _first(turn, task.rules)
-        if rule is not None:
+        if rule is not None and rule.set:
             _write(turn, rule.set, written)
         directive, until = _directive(turn, rule, output, chance)
-    except TemplateError as error:
-        return _broken(turn, output, Failure(kind="template", message=str(error)))
-    except _TooLarge as error:
-        return _broken(turn, output, Failure(kind="payload-too-large", message=str(error)))
+    except _Broken as error:
+        return _broken(turn, output, error.failure, ms)
     why = None
     if directive == "fail" and output.error is None:
-        why = Failure(kind="rule", message=f'a rule of "{task.name}" says fail')
+        why = _why(turn, rule)
     return TaskDone(
-        frame=work.frame.id,
-        call=work.frame.calls + 1,
+        frame=frame.id,
+        call=frame.calls + 1,
         task=task.name,
         directive=directive,
         next=_next(work, directive, rule),
-        attempt=work.frame.attempt,
+        attempt=frame.attempt,
         status=output.status,
         rule=rule.place if rule else None,
         output=output,
@@ -177,13 +218,8 @@ def take(
         until=until,
         error=why,
         keep=task.kept,
+        ms=ms,
     )
-
-
-def key_of(frame: Frame, place: Place, task: Task) -> str:
-    """The idempotency key: one for each entry into a task, the same for all its attempts."""
-    text = f"{place.execution_id}/{frame.id}/{task.name}/{frame.entries}"
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _scope(work: Work, task: Task) -> dict[str, JSON]:
@@ -206,28 +242,39 @@ def _scope(work: Work, task: Task) -> dict[str, JSON]:
     return scope
 
 
+def _scope_after(work: Work, called: RunTask | Answered, output: Output) -> dict[str, JSON]:
+    """What rules and `set` see: the task's input over the step's, without its secrets (D19, D20)."""
+    scope = {**called.scope, "output": output.view()}
+    if called.input:
+        input = scope["input"] = {**work.place.input, **called.input}
+        for key in called.task.secret_inputs:
+            input.pop(key, None)
+    return scope
+
+
 def _first(turn: _Turn, rules: tuple[Rule, ...]) -> Rule | None:
     for rule in rules:
-        if rule.when is True:
-            return rule
-        if isinstance(rule.when, Template) and rule.when.holds(turn.scope, turn.moment(f"rule {rule.place}")):
+        when = rule.when
+        if when is True or (when is not False and turn.holds(when, rule)):
             return rule
     return None
 
 
-class _TooLarge(Exception):
-    """A value that ctx, step or iter can not hold."""
-
-
 def _write(turn: _Turn, writes: tuple[Write, ...], written: dict[str, JSON]) -> None:
     """All right sides first, then all writes (D28); what follows sees them."""
-    values = [(write, turn.value(write.value, write.target)) for write in writes]
-    for write, value in values:
-        if isinstance(value, str | list | dict) and len(_encoded(value)) > VALUE_BYTES_MAX:
-            raise _TooLarge(f'"{write.target}" is over {VALUE_BYTES_MAX:,} bytes: keep a reference instead')
-        written.pop(write.target, None)
-        written[write.target] = value
-        turn.scope[write.scope] = put(turn.scope.get(write.scope) or {}, write.path, value)
+    scope = turn.scope
+    values = [turn.value(write.value, write.target) for write in writes]
+    for (target, root, path, _), value in zip(writes, values, strict=True):
+        failure = misfit(target, value)
+        if failure is not None:
+            raise turn.broken(failure.kind, failure.message, "set")
+        written.pop(target, None)  # The order is that of the last writes.
+        written[target] = value
+        scope[root] = put(scope.get(root) or {}, path, value)
+    if turn.work.pipeline.weighs_ctx and any(write.scope == "ctx" for write in writes):
+        failure = ctx_misfit(turn.scope["ctx"])
+        if failure is not None:
+            raise turn.broken(failure.kind, failure.message, "set")
 
 
 def _directive(
@@ -240,20 +287,21 @@ def _directive(
         return ("continue" if goes_on else "fail"), None
     if rule.do != "retry":
         return rule.do, None
-    attempts = ATTEMPTS
-    if rule.attempts is not None:
-        attempts = int(_number(turn.value(rule.attempts, "attempts"), "attempts"))
-    if attempt >= attempts:
+    if attempt >= _attempts(turn, rule):
         return "fail", None
     delay = _delay_s(turn, rule, chance)
     return "retry", turn.at + timedelta(seconds=delay) if delay else None
+
+
+def _attempts(turn: _Turn, rule: Rule) -> float:
+    return ATTEMPTS if rule.attempts is None else _number(turn, rule, rule.attempts, "attempts")
 
 
 def _delay_s(turn: _Turn, rule: Rule, chance: float) -> float:
     """How long a retry waits (D25)."""
     if rule.delay is None:
         return 0.0
-    delay = _number(turn.value(rule.delay, "delay"), "delay")
+    delay = _number(turn, rule, rule.delay, "delay")
     attempt = turn.work.frame.attempt
     match rule.backoff:
         case "linear":
@@ -261,15 +309,29 @@ def _delay_s(turn: _Turn, rule: Rule, chance: float) -> float:
         case "exponential":
             delay *= 2.0 ** min(attempt - 1, 60)
     if rule.max_delay is not None:
-        delay = min(delay, _number(turn.value(rule.max_delay, "max_delay"), "max_delay"))
+        delay = min(delay, _number(turn, rule, rule.max_delay, "max_delay"))
     delay *= 1 + rule.jitter * (2 * chance - 1)
     return max(0.0, min(delay, DELAY_S_MAX))
 
 
-def _number(value: JSON, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise TemplateError(f"{what} must be a number of at least 0")
-    return float(value)
+def _number(turn: _Turn, rule: Rule, value: Value, key: str) -> float:
+    where = f"{key} of rule {rule.place}"
+    number = turn.value(value, where)
+    if not is_amount(number):
+        message = f"it gives {json_text(number)[:40]}, and not a number of at least 0"
+        raise turn.broken("template", message, where)
+    return float(number)
+
+
+def _why(turn: _Turn, rule: Rule | None) -> Failure:
+    """Why the pipeline fails when the output itself does not say so."""
+    name = turn.task.name
+    if rule is None or turn.scope["output"]["status"] == "error":
+        return Failure(kind=turn.task.kind, message=f'task "{name}" gave an error and no reason')
+    if rule.do == "retry":
+        message = f'rule {rule.place} of task "{name}" has used up its {turn.work.frame.attempt} attempts'
+        return Failure(kind="rule", message=message)
+    return Failure(kind="rule", message=f'rule {rule.place} of task "{name}" says fail')
 
 
 def _next(work: Work, directive: Directive, rule: Rule | None) -> int:
@@ -302,7 +364,7 @@ def _skipped(turn: _Turn, rule: Rule) -> TaskDone:
     )
 
 
-def _broken(turn: _Turn, output: Output, error: Failure | None = None) -> TaskDone:
+def _broken(turn: _Turn, output: Output, error: Failure, ms: float = 0.0) -> TaskDone:
     """The pipeline ends here, and no rule is asked."""
     return TaskDone(
         frame=turn.work.frame.id,
@@ -313,39 +375,11 @@ def _broken(turn: _Turn, output: Output, error: Failure | None = None) -> TaskDo
         attempt=turn.work.frame.attempt,
         status=output.status,
         output=output,
-        error=error or output.error,
+        error=None if error is output.error else error,
         keep=turn.task.kept,
+        ms=ms,
     )
 
 
-def _waits_for(turn: _Turn, fields: dict[str, JSON], input: dict[str, JSON]) -> Until | None:
-    """Some kinds are no calls: the frame is parked, and control does the rest."""
-    match turn.task.kind:
-        case "workbook":
-            return ForBlock(block=fields["block"], input=input)
-        case "playbook":
-            key = key_of(turn.work.frame, turn.work.place, turn.task)
-            child = str(UUID(bytes=hashlib.sha256(f"child {key}".encode()).digest()[:16], version=5))
-            version = fields.get("version")
-            return ForChild(execution_id=child, path=fields["path"], version=version, workload=input)
-        case "wait":
-            return _pause(input, turn.at)
-    return None
-
-
-def _pause(input: dict[str, JSON], at: datetime) -> Until:
-    if "signal" in input:
-        return ForSignal(name=str(input["signal"]))
-    if "seconds" in input:
-        seconds = input["seconds"]
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
-            raise ValueError("seconds must be a number of at least 0")
-        return ForTime(at=at + timedelta(seconds=min(float(seconds), DELAY_S_MAX)))
-    written = str(input.get("until"))
-    try:
-        until = datetime.fromisoformat(written.replace("Z", "+00:00"))
-    except ValueError:
-        raise ValueError(f'until must be an instant such as 2026-01-31T12:00:00Z, not "{written}"') from None
-    if until.tzinfo is None:
-        raise ValueError("until must name its time zone, for example by a Z at the end")
-    return ForTime(at=until)
+def _instant(at: datetime) -> str:
+    return at.isoformat().replace("+00:00", "Z")

@@ -1,30 +1,66 @@
-"""Reducers: how the writes of parallel iterations to one path of ctx become one value (D47, D86)."""
+"""Reducers: how the writes of parallel iterations to one path of ctx become one value (D47, D86).
+
+Each keeps partial results that can be joined in any grouping, so that the order of finishing changes nothing.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import NamedTuple
 
+import msgspec
+
+from noetl.net.values import truth
 from noetl.output import JSON
 
-_MISSING = object()
+NOTHING = object()  # no value so far, and no neutral one
+SAME = "same"  # no reducer: all must write the same
+_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
-def fold(reducer: str, so_far: JSON, value: JSON) -> JSON:
-    """One more value. Raises ValueError in words for the author when it does not fit."""
-    return _FOLDS[reducer](so_far, value)
+class Conflict(ValueError):
+    """Two iterations write different values, and no reducer is there to fold them."""
 
 
-def start(reducer: str, ctx: dict[str, JSON], path: str) -> JSON:
-    """What folding begins with: the value that ctx had, else the reducer's neutral one; _MISSING: none."""
+class Reducer(NamedTuple):
+    """Raises ValueError in words for the author when a value does not fit."""
+
+    single: Callable[[JSON], JSON]  # a value → a partial result of its own
+    joined: Callable[[JSON, JSON], JSON]  # left, which it may change, and right, which it may not
+    finish: Callable[[JSON], JSON]
+    neutral: JSON = NOTHING  # what it begins with when ctx has no value
+
+
+def begin(reducer: str, ctx: dict[str, JSON], path: str) -> JSON:
+    """What folding begins with: the value that ctx had, else the neutral one, else NOTHING (D86)."""
+    how = REDUCERS[reducer]
     value: JSON = ctx
     for part in path.split("."):
         if not isinstance(value, dict) or part not in value:
-            return _NEUTRAL.get(reducer, _MISSING)
+            return how.neutral if how.neutral is NOTHING else _begun(reducer, how.neutral)
         value = value[part]
-    return value
+    return NOTHING if reducer == SAME else _begun(reducer, value)
 
 
-def _number(value: JSON) -> float:
+def _begun(reducer: str, value: JSON) -> JSON:
+    match reducer:
+        case "append" | "union":
+            return REDUCERS[reducer].single(_list(value)) if reducer == "union" else list(_list(value))
+        case "count":
+            return _number(value)
+        case _:
+            return REDUCERS[reducer].single(value)
+
+
+def joined(reducer: str, left: JSON, right: JSON) -> JSON:
+    """Left may be changed; right stays as it is, whatever happens to the result."""
+    if left is NOTHING:
+        return right.copy() if isinstance(right, list | dict) else right
+    return REDUCERS[reducer].joined(left, right)
+
+
+def _number(value: JSON) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{type(value).__name__} is no number")
     return value
@@ -36,41 +72,121 @@ def _list(value: JSON) -> list[JSON]:
     return value
 
 
-def _merged(outer: JSON, inner: JSON) -> JSON:
-    if not (isinstance(outer, dict) and isinstance(inner, dict)):
-        raise ValueError("only mappings can be merged")
-    return {
-        **outer,
-        **{key: _deep(outer[key], each) if key in outer else each for key, each in inner.items()},
-    }
+def _mapping(value: JSON) -> list[JSON]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{type(value).__name__} is no mapping")
+    return [value]
+
+
+def _all_the_same(left: JSON, right: JSON) -> JSON:
+    if _sorted(left) != _sorted(right):
+        raise Conflict
+    return left
+
+
+def _addend(value: JSON) -> list[JSON]:
+    """Whole numbers add up in the first place, others stand behind it as parts whose sum is exact."""
+    return [value] if isinstance(_number(value), int) else [0, value]
+
+
+def _added(left: list[JSON], right: list[JSON]) -> list[JSON]:
+    left[0] += right[0]
+    for part in right[1:]:
+        _grow(left, part)
+    return left
+
+
+def _grow(parts: list[JSON], more: float) -> None:
+    """Shewchuk's sum: the parts behind the first never lose a bit, so no order of adding is another sum."""
+    place = 1
+    for part in parts[1:]:
+        big, small = (more, part) if abs(more) >= abs(part) else (part, more)
+        more = big + small
+        rest = small - (more - big)
+        if rest:
+            parts[place] = rest
+            place += 1
+    parts[place:] = [more]
+
+
+def _total(parts: list[JSON]) -> JSON:
+    if len(parts) == 1:
+        return parts[0]
+    try:
+        total = math.fsum(parts)
+    except (OverflowError, ValueError):
+        total = math.inf
+    if not math.isfinite(total):
+        raise ValueError("the sum is too large")
+    return total
 
 
 def _deep(outer: JSON, inner: JSON) -> JSON:
-    return _merged(outer, inner) if isinstance(outer, dict) and isinstance(inner, dict) else inner
-
-
-def _union(so_far: JSON, value: JSON) -> list[JSON]:
-    made = list(_list(so_far))
-    for each in value if isinstance(value, list) else [value]:
-        if each not in made:
-            made.append(each)
+    if not (isinstance(outer, dict) and isinstance(inner, dict)):
+        return inner
+    made = dict(outer)
+    for key, each in inner.items():
+        made[key] = _deep(made[key], each) if key in made else each
     return made
 
 
-_NEUTRAL: dict[str, JSON] = {
-    "sum": 0, "count": 0, "append": [], "extend": [], "merge": {}, "union": [], "any": False, "all": True,
-}  # fmt: skip
-_FOLDS: dict[str, Callable[[JSON, JSON], JSON]] = {
-    "sum": lambda so_far, value: _number(so_far) + _number(value),
-    "min": lambda so_far, value: value if so_far is _MISSING else min(_number(so_far), _number(value)),
-    "max": lambda so_far, value: value if so_far is _MISSING else max(_number(so_far), _number(value)),
-    "count": lambda so_far, _value: _number(so_far) + 1,
-    "append": lambda so_far, value: [*_list(so_far), value],
-    "extend": lambda so_far, value: [*_list(so_far), *_list(value)],
-    "merge": _merged,
-    "union": _union,
-    "any": lambda so_far, value: bool(so_far) or bool(value),
-    "all": lambda so_far, value: bool(so_far) and bool(value),
-    "first": lambda so_far, value: value if so_far is _MISSING else so_far,
-    "last": lambda _so_far, value: value,
+def _agree(outer: JSON, inner: JSON) -> bool:
+    """Does no mapping meet anything else? Only then may they be merged before what stands to the left."""
+    if not (isinstance(outer, dict) and isinstance(inner, dict)):
+        return not isinstance(outer, dict) and not isinstance(inner, dict)
+    return all(_agree(outer[key], each) for key, each in inner.items() if key in outer)
+
+
+def _merged(left: list[JSON], right: list[JSON]) -> list[JSON]:
+    for each in right:
+        if _agree(left[-1], each):
+            left[-1] = _deep(left[-1], each)
+        else:
+            left.append(each)
+    return left
+
+
+def _all_merged(parts: list[JSON]) -> JSON:
+    made: JSON = {}
+    for part in parts:
+        made = _deep(made, part)
+    return made
+
+
+def _members(value: JSON) -> dict[str, JSON]:
+    made: dict[str, JSON] = {}
+    for each in value if isinstance(value, list) else [value]:
+        made.setdefault(_sorted(each).decode(), each)
+    return made
+
+
+def _united(left: dict[str, JSON], right: dict[str, JSON]) -> dict[str, JSON]:
+    for key, each in right.items():
+        left.setdefault(key, each)
+    return left
+
+
+def _extended(left: list[JSON], right: list[JSON]) -> list[JSON]:
+    left.extend(right)
+    return left
+
+
+def _as_is(value: JSON) -> JSON:
+    return value
+
+
+REDUCERS: dict[str, Reducer] = {
+    SAME: Reducer(_as_is, _all_the_same, _as_is),
+    "sum": Reducer(_addend, _added, _total, 0),
+    "min": Reducer(_number, min, _as_is),
+    "max": Reducer(_number, max, _as_is),
+    "count": Reducer(lambda _value: 1, lambda left, right: left + right, _as_is, 0),
+    "append": Reducer(lambda value: [value], _extended, _as_is, []),
+    "extend": Reducer(lambda value: list(_list(value)), _extended, _as_is, []),
+    "merge": Reducer(_mapping, _merged, _all_merged, {}),
+    "union": Reducer(_members, _united, lambda left: list(left.values()), []),
+    "any": Reducer(truth, lambda left, right: left or right, _as_is, False),
+    "all": Reducer(truth, lambda left, right: left and right, _as_is, True),
+    "first": Reducer(_as_is, lambda left, _right: left, _as_is),
+    "last": Reducer(_as_is, lambda _left, right: right, _as_is),
 }

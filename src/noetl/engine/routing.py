@@ -1,135 +1,166 @@
-"""A run has ended: step `set`, the arcs that are asked, the tokens that they make (D28, D37–D41, D74)."""
+"""A run has ended: step `set`, the arcs that are asked, the tokens that they make (D28, D37–D41, D74).
+
+A block's run answers the frame that called it instead.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NamedTuple
 
 from noetl.engine import facts
-from noetl.engine.apply import put
 from noetl.engine.facts import Token
-from noetl.engine.scopes import base_scope, moment
+from noetl.engine.fitting import ctx_misfit, misfit
+from noetl.engine.results import TOO_LARGE, WHOLE
+from noetl.engine.scopes import base_scope, deadline, moment
 from noetl.engine.state import Run, State
+from noetl.engine.writing import in_parallel, put, view
 from noetl.ids import token_id
 from noetl.net.program import Arc, Program, Step, Write
-from noetl.net.template import Template, TemplateError
-from noetl.output import JSON, Failure
+from noetl.net.template import Template, TemplateError, Value
+from noetl.output import JSON, Failure, Output
 from noetl.playbook.model import END
 
 
-class _NoSuchStep(Exception):
-    """A dynamic target that is none (D41)."""
+class _Broken(Exception):
+    """It can not go on: something can not be evaluated or written, or leads nowhere (D16, D41)."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        self.failure = Failure(kind=kind, message=message)
 
 
 def route(program: Program, state: State, run: Run, at: datetime) -> facts.NextEvaluated:
-    step = program.steps[run.step]
     router = _Router(program, state, run, at)
+    step = program.steps[run.step]
+    try:
+        router.see_output()
+        if run.event != "step.failed":
+            router.write(step.pipeline.set, "set")
+    except _Broken as broken:
+        return facts.NextEvaluated(run=run.id, error=broken.failure)
+    written = dict(router.written)
     try:
         return router.route(step)
-    except TemplateError as error:
-        failure = Failure(kind="template", message=str(error))
-        return facts.NextEvaluated(run=run.id, set=router.written, asked=tuple(router.asked), error=failure)
-    except _NoSuchStep as error:
-        failure = Failure(kind="routing", message=str(error))
-        return facts.NextEvaluated(run=run.id, set=router.written, asked=tuple(router.asked), error=failure)
+    except _Broken as broken:  # No arc fires, so none of them writes anything.
+        return facts.NextEvaluated(run=run.id, set=written, asked=tuple(router.asked), error=broken.failure)
 
 
-class _Taken(NamedTuple):
-    target: str
-    place: int
+def answer(program: Program, state: State, run: Run, at: datetime) -> facts.FrameResumed:
+    """A block has ended: its own `set`, then its caller goes on with its output."""
+    assert run.output is not None
+    assert run.parent is not None
+    output = run.output
+    router = _Router(program, state, run, at)
+    if in_parallel(state, run):
+        router.scope["ctx"] = view(state, run)
+    try:
+        if run.event != "step.failed":
+            router.see_output()
+            router.write(program.blocks[run.step].set, "set")
+    except _Broken as broken:
+        output, router.written = Output(status="error", error=broken.failure), {}
+    return facts.FrameResumed(frame=run.parent, output=output, run=run.id, set=router.written)
 
 
 class _Router:
     """One evaluation; its scope follows what is written on the way."""
 
     def __init__(self, program: Program, state: State, run: Run, at: datetime) -> None:
-        assert run.output is not None
         self.program, self.run, self.at = program, run, at
         self.written: dict[str, JSON] = {}
         self.asked: list[tuple[int, bool]] = []
-        output = run.output.view()
-        if run.picked is not None:
-            output["data"] = _rebuilt(run.picked)
-        self.event: dict[str, JSON] = {
-            "name": run.event,
-            "status": run.output.status,
-            "step": run.step,
-            "run": run.id,
-        }
-        if run.output.error is not None:
-            self.event["error"] = run.output.error.view()
-        self.scope = base_scope(state, run) | {"output": output}
+        self.scope = base_scope(state, run)
+
+    def see_output(self) -> None:
+        output = self.run.output
+        assert output is not None
+        seen = output.view()
+        picked = self.run.picked
+        if picked is not None:
+            if TOO_LARGE in picked:
+                raise _Broken("payload-too-large", picked[TOO_LARGE])
+            seen["data"] = picked[WHOLE]
+        self.scope["output"] = seen
+
+    def event(self) -> dict[str, JSON]:
+        """What guards, admission and joins read of it (D40)."""
+        run, output = self.run, self.run.output
+        assert output is not None
+        made: dict[str, JSON] = {"name": run.event, "status": output.status, "step": run.step, "run": run.id}
+        if output.error is not None:
+            made["error"] = output.error.view()
+        return made
 
     def route(self, step: Step) -> facts.NextEvaluated:
-        assert self.run.output is not None
-        ok = self.run.event != "step.failed"
-        if ok:
-            self._write(step.pipeline.set)
-        self.scope["event"] = self.event
+        failed = self.run.event == "step.failed"
+        event = self.scope["event"] = self.event()
         tokens: list[Token] = []
         ended = 0
         for place, arc in enumerate(step.arcs):
-            if not ok and not arc.takes_failure:
+            if failed and not arc.takes_failure:
                 continue
             holds = self._holds(arc, place)
             self.asked.append((place, holds))
             if not holds:
                 continue
             target = self._target(arc, place)
-            self._write(arc.set)
+            self.write(arc.set, f"set of arc {place}")
             if target == END and END not in self.program.steps:
                 ended += 1
             else:
-                tokens.append(self._token(target, place))
+                tokens.append(self._token(target, place, event))
             if not step.inclusive:
                 break
         return facts.NextEvaluated(
             run=self.run.id, set=self.written, asked=tuple(self.asked), tokens=tuple(tokens), ended=ended
         )
 
+    def _value(self, value: Value | Template, where: str, scope: dict[str, JSON] | None = None) -> JSON:
+        try:
+            return value(scope or self.scope, moment(self.at, f"{self.run.id}/{where}"))
+        except TemplateError as error:
+            raise _Broken("template", f'{where} of "{self.run.step}": {error}') from None
+
     def _holds(self, arc: Arc, place: int) -> bool:
-        if isinstance(arc.when, Template):
+        if not isinstance(arc.when, Template):
+            return arc.when
+        try:
             return arc.when.holds(self.scope, moment(self.at, f"{self.run.id}>{place}"))
-        return arc.when
+        except TemplateError as error:
+            raise _Broken("template", f'when of arc {place} of "{self.run.step}": {error}') from None
 
     def _target(self, arc: Arc, place: int) -> str:
         if isinstance(arc.target, str):
             return arc.target
-        target = arc.target(self.scope, moment(self.at, f"{self.run.id}>{place}"))
-        known = target in self.program.steps or target == END
-        if (
-            not isinstance(target, str)
-            or not known
-            or (arc.targets is not None and target not in arc.targets)
-        ):
-            raise _NoSuchStep(f'the target "{target}" of arc {place} is not a step that it may lead to')
+        target = self._value(arc.target, f"step of arc {place}")
+        known = isinstance(target, str) and (target in self.program.steps or target == END)
+        if not known or (arc.targets is not None and target not in arc.targets):
+            raise _Broken("routing", f'arc {place} of "{self.run.step}" may not lead to "{target}"')
+        assert isinstance(target, str)
         return target
 
-    def _write(self, writes: tuple[Write, ...]) -> None:
-        values = [
-            (write, write.value(self.scope, moment(self.at, f"{self.run.id}/{write.target}")))
-            for write in writes
-        ]
+    def write(self, writes: tuple[Write, ...], where: str) -> None:
+        """All right sides first, then all writes (D28); what follows sees them."""
+        values = [(write, self._value(write.value, f"{write.target} in {where}")) for write in writes]
         for write, value in values:
+            if failure := misfit(write.target, value):
+                raise _Broken(failure.kind, f'{where} of "{self.run.step}": {failure.message}')
             self.written.pop(write.target, None)
             self.written[write.target] = value
             self.scope[write.scope] = put(self.scope[write.scope], write.path, value)
+        if any(write.scope == "ctx" for write in writes) and (failure := ctx_misfit(self.scope["ctx"])):
+            raise _Broken(failure.kind, f'{where} of "{self.run.step}": {failure.message}')
 
-    def _token(self, target: str, place: int) -> Token:
+    def _token(self, target: str, place: int, event: dict[str, JSON]) -> Token:
         """Its input is bound now, so every token has its own (D28); a join binds its own when it fires."""
         step = self.program.steps[target]
         input: dict[str, JSON] = {}
         if not step.join:
             seen = {key: self.scope[key] for key in ("workload", "ctx", "execution_id")}
-            input = step.pipeline.input(seen, moment(self.at, f"{self.run.id}>{place}/input"))
-        return Token(id=token_id(self.run.id, place), step=target, input=input, event=self.event)
-
-
-def _rebuilt(picked: dict[str, JSON]) -> JSON:
-    """The picked parts of the data, where they stood."""
-    if "" in picked:
-        return picked[""]
-    data: dict[str, JSON] = {}
-    for path, value in picked.items():
-        data = put(data, tuple(path.split(".")), value)
-    return data
+            input = self._value(step.pipeline.input, f'input of "{target}" on arc {place}', seen)
+        return Token(
+            id=token_id(self.run.id, place),
+            step=target,
+            input=input,
+            event=event,
+            deadline_at=deadline(step.pipeline, self.at),
+        )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from noetl.engine.state import Run, State
+from noetl.net.program import Pipeline
 from noetl.net.template import Moment
 from noetl.output import JSON
 
@@ -23,3 +24,8 @@ def base_scope(state: State, run: Run) -> dict[str, JSON]:
 def moment(at: datetime, seed: str) -> Moment:
     """What now() and uuid() are derived from (D17)."""
     return Moment(at.isoformat().replace("+00:00", "Z"), seed)
+
+
+def deadline(pipeline: Pipeline, at: datetime) -> datetime | None:
+    """When a run must have ended whose token is made now (D33)."""
+    return None if pipeline.deadline_s is None else at + timedelta(seconds=pipeline.deadline_s)

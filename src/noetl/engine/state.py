@@ -31,6 +31,8 @@ class Frame(Struct, kw_only=True):
     prev: JSON = None
     last: Output | None = None  # of the last task that ran
     last_error: Failure | None = None  # why it is over, when it failed
+    failed_at: int | None = None  # the task that failed: where a retry takes it up (D69)
+    before: Output | None = None  # `last` as that task saw it
     outputs: dict[
         str, dict[str, JSON]
     ] = {}  # by task, as templates read them; only those that are read by name
@@ -40,9 +42,20 @@ class Frame(Struct, kw_only=True):
     until: datetime | None = None  # the next call must wait
     parked: Until | None = None
     answer: Output | None = None  # what the call it was parked in came back with
+    asked: dict[str, JSON] | None = None  # the input of that call, as it was bound
     picked: dict[str, JSON] | None = None
     blocks: dict[str, int] = {}  # block → how often it was called from here
     epoch: tuple[int, int] | None = None  # the highest on record; a lower one is refused
+    closed: tuple[int, int] | None = None  # the grant that has parked it: whatever it says again is on record
+    block: Run | None = None  # the block's run that has failed: what a retry of this frame inherits
+
+
+class Piece(Struct, kw_only=True):
+    """Neighbours that went well: a range, with what they wrote to ctx in a parallel loop (D47, D50)."""
+
+    end: int  # the iteration behind its last one
+    folded: dict[str, JSON] = field(default_factory=dict)  # path → as its reducer keeps it
+    bytes: dict[str, int] = field(default_factory=dict)  # path → at most so many, as JSON
 
 
 class Loop(Struct, kw_only=True):
@@ -63,12 +76,15 @@ class Loop(Struct, kw_only=True):
     result_bytes: int = 0
     reduce: dict[str, str] = {}
     start: dict[str, JSON] = {}  # ctx when it started: what reducers start from (D86)
-    folded: dict[str, JSON] = field(
-        default_factory=dict
-    )  # "path" → value, of the iterations below `folded_to`
-    folded_to: int = 0
-    unfolded: dict[int, dict[str, JSON]] = field(default_factory=dict)
+    pieces: dict[int, Piece] = field(default_factory=dict)  # writes folded, by the first iteration of a piece
+    ends: dict[int, int] = field(default_factory=dict)  # where a piece ends → where it begins
     conflict: Failure | None = None
+    lost: dict[int, Frame] = field(
+        default_factory=dict
+    )  # of the first that failed, ready to be taken up again
+    again: list[tuple[int, int]] = field(
+        default_factory=list
+    )  # of a retry: ranges to be handed out first, the lowest last
 
 
 class Run(Struct, kw_only=True):
@@ -91,6 +107,15 @@ class Run(Struct, kw_only=True):
     output: Output | None = None  # None: still out there
     event: str = ""  # how it ended: step.done, step.failed, loop.done
     picked: dict[str, JSON] | None = None
+    failure: Failure | None = None  # why nothing handled its end: its own failure, or that of its routing
+    retry_of: str | None = None
+
+
+class Spoiled(Struct, kw_only=True):
+    """A token that was spent without a run: its admission could not be evaluated (D16)."""
+
+    token: Token
+    error: Failure
 
 
 class State(Struct, kw_only=True):
@@ -111,16 +136,27 @@ class State(Struct, kw_only=True):
     waiting: dict[str, tuple[tuple[str, ...], ...]] = field(
         default_factory=dict
     )  # not admitted → what they read
-    joins: dict[str, list[str]] = field(default_factory=dict)  # join → tokens that have come
+    watched: dict[str, dict[str, None]] = field(
+        default_factory=dict
+    )  # name below ctx → tokens that wait for it
+    waiting_at: dict[str, int] = field(default_factory=dict)  # step → tokens that are not admitted
+    joins: dict[str, dict[str, None]] = field(default_factory=dict)  # join → tokens that have come
     runs: dict[str, Run] = field(default_factory=dict)  # live and not yet routed, oldest first
+    running_at: dict[str, int] = field(default_factory=dict)  # step → runs of it, those in blocks aside
     ended: dict[str, None] = field(default_factory=dict)  # runs with an output, to be routed
     firings: dict[str, int] = field(default_factory=dict)
     fired: int = 0
-    broken: dict[str, None] = field(default_factory=dict)  # steps that failed and no arc took it (D36, D38)
+    broken: dict[str, int] = field(default_factory=dict)  # step → failures that no arc took (D36, D38)
+    failed: dict[str, Run] = field(default_factory=dict)  # runs that failed so, for a retry (D69)
+    mended: dict[str, Run] = field(
+        default_factory=dict
+    )  # step → its last run with failures that were handled
+    spoiled: dict[str, Spoiled] = field(default_factory=dict)  # tokens whose admission failed
     failure: Failure | None = None  # the first that nothing handled
     failed_step: str | None = None
-    end_output: Output | None = None  # of the run whose token reached `end` last (D31)
-    last_output: Output | None = None
+    reached_end: Output | None = None  # of the run whose token reached `end` last (D31)
+    last_output: Output | None = None  # of the run that finished last
+    end_output: Output | None = None  # the playbook's own, when it has ended
     paused_at: datetime | None = None
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -15,11 +16,13 @@ from noetl.net.program import Program
 from noetl.output import JSON
 
 
-def due(state: State) -> Iterator[str]:
-    """Every frame that a worker could take up now, in the order in which they were scheduled."""
-    if state.status == "running":
-        for run in state.runs.values():
-            yield from due_of(run)
+def due(state: State, *, at_most: int | None = None) -> Iterator[str]:
+    """Every frame that a worker could take up now, in the order in which they were scheduled.
+
+    `at_most` is limits.in_flight: so many frames of one execution may be out at once (D45).
+    """
+    runs = state.runs.values() if state.status == "running" else ()
+    return islice((frame for run in runs for frame in due_of(run)), at_most)
 
 
 def due_of(run: Run) -> Iterator[str]:

@@ -5,12 +5,12 @@ A list of loops becomes the outermost loop around a call of a block of its own (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 from noetl.net.graph import descendants
-from noetl.net.template import Template, Value, compile_template, compile_value
-from noetl.output import JSON
+from noetl.net.template import Path, Template, Value, compile_template, compile_value
+from noetl.output import JSON, OUTPUT_FIELDS
 from noetl.playbook import model
 from noetl.playbook.conform import has_braces
 from noetl.playbook.kinds import Kinds
@@ -21,6 +21,7 @@ from noetl.playbook.spec import effective, merge
 Condition: TypeAlias = Template | bool
 ATTEMPTS = 3  # D24
 BODY = "body"  # the block inside a list of loops: s#1[3]/body#1
+CTX_TARGETS_LIGHT = 16  # so many values of the largest size fit into ctx (D55)
 
 
 class Write(NamedTuple):
@@ -58,6 +59,7 @@ class Task(NamedTuple):
     has_policy: bool  # rules other than skips: a policy of skips only counts as none
     on_unmatched: Literal["continue", "fail"]
     spec: dict[str, JSON]
+    credentials: frozenset[str]  # entries of the keychain that its fields read
     secret_inputs: frozenset[str]  # not kept in `input` for rules and `set` (D20)
     kept: bool  # some template reads its output by name
     pure: bool
@@ -85,7 +87,11 @@ class Pipeline(NamedTuple):
     calls_max: int
     timeout_s: float | None
     deadline_s: float | None
-    picks: frozenset[tuple[str, ...]]  # paths below output.data that `set` and arcs read (D52)
+    picks: frozenset[Path]  # paths below output.data that `set` and arcs read; () is all of it (D52)
+    failure_picks: frozenset[Path]  # the same of arcs that are asked when it has failed
+    reads_meta: bool  # some template reads output.meta, so it is recorded
+    reads_ref: bool  # some template reads output.ref: results are stored whatever their size (D51)
+    weighs_ctx: bool  # the playbook writes to so many paths that ctx may get too large (D55)
 
 
 class Arc(NamedTuple):
@@ -134,10 +140,11 @@ class _Compiler:
         self.playbook = playbook
         self.kinds = kinds
         self.blocks: dict[str, Pipeline] = {}
+        self.weighs_ctx = len(_ctx_targets(playbook)) > CTX_TARGETS_LIGHT
 
     def program(self, digest: str) -> Program:
         for block in self.playbook.blocks:
-            self.blocks[block.name] = self._pipeline(block, frozenset())
+            self.blocks[block.name] = self._pipeline(block, ())
         steps = {step.name: self._step(step) for step in self.playbook.steps}
         follows = {name: _targets(step, steps) for name, step in steps.items()}
         reach = descendants(follows)
@@ -150,8 +157,6 @@ class _Compiler:
 
     def _step(self, step: model.Step) -> Step:
         arcs = tuple(self._arc(arc) for arc in step.arcs or ())
-        reads = [step.set, *(arc.set for arc in step.arcs or ()), [arc.when for arc in step.arcs or ()]]
-        reads.append([arc.step for arc in step.arcs or ()])
         admit = None
         if step.admit is not None:
             admit = tuple((_condition(guard.when), guard.allow) for guard in step.admit)
@@ -163,7 +168,7 @@ class _Compiler:
             if read.path[0] == "ctx"
         }
         return Step(
-            pipeline=self._pipeline(step, _picks(reads)),
+            pipeline=self._pipeline(step, arcs),
             admit=admit,
             admit_reads=tuple(sorted(asked)),
             join=step.join == "all",
@@ -182,13 +187,16 @@ class _Compiler:
             takes_failure=isinstance(when, Template) and asks_for_failure(when),
         )
 
-    def _pipeline(self, owner: model.Pipeline, picks: frozenset[tuple[str, ...]]) -> Pipeline:
+    def _pipeline(self, owner: model.Pipeline, arcs: tuple[Arc, ...]) -> Pipeline:
         policy = merge(
             {key: self.playbook.executor.policy.get(key) or {} for key in ("lifecycle", "failure")},
             owner.policy,
         )
         failure, lifecycle = policy["failure"], policy["lifecycle"]
-        tasks = self._tasks(owner)
+        tasks, writes = self._tasks(owner), _writes(owner.set)
+        after = {*_paths(write.value for write in writes), *_paths(_values_of_arcs(arcs))}
+        read = after.union(*(_paths(_values_of_task(task)) for task in tasks))
+        parts = {part for path in read for part in _parts_read(path, {task.name for task in tasks})}
         limit = self.playbook.executor.policy.get("limits", {}).get("calls", LIMITS.keys["calls"].default)
         inner = Pipeline(
             name=owner.name,
@@ -196,13 +204,17 @@ class _Compiler:
             input=compile_value(owner.input),
             loop=_loop(owner.loops[-1]) if owner.loops else None,
             tasks=tasks,
-            set=_writes(owner.set),
+            set=writes,
             best_effort=failure.get("mode") == "best_effort",
             tolerate=failure.get("tolerate"),
             calls_max=policy.get("limits", {}).get("calls", limit),
             timeout_s=lifecycle.get("timeout_s"),
             deadline_s=lifecycle.get("deadline_s"),
-            picks=picks | _picks([owner.set]),
+            picks=_picks(after),
+            failure_picks=_picks(_paths(_values_of_arcs(arc for arc in arcs if arc.takes_failure))),
+            reads_meta="meta" in parts,
+            reads_ref="ref" in parts,
+            weighs_ctx=self.weighs_ctx,
         )
         for place in range(len(owner.loops) - 2, -1, -1):
             inner = self._around(owner, inner, place)
@@ -219,11 +231,12 @@ class _Compiler:
             timeout_s=None,
             deadline_s=None,
             picks=frozenset(),
+            failure_picks=frozenset(),
         )
         call = Task(
             name=BODY, kind="workbook", auth=None, code={"block": name}, fields=compile_value({}),
             input=compile_value({}), set=(), skips=(), rules=(), has_policy=False, on_unmatched="continue",
-            spec={}, secret_inputs=frozenset(), kept=False, pure=False,
+            spec={}, credentials=frozenset(), secret_inputs=frozenset(), kept=False, pure=False,
         )  # fmt: skip
         return inner._replace(
             name=owner.name, block=isinstance(owner, model.Block), loop=_loop(owner.loops[place]),
@@ -232,14 +245,16 @@ class _Compiler:
 
     def _tasks(self, owner: model.Pipeline) -> tuple[Task, ...]:
         places = {task.name: place for place, task in enumerate(owner.tasks)}
-        read = _names_read(owner) & set(places)
-        return tuple(self._task(task, owner, places, kept=task.name in read) for task in owner.tasks)
+        tasks = [self._task(task, owner, places) for task in owner.tasks]
+        read = {path[0] for task in tasks for path in _paths(_values_of_task(task))}
+        return tuple(task._replace(kept=task.name in read) for task in tasks)
 
-    def _task(self, task: model.Task, owner: model.Pipeline, places: dict[str, int], *, kept: bool) -> Task:
+    def _task(self, task: model.Task, owner: model.Pipeline, places: dict[str, int]) -> Task:
         kind = self.kinds.get(task.kind)
         rules = [
             _rule(rule, place, places) for place, rule in enumerate(task.policy.rules if task.policy else ())
         ]
+        input = compile_value(task.input, statements=True)
         raw = {key for key, row in (kind.fields.keys if kind else {}).items() if _is_raw(row.shape)}
         return Task(
             name=task.name,
@@ -247,15 +262,16 @@ class _Compiler:
             auth=task.auth,
             code={key: value for key, value in task.fields.items() if key in raw},
             fields=compile_value({k: v for k, v in task.fields.items() if k not in raw}, statements=True),
-            input=compile_value(task.input, statements=True),
+            input=input,
             set=_writes(task.set),
             skips=tuple(rule for rule in rules if rule.do == "skip"),
             rules=tuple(rule for rule in rules if rule.do != "skip"),
             has_policy=any(rule.do != "skip" for rule in rules),
             on_unmatched=(task.policy.on_unmatched if task.policy else None) or "continue",
             spec=effective(self.playbook, owner, task, self.kinds).values,
-            secret_inputs=frozenset(key for key, value in task.input.items() if _reads_keychain(value)),
-            kept=kept,
+            credentials=(credentials := _credentials(input)),
+            secret_inputs=_secret_keys(task.input, credentials),
+            kept=False,
             pure=bool(kind and kind.pure),
         )
 
@@ -325,28 +341,59 @@ def _is_raw(shape: object) -> bool:
     return isinstance(shape, Text) and not shape.templated
 
 
-def _reads(value: JSON) -> set[tuple[str | int, ...]]:
-    return {read.path for read in compile_value(value, statements=True).reads}
+def _credentials(value: Value) -> frozenset[str]:
+    """The entries of the keychain that are read; "" when it is the whole keychain."""
+    paths = [read.path for read in value.reads if read.path[0] == "keychain"]
+    return frozenset(str(path[1]) if len(path) > 1 else "" for path in paths)
 
 
-def _reads_keychain(value: JSON) -> bool:
-    return any(path[0] == "keychain" for path in _reads(value))
-
-
-def _names_read(owner: model.Pipeline) -> set[str]:
-    values: list[JSON] = []
-    for task in owner.tasks:
-        values += [task.input, task.set]
-        for rule in task.policy.rules if task.policy else ():
-            values += [rule.when, rule.set, rule.delay, rule.attempts, rule.max_delay]
-    return {str(path[0]) for value in values for path in _reads(value)}
-
-
-def _picks(values: list[JSON]) -> frozenset[tuple[str, ...]]:
-    """Which parts of output.data are read; () for all of it."""
+def _secret_keys(written: Mapping[str, JSON], credentials: frozenset[str]) -> frozenset[str]:
+    if not credentials:
+        return frozenset()
     return frozenset(
-        tuple(map(str, path[2:]))
-        for value in values
-        for path in _reads(value)
-        if path[:2] == ("output", "data")
+        key for key, value in written.items() if _credentials(compile_value(value, statements=True))
     )
+
+
+def _values_of_task(task: Task) -> Iterator[Value | Template]:
+    yield from (task.fields, task.input, *(write.value for write in task.set))
+    for rule in (*task.skips, *task.rules):
+        if isinstance(rule.when, Template):
+            yield rule.when
+        yield from (each for each in (rule.attempts, rule.delay, rule.max_delay) if each is not None)
+        yield from (write.value for write in rule.set)
+
+
+def _values_of_arcs(arcs: Iterable[Arc]) -> Iterator[Value | Template]:
+    for arc in arcs:
+        yield from (each for each in (arc.when, arc.target) if isinstance(each, Template))
+        yield from (write.value for write in arc.set)
+
+
+def _paths(values: Iterable[Value | Template]) -> set[Path]:
+    return {read.path for value in values for read in value.reads}
+
+
+def _parts_read(path: Path, tasks: set[str]) -> tuple[str, ...]:
+    """Which parts of outputs a path reads: "data", "ref", "meta", …; the whole is every part."""
+    if path[0] != "output" and path[0] not in tasks:
+        return ()
+    return OUTPUT_FIELDS if len(path) == 1 else (str(path[1]),)
+
+
+def _picks(read: set[Path]) -> frozenset[Path]:
+    """Which parts of output.data are read; () for all of it."""
+    whole: Path = ()
+    return frozenset(
+        path[2:] if len(path) > 1 else whole
+        for path in read
+        if path == ("output",) or path[:2] == ("output", "data")
+    )
+
+
+def _ctx_targets(playbook: model.Playbook) -> set[str]:
+    written = [each.set for each in playbook.pipelines]
+    written += [arc.set for step in playbook.steps for arc in step.arcs or ()]
+    for task in (task for each in playbook.pipelines for task in each.tasks):
+        written += [task.set, *(rule.set for rule in (task.policy.rules if task.policy else ()))]
+    return {target for targets in written for target in targets if target.startswith("ctx.")}

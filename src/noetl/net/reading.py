@@ -64,6 +64,8 @@ class ReadChecker:
             owner = self._owner(spot)
             around = bool(spot.loop) or owner.inside_loop  # a loop's own items are told before its iterations
             return not (around if spot.place == "loop" else owner.has_iter)
+        if root == "keychain" and spot.task is not None and spot.task.kind in ("playbook", "workbook"):
+            return True  # what a child or a block is called with is recorded
         if root == "event" and spot.place == "step input":
             return not (isinstance(spot.owner, Step) and spot.owner.join == "all")
         return False

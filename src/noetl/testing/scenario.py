@@ -9,17 +9,31 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from textwrap import dedent
 
 import msgspec
 
 from noetl.engine import Agenda, Event, Recorded, apply, handle
 from noetl.engine.apply import advance
-from noetl.engine.commands import Cancel, Close, Command, Expire, Pause, Report, Resume, Signal, Start, Wake
+from noetl.engine.commands import (
+    Cancel,
+    Close,
+    Command,
+    Expire,
+    Pause,
+    Report,
+    Resume,
+    Retry,
+    Signal,
+    Start,
+    Wake,
+)
 from noetl.engine.facts import FrameParked, TaskDone
 from noetl.engine.pipeline import Answered, Decided, Park, RunTask, next_move, take
 from noetl.engine.state import State
 from noetl.engine.work import due, work_of
 from noetl.errors import PlaybookError, Rejected
+from noetl.ids import frame_parts
 from noetl.net.check import check
 from noetl.net.program import Program, compile_program
 from noetl.output import JSON, Failure, Output
@@ -35,7 +49,7 @@ class Player:
     """One execution, played by hand."""
 
     def __init__(self, text: str, kinds: Kinds) -> None:
-        checked = check(HEAD + text, kinds, "scenario")
+        checked = check(HEAD + dedent(text), kinds, "scenario")
         if checked.errors or checked.playbook is None:
             raise PlaybookError(checked.errors)
         self.program: Program = compile_program(checked.playbook, kinds, "digest")
@@ -88,6 +102,12 @@ class Player:
                 return Cancel(reason=rest)
             case "close":
                 return Close()
+            case "retry":
+                words = rest.split()
+                steps = [each for each in words if each != "--from-start"]
+                return Retry(step=steps[0] if steps else None, from_start="--from-start" in words)
+            case "refuse":
+                return Start(error=Failure(kind=word, message=more))
         raise AssertionError(f"no such command: {line}")
 
     def _handle(self, command: Command) -> list[str]:
@@ -97,6 +117,9 @@ class Player:
 
     def _call(self, frame: str, answer: str) -> Report:
         """The effect that the frame is waiting to have, with this answer."""
+        run = self.state.runs.get(frame_parts(frame)[0])
+        if run is None or run.output is not None:
+            raise Recorded
         work = work_of(self.program, self.state, frame)
         self.grants += 1
         position = work.frame.calls
@@ -168,6 +191,15 @@ def _output(text: str) -> Output:
 def _line(event: Event) -> str:
     name, subject, particulars = tell(event.fact)
     return f"{event.seq:<3} {name:<28} {subject:<14} {particulars}".rstrip()
+
+
+def played(text: str, kinds: Kinds) -> Player:
+    """The player, after all commands of a scenario."""
+    _, playbook, commands = _parts(text)
+    player = Player(playbook, kinds)
+    for _, command in commands:
+        player.play(command)
+    return player
 
 
 def replay(text: str, kinds: Kinds) -> str:

@@ -26,7 +26,10 @@ def tell(fact: Fact) -> tuple[str, str, str]:
             )
             return name, token_id, why if join or reads else "for ever"
         case facts.StepScheduled(run=run, tokens=tokens, input=input, parent=parent, deadline_at=deadline):
-            words = [f"by {', '.join(tokens)}" if tokens else f"called by {parent}"]
+            words = [f"by {', '.join(tokens)}"] if tokens else []
+            words += [f"called by {parent}"] if parent else []
+            words += [f"takes up {fact.retry_of}"] if fact.retry_of else []
+            words += ["from the start"] if fact.from_start else []
             words += [f"input {_shown(input)}"] if input else []
             words += [f"deadline {deadline:%H:%M:%S}"] if deadline else []
             return name, run, "; ".join(words)
@@ -52,12 +55,14 @@ def tell(fact: Fact) -> tuple[str, str, str]:
             return name, run, "; ".join(words)
         case facts.StepDone(run=run, output=output):
             return name, run, _output(output) if output else ""
-        case facts.StepFailed(run=failed_run, token=token, error=error):
-            return name, failed_run or token or "", _failure(error)
+        case facts.StepFailed(run=failed_run, tokens=spent, error=error):
+            return name, failed_run or ", ".join(spent), _failure(error)
         case facts.NextEvaluated(run=run):
             return name, run, _next(fact)
         case facts.Cancelled(reason=reason):
             return name, "", reason
+        case facts.Retried(runs=runs, tokens=spent):
+            return name, "", ", ".join((*runs, *spent))
         case facts.Finished(status=status, output=output, error=error, waiting=waiting):
             words = [status, _failure(error), _output(output) if output else ""]
             words += [f"never admitted: {', '.join(waiting)}"] if waiting else []

@@ -150,6 +150,18 @@ def test_an_input_that_reads_keychain_is_not_in_input_afterwards_d20() -> None:
     assert told(problems(body)) == [("secret-in-log", 7, 82)]
 
 
+@pytest.mark.parametrize("call", ["playbook, path: p", "workbook, block: b"])
+def test_a_secret_is_not_handed_to_a_child_or_a_block_d20(call: str) -> None:
+    body = f"""\
+        keychain: [{{name: k, kind: env}}]
+        workflow:
+        - step: start
+          tool: {{kind: {call}, input: {{x: "{{{{ keychain.k }}}}"}}}}
+        workbook: {{b: {{tool: {{kind: noop}}}}}}
+        """
+    assert [each.code for each in problems(body, "unused-block")] == ["secret-in-log"]
+
+
 def test_credentials_are_declared_d57() -> None:
     body = """\
         keychain: [{name: pg_main, kind: postgres_credential}]

@@ -1,0 +1,79 @@
+"""The log in memory, with the promises of the real ones: compare-and-set on seq, owner epochs, leases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from noetl.clock import Clock
+from noetl.errors import Conflict, Fenced
+from noetl.ids import partition_of
+from noetl.ports import Append, Owned, Row
+
+
+class _Owner(NamedTuple):
+    server: str
+    epoch: int
+    until: float
+
+
+class MemoryStore:
+    """Keeps the contract of EventStore as long as the process lives."""
+
+    def __init__(self, clock: Clock, partitions: int) -> None:
+        self._clock = clock
+        self._partitions = partitions
+        self.rows: dict[str, list[Row]] = {}
+        self._heads: dict[str, int] = {}
+        self._live: dict[int, dict[str, None]] = {number: {} for number in range(partitions)}
+        self._owners: dict[int, _Owner] = {}
+
+    async def append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
+        return [self._append(each) for each in appends]
+
+    def _append(self, each: Append) -> Conflict | Fenced | None:
+        partition = self._partition(each)
+        owner = self._owners.get(partition)
+        if owner is None or owner.epoch != each.owner:
+            return Fenced(f"partition {partition} is not yours")
+        head = self._heads.get(each.execution_id, 0)
+        if each.first_seq != head + 1:
+            return Conflict(f"{each.execution_id} stands at {head}, and not at {each.first_seq - 1}")
+        self.rows.setdefault(each.execution_id, []).append(Row(each.first_seq, each.at, each.facts))
+        self._heads[each.execution_id] = head + len(each.facts)
+        if each.live:
+            self._live[partition][each.execution_id] = None
+        else:
+            self._live[partition].pop(each.execution_id, None)
+        return None
+
+    def _partition(self, each: Append) -> int:
+        return partition_of(each.execution_id, self._partitions)
+
+    async def read(self, execution_id: str, after: int = 0) -> list[Row]:
+        rows = self.rows.get(execution_id, [])
+        return [row for row in rows if row.first_seq + len(row.facts) - 1 > after]
+
+    async def live(self, partition: int) -> list[tuple[str, int]]:
+        return [(execution_id, self._heads[execution_id]) for execution_id in self._live[partition]]
+
+    async def own(self, partition: int, server: str, ttl_s: float) -> Owned | None:
+        now = self._clock.monotonic()
+        owner = self._owners.get(partition)
+        if owner is not None and owner.server != server and now < owner.until:
+            return None
+        # Whoever let the lease run out comes back under a new epoch, even when nobody else was there.
+        kept = owner is not None and owner.server == server and now < owner.until
+        epoch = owner.epoch if owner and kept else (owner.epoch if owner else 0) + 1
+        self._owners[partition] = _Owner(server, epoch, now + ttl_s)
+        return Owned(epoch, self._clock.now())
+
+    def owner(self, execution_id: str) -> str | None:
+        """Who owns the execution's partition, as far as leases tell."""
+        owner = self._owners.get(partition_of(execution_id, self._partitions))
+        return owner.server if owner and self._clock.monotonic() < owner.until else None
+
+    def epoch(self, execution_id: str) -> int:
+        """The epoch of the partition's owner."""
+        owner = self._owners.get(partition_of(execution_id, self._partitions))
+        return owner.epoch if owner else 0

@@ -1,0 +1,395 @@
+"""Control: accepts commands and reports, commits what follows, and only then answers, dispatches and tells.
+
+It is the single writer of the executions whose partitions it owns; the store refuses it when it is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import NamedTuple, Protocol, TypeVar
+
+from noetl.clock import Clock
+from noetl.control.family import TOLD, child_start, children, output_of
+from noetl.control.live import Asked, Item, Lease, Live, Look
+from noetl.engine import Event, Recorded, handle
+from noetl.engine.commands import Command, Report, Start, Wake
+from noetl.engine.facts import (
+    Cancelled,
+    Evaluated,
+    ForChild,
+    FrameParked,
+    Paused,
+    Processed,
+    Requested,
+    Resumed,
+)
+from noetl.engine.state import State
+from noetl.engine.work import due, due_of, work_of
+from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
+from noetl.ids import frame_parts, partition_of
+from noetl.net.program import Program
+from noetl.output import failed
+from noetl.ports import Answer, Append, Epoch, EventStore, Grant, Link, Pointer, WorkQueue
+
+T = TypeVar("T")
+
+BATCH_MAX = 100  # items of one execution that share a commit
+
+
+class Programs(Protocol):
+    """Compiled playbooks: by digest for ever, by path for what starts now."""
+
+    def by_digest(self, digest: str) -> Program: ...
+
+    def by_path(self, path: str) -> Program:
+        """Raises NotFound."""
+        ...
+
+
+class Settings(NamedTuple):
+    partitions: int = 64
+    lease_s: float = 30.0  # of a granted frame
+    resend_s: float = 10.0  # a pointer that nobody followed is put again after this
+
+
+class Control:
+    """One server's part of all executions."""
+
+    def __init__(
+        self, store: EventStore, queue: WorkQueue, programs: Programs, clock: Clock, settings: Settings
+    ) -> None:
+        self.store = store
+        self.queue = queue
+        self.programs = programs
+        self.clock = clock
+        self.settings = settings
+        self.link: Link | None = None  # to the owners of other executions: children and parents
+        self.owned: dict[int, int] = {}  # partition → our epoch
+        self.lives: dict[str, Live] = {}
+        self._loading: dict[str, asyncio.Future[Live]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._time = (clock.now(), clock.monotonic())
+        self._granted = 0
+
+    def set_time(self, at: datetime) -> None:
+        """The store has said what time it is."""
+        self._time = (at, self.clock.monotonic())
+
+    def now(self) -> datetime:
+        """The store's time, carried on by our own pulse: servers whose clocks disagree still agree on it."""
+        at, then = self._time
+        return at + timedelta(seconds=self.clock.monotonic() - then)
+
+    # What workers and callers ask
+
+    async def start(self, execution_id: str, path: str, start: Start) -> None:
+        try:
+            live = await self.live(execution_id)
+        except NotFound:
+            program = self.programs.by_path(path)
+            live = self.lives.setdefault(execution_id, Live(execution_id, program, self._epoch(execution_id)))
+        try:
+            await self._ask(live, start)
+        except Rejected as error:
+            if error.code != "already-started":
+                raise
+
+    async def command(self, execution_id: str, command: Command) -> None:
+        await self._ask(await self.live(execution_id), command)
+
+    async def begin(self, execution_id: str, frame: str, worker: str) -> Grant | None:
+        try:
+            live = await self.live(execution_id)
+        except NotFound:
+            return None
+        grant = await self._look(live, lambda: self._grant(live, frame, worker))
+        assert not isinstance(grant, Answer)
+        return grant
+
+    async def report(self, execution_id: str, report: Report) -> Answer:
+        live = await self.live(execution_id)
+        lease = live.leases.get(report.frame)
+        if lease is not None and report.epoch < lease.epoch:
+            return Answer("stop", "fenced")
+        try:
+            await self._ask(live, report)
+        except Rejected as error:
+            return Answer("stop", error.code)
+        live = await self.live(execution_id)
+        answer = await self._look(live, lambda: self._go_on(live, report))
+        assert isinstance(answer, Answer)
+        return answer
+
+    async def beat(self, worker: str, holds: Sequence[tuple[str, str, Epoch]]) -> list[tuple[str, str]]:
+        stop: list[tuple[str, str]] = []
+        for execution_id, frame, epoch in holds:
+            live = self.lives.get(execution_id)
+            if live is None:
+                continue  # not ours, or not loaded: silence is no order to stop
+            lease = live.leases.get(frame)
+            if lease is not None and lease.epoch > epoch:
+                stop.append((execution_id, frame))
+            elif live.state.live and not live.busy:
+                live.leases[frame] = Lease(epoch, worker, self.clock.monotonic() + self.settings.lease_s)
+            if live.state.status in ("cancelling", "cancelled"):
+                stop.append((execution_id, frame))
+        return stop
+
+    # Grants
+
+    def _grant(self, live: Live, frame: str, worker: str) -> Grant | None:
+        now = self.clock.monotonic()
+        lease = live.leases.get(frame)
+        if lease is not None and lease.worker != worker and now < lease.until:
+            return None
+        if not _is_due(live.state, frame):
+            return None
+        # Counted for all executions, and for as long as we live: what is loaded anew must not begin anew.
+        self._granted += 1
+        epoch = (live.owner, self._granted)
+        live.leases[frame] = Lease(epoch, worker, now + self.settings.lease_s)
+        return Grant(work_of(live.program, live.state, frame), epoch, self.settings.lease_s, self.now())
+
+    def _go_on(self, live: Live, report: Report) -> Answer:
+        """It is on record. Is the frame still the worker's to go on with?"""
+        lease = live.leases.get(report.frame)
+        if lease is not None and lease.epoch > report.epoch:
+            return Answer("stop", "fenced")
+        if not _is_due(live.state, report.frame):
+            live.leases.pop(report.frame, None)
+            return Answer("stop", "over")
+        owner, index = frame_parts(report.frame)
+        frame = live.state.runs[owner].frames[index]
+        if frame.calls != report.position + len(report.facts):
+            return Answer("stop", "elsewhere")
+        worker = lease.worker if lease else ""
+        live.leases[report.frame] = Lease(
+            report.epoch, worker, self.clock.monotonic() + self.settings.lease_s
+        )
+        return Answer("go")
+
+    # The one way to the log
+
+    async def _ask(self, live: Live, command: Command) -> None:
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        live.inbox.append(Asked(command, answer))
+        if not live.busy:
+            live.busy = True
+            # A task of its own: whoever asks may go away, the commit must not.
+            self._spawn(self._drain(live))
+        await answer
+
+    async def _look(self, live: Live, ask: Callable[[], Grant | Answer | None]) -> Grant | Answer | None:
+        """Asked of the state when no commit is out: nothing is shown that is not on record."""
+        if not live.busy:
+            return ask()
+        answer: asyncio.Future[Grant | Answer | None] = asyncio.get_running_loop().create_future()
+        live.inbox.append(Look(ask, answer))
+        return await answer
+
+    async def _drain(self, live: Live) -> None:
+        """While a commit is out, further items gather for the next."""
+        try:
+            while live.inbox:
+                batch = [live.inbox.popleft() for _ in range(min(len(live.inbox), BATCH_MAX))]
+                asked = [item for item in batch if isinstance(item, Asked)]
+                events, refused = self._decide(live, asked)
+                try:
+                    await self._commit(live, events)
+                except (Conflict, Fenced, Unavailable) as error:
+                    self._abandon(live, batch, error)
+                    return
+                await self._after(live, events)
+                for item in batch:
+                    if isinstance(item, Look):
+                        _resolve(item.answer, item.ask())
+                    elif item.answer not in refused:
+                        _resolve(item.answer, None)
+        finally:
+            live.busy = False
+
+    def _spawn(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _decide(self, live: Live, asked: list[Asked]) -> tuple[list[Event], set[asyncio.Future[None]]]:
+        events: list[Event] = []
+        refused: set[asyncio.Future[None]] = set()
+        for item in asked:
+            try:
+                events += handle(live.program, live.state, item.command, self.now(), live.agenda)
+            except Recorded:
+                continue
+            except Rejected as error:
+                refused.add(item.answer)
+                if not item.answer.done():
+                    item.answer.set_exception(error)
+        return events, refused
+
+    async def _commit(self, live: Live, events: list[Event]) -> None:
+        if not events:
+            return
+        append = Append(
+            execution_id=live.state.execution_id,
+            first_seq=events[0].seq,
+            at=events[0].at,
+            facts=tuple(event.fact for event in events),
+            owner=live.owner,
+            live=live.state.live,
+        )
+        refused = (await self.store.append([append]))[0]
+        if refused is not None:
+            raise refused
+
+    def _abandon(self, live: Live, batch: list[Item], error: Exception) -> None:
+        """What we hold is not, or may not be, what is on record: forget it. Whoever asked asks again."""
+        execution_id = live.state.execution_id
+        if self.lives.get(execution_id) is live:
+            del self.lives[execution_id]
+        partition = partition_of(execution_id, self.settings.partitions)
+        if isinstance(error, Fenced) and self.owned.get(partition) == live.owner:
+            del self.owned[partition]
+        for item in (*batch, *live.inbox):
+            if not item.answer.done():
+                item.answer.set_exception(Unavailable(f"the commit did not succeed: {error}"))
+        live.inbox.clear()
+
+    # After the commit
+
+    async def _after(self, live: Live, events: list[Event]) -> None:
+        await self.dispatch(live, _touched(events))
+        for event in events:
+            match event.fact:
+                case FrameParked(until=ForChild() as child):
+                    self._spawn(self._start_child(live.state, child, event.fact.frame))
+                case Processed() if live.state.parent:
+                    self._spawn(self._wake_parent(live.state))
+                case Paused() | Resumed() | Cancelled() as fact:
+                    self._spawn(self._tell_children(live.state, TOLD[type(fact)]))
+
+    async def dispatch(self, live: Live, runs: Sequence[str] | None = None) -> None:
+        """Put pointers for frames that are due and on nobody's way; None: all of the execution."""
+        if live.state.status != "running":
+            return
+        now = self.clock.monotonic()
+        found = due(live.state) if runs is None else (
+            frame for run in runs if run in live.state.runs for frame in due_of(live.state.runs[run])
+        )  # fmt: skip
+        pointers = []
+        for frame in found:
+            lease = live.leases.get(frame)
+            if (lease is not None and now < lease.until) or now < live.sent.get(
+                frame, -1e9
+            ) + self.settings.resend_s:
+                continue
+            live.dispatched += 1
+            live.sent[frame] = now
+            pointers.append(Pointer(live.state.execution_id, frame, live.dispatched))
+        if pointers:
+            try:
+                await self.queue.put(pointers)
+            except Unavailable:
+                return  # the sweeper puts them again
+
+    async def _start_child(self, state: State, child: ForChild, frame: str) -> None:
+        start = child_start(state, child, frame)
+        try:
+            assert self.link is not None
+            await self.link.start(child.execution_id, child.path, start)
+        except NotFound as error:
+            wake = Wake(frame=frame, output=failed("playbook", str(error)))
+            with suppress(Unavailable, Rejected):
+                await self.command(state.execution_id, wake)
+        except (Unavailable, Rejected):
+            return  # the sweeper asks again
+
+    async def _tell_children(self, state: State, command: Command) -> None:
+        """Pausing, resuming and cancelling go down to children (D67, D68)."""
+        assert self.link is not None
+        for child, _ in children(state):
+            with suppress(Unavailable, NotFound, Rejected):
+                await self.link.command(child.execution_id, command)
+
+    async def _wake_parent(self, state: State) -> None:
+        assert state.parent is not None
+        execution_id, _, frame = state.parent.partition("/")
+        try:
+            assert self.link is not None
+            await self.link.command(execution_id, Wake(frame=frame, output=output_of(state)))
+        except (Unavailable, NotFound, Rejected):
+            return  # the parent's sweeper asks after its children
+
+    # Loading
+
+    def drop_if_behind(self, execution_id: str, head: int) -> None:
+        """A commit that we were told had failed may have happened later: the log then knows more than we."""
+        live = self.lives.get(execution_id)
+        if live is not None and not live.busy and live.state.seq < head:
+            del self.lives[execution_id]
+
+    async def live(self, execution_id: str) -> Live:
+        live = self.lives.get(execution_id)
+        if live is not None:
+            return live
+        if execution_id in self._loading:
+            return await asyncio.shield(self._loading[execution_id])
+        loading = self._loading[execution_id] = asyncio.get_running_loop().create_future()
+        try:
+            live = await self._load(execution_id)
+            _resolve(loading, live)
+            return live
+        except BaseException as error:
+            loading.set_exception(error)
+            loading.exception()  # seen: whoever waits gets it too, and nobody may be waiting
+            raise
+        finally:
+            del self._loading[execution_id]
+
+    async def _load(self, execution_id: str) -> Live:
+        owner = self._epoch(execution_id)
+        rows = await self.store.read(execution_id)
+        if not rows:
+            raise NotFound(f"no execution {execution_id}")
+        requested = rows[0].facts[0]
+        assert isinstance(requested, Requested)
+        live = Live(execution_id, self.programs.by_digest(requested.digest), owner)
+        live.fold(rows)
+        self.lives[execution_id] = live
+        return live
+
+    def _epoch(self, execution_id: str) -> int:
+        partition = partition_of(execution_id, self.settings.partitions)
+        if partition not in self.owned:
+            raise Unavailable(f"partition {partition} is not ours")
+        return self.owned[partition]
+
+
+def _is_due(state: State, frame: str) -> bool:
+    owner, _ = frame_parts(frame)
+    run = state.runs.get(owner)
+    return state.status == "running" and run is not None and frame in due_of(run)
+
+
+def _touched(events: list[Event]) -> list[str]:
+    """Runs in which a frame may have become due."""
+    runs: dict[str, None] = {}
+    for event in events:
+        fact = event.fact
+        if isinstance(fact, Evaluated):
+            continue
+        run = getattr(fact, "run", None)
+        if isinstance(run, str):
+            runs[run] = None
+        frame = getattr(fact, "frame", None)
+        if isinstance(frame, str):
+            runs[frame_parts(frame)[0]] = None
+    return list(runs)
+
+
+def _resolve(future: asyncio.Future[T], value: T) -> None:
+    if not future.done():
+        future.set_result(value)

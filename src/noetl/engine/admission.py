@@ -1,0 +1,146 @@
+"""May a token fire its step, and when does a join (D35, D36)? The facts that answer, or None: not now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from noetl.engine import facts
+from noetl.engine.facts import Fact, Token
+from noetl.engine.scopes import moment
+from noetl.engine.state import State
+from noetl.ids import run_id
+from noetl.net.program import Program, Step
+from noetl.net.template import Template, TemplateError
+from noetl.output import JSON, Failure
+
+
+def of_token(program: Program, state: State, token: Token) -> Fact | None:
+    """None: it waits already, and is not admitted now either."""
+    step = program.steps[token.step]
+    if step.join:
+        return facts.StepWaiting(token=token.id, join=True, reads=step.admit_reads)
+    fact = _admit(program, state, step, (token,), token.input)
+    if fact is None and token.id not in state.waiting:
+        return facts.StepWaiting(token=token.id, reads=step.admit_reads)
+    return fact
+
+
+def of_joins(program: Program, state: State, at: datetime) -> Fact | None:
+    """A join fires when nothing live can reach it; at rest the first in the document is released (D36).
+
+    A join that does not admit its tokens holds the others as any token that waits for admission does.
+    """
+    if not state.joins:
+        return None
+    waiting = [name for name in program.steps if name in state.joins]
+    held = reach(program, state.broken) | reach(program, state.running_at)
+    for name in state.running_at:
+        held |= program.bits[name]
+    unadmitted = reach(program, state.waiting_at)
+    open_ = list(waiting)
+    for name in waiting:
+        if not (held | unadmitted | _others(program, waiting, name)) & program.bits[name]:
+            if fact := _fire(program, state, name, at):
+                return fact
+            open_.remove(name)
+    if state.runs:
+        return None
+    for name in list(open_):
+        if not (held | _others(program, open_, name)) & program.bits[name]:
+            if fact := _fire(program, state, name, at):
+                return fact
+            open_.remove(name)
+    for name in open_:
+        if not held & program.bits[name] and (fact := _fire(program, state, name, at)):
+            return fact
+    return None
+
+
+def _others(program: Program, waiting: list[str], name: str) -> int:
+    return reach(program, [each for each in waiting if each != name])
+
+
+def reach(program: Program, steps: Iterable[str]) -> int:
+    """What these steps' arcs lead to, and so on, as bits."""
+    mask = 0
+    for step in steps:
+        mask |= program.reach[step]
+    return mask
+
+
+def _fire(program: Program, state: State, name: str, at: datetime) -> Fact | None:
+    """With all tokens that have come; the input is bound now, and once."""
+    step = program.steps[name]
+    tokens = tuple(state.tokens[token] for token in state.joins[name])
+    scope: dict[str, JSON] = {
+        "workload": state.workload,
+        "ctx": state.ctx,
+        "execution_id": state.execution_id,
+        "event": _event(step, tokens),
+    }
+    try:
+        input = step.pipeline.input(scope, moment(at, f"{name}/input"))
+    except TemplateError as error:
+        return _spoiled(tokens, f'input of join "{name}"', error)
+    return _admit(program, state, step, tokens, input)
+
+
+def _admit(
+    program: Program, state: State, step: Step, tokens: tuple[Token, ...], input: dict[str, JSON]
+) -> Fact | None:
+    """One firing, if admission says so. What can not be evaluated spends the tokens (D16)."""
+    try:
+        if not _admits(step, state, tokens, input):
+            return None
+    except TemplateError as error:
+        return _spoiled(tokens, f'admission of "{step.name}"', error)
+    if state.fired >= program.limits["firings"]:
+        return over_limit(program, "firings", state.fired + 1)
+    return facts.StepScheduled(
+        run=run_id(step.name, state.firings.get(step.name, 0) + 1),
+        step=step.name,
+        tokens=tuple(token.id for token in tokens),
+        input=input,
+        deadline_at=tokens[0].deadline_at,
+    )
+
+
+def _admits(step: Step, state: State, tokens: tuple[Token, ...], input: dict[str, JSON]) -> bool:
+    if step.admit is None:
+        return True
+    scope = {
+        "workload": state.workload,
+        "ctx": state.ctx,
+        "execution_id": state.execution_id,
+        "input": input,
+        "event": _event(step, tokens),
+    }
+    for when, allow in step.admit:
+        if when is True or (isinstance(when, Template) and when.holds(scope)):
+            return allow
+    return False
+
+
+def _event(step: Step, tokens: tuple[Token, ...]) -> dict[str, JSON]:
+    """What admission reads; of a join also the tokens, in the order in which they came (D36, D40)."""
+    event = tokens[-1].event or {}
+    if not step.join:
+        return event
+    return {
+        **event,
+        "tokens": [{"from": (token.event or {}).get("run"), "input": token.input} for token in tokens],
+    }
+
+
+def _spoiled(tokens: tuple[Token, ...], where: str, error: TemplateError) -> Fact:
+    failure = Failure(kind="template", message=f"{where}: {error}")
+    return facts.StepFailed(tokens=tuple(token.id for token in tokens), error=failure)
+
+
+def over_limit(program: Program, name: str, value: int) -> facts.Finished:
+    """Too much of something ends the execution, and says of what (D70)."""
+    limit = program.limits[name]
+    message = f"{value:,} {name}; the limit is limits.{name} ({limit:,})"
+    error = Failure(kind="limit", message=message, details={"limit": name})
+    return facts.Finished(status="error", error=error)

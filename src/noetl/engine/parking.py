@@ -1,0 +1,74 @@
+"""Kinds that are no calls: the frame is parked, and control does the rest. What it waits for is said here.
+
+`workbook` waits for a block, `playbook` for a child, `wait` for time or a signal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from noetl.engine.facts import ForBlock, ForChild, ForSignal, ForTime, Until
+from noetl.output import JSON
+
+PARKING = frozenset({"workbook", "playbook", "wait"})
+DELAY_S_MAX = 366 * 86_400.0  # of a retry or a wait
+AMOUNT_MAX = 1e15  # of attempts and seconds, before they are cut
+
+
+class BadField(Exception):
+    """A field whose value can not be used."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+def waits_for(kind: str, fields: dict[str, JSON], input: dict[str, JSON], call: str, at: datetime) -> Until:
+    """`call` is the id of the call, with that of its execution: what a child's id is derived from."""
+    if kind == "workbook":
+        return ForBlock(block=fields["block"], input=input)
+    if kind == "playbook":
+        # Of the call and not of the entry into the task: another attempt is another child (D58).
+        seed = hashlib.sha256(f"child {call}".encode()).digest()[:16]
+        return ForChild(
+            execution_id=str(UUID(bytes=seed, version=5)),
+            path=_text(fields, "path"),
+            version=fields.get("version"),
+            workload=input,
+        )
+    assert kind == "wait", kind
+    return _pause(input, at)
+
+
+def is_amount(value: JSON) -> bool:
+    return type(value) in (int, float) and 0 <= value <= AMOUNT_MAX
+
+
+def _pause(input: dict[str, JSON], at: datetime) -> Until:
+    if "signal" in input:
+        return ForSignal(name=_text(input, "signal"))
+    if "seconds" in input:
+        seconds = input["seconds"]
+        if not is_amount(seconds):
+            raise BadField("seconds", "it must be a number of at least 0")
+        return ForTime(at=at + timedelta(seconds=min(seconds, DELAY_S_MAX)))
+    written = _text(input, "until")
+    try:
+        until = datetime.fromisoformat(written.replace("Z", "+00:00"))
+        zoned = until.tzinfo is not None
+        ends = until.astimezone(UTC) if zoned else until
+    except (ValueError, OverflowError):
+        message = f'it must be an instant such as 2026-01-31T12:00:00Z, not "{written}"'
+        raise BadField("until", message) from None
+    if not zoned:
+        raise BadField("until", "it must name its time zone, for example by a Z at the end")
+    return ForTime(at=ends)
+
+
+def _text(values: dict[str, JSON], key: str) -> str:
+    value = values.get(key)
+    if type(value) is not str or not value:
+        raise BadField(key, "it must be text")
+    return value

@@ -1,0 +1,228 @@
+"""Whole houses in the simulator: servers and workers as processes that are killed and stopped."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from noetl.adapters.memory.results import MemoryResults
+from noetl.control.executions import Control, Settings
+from noetl.control.ownership import Ownership
+from noetl.control.sweeper import sweep
+from noetl.engine.commands import Cancel, Pause, Resume, Start
+from noetl.engine.facts import Processed
+from noetl.engine.pipeline import RunTask
+from noetl.engine.state import State
+from noetl.errors import NotFound, Rejected, Unavailable
+from noetl.net.check import check
+from noetl.net.program import Program, compile_program
+from noetl.output import Output, failed
+from noetl.playbook.kinds import Kinds
+from noetl.testing.audit import audit
+from noetl.testing.simloop import SimLoop
+from noetl.testing.world import Odds, SimClock, SimLink, SimQueue, SimStore
+from noetl.worker.worker import Call, Outside, ToolRun, Worker
+
+PARTITIONS = 4
+TTL_S = 5.0  # of a partition, and of a granted frame
+FAULTS_S = 60.0
+END_S = 300.0
+
+
+class Library:
+    """The playbooks of a house, compiled."""
+
+    def __init__(self, texts: dict[str, str], kinds: Kinds) -> None:
+        self.programs: dict[str, Program] = {}
+        for path, text in texts.items():
+            checked = check(text, kinds, path)
+            assert not checked.errors, [str(each) for each in checked.errors]
+            assert checked.playbook is not None
+            self.programs[path] = compile_program(checked.playbook, kinds, path)
+
+    def by_digest(self, digest: str) -> Program:
+        return self.programs[digest]
+
+    def by_path(self, path: str) -> Program:
+        if path not in self.programs:
+            raise NotFound(f"no playbook {path}")
+        return self.programs[path]
+
+
+class Build(NamedTuple):
+    """What a house is made of. Tests plant bugs by putting something else here."""
+
+    control: type[Control] = Control
+    worker: type[Worker] = Worker
+    store: type[SimStore] = SimStore
+    sweep: Callable[[Control], Awaitable[None]] = sweep
+
+
+class Told(NamedTuple):
+    """What one run of the world came to."""
+
+    states: dict[str, State]
+    digest: str  # of all logs: the same seed gives the same
+    faults: int
+    seconds: float
+    steps: int
+
+
+class Cluster:
+    """Two servers, three workers, and a seed."""
+
+    def __init__(
+        self, seed: int, library: Library, *, calm: bool = False, build: Build | None = None
+    ) -> None:
+        self.loop = SimLoop(seed)  # type: ignore[abstract]  # what is not there must not be used
+        self.build = build or Build()
+        self.calm = calm
+        self.odds = Odds() if calm else _swarm(self.loop)
+        self.store = self.build.store(self.loop, self.odds, PARTITIONS)
+        self.queue = SimQueue(self.loop, self.odds, self.store)
+        self.link = SimLink(self.loop, self.odds, self.store)
+        self.results = MemoryResults()
+        self.library = library
+        self.effects: dict[str, int] = {}
+        self.tools: dict[str, ToolRun] = {"http": self._tool, "noop": _noop}
+        self.lives: dict[tuple[str, int], str] = {}
+        self._born: dict[tuple[str, int], int] = {}
+        self.faults = 0
+
+    def run(self, starts: dict[str, tuple[str, dict[str, object]]], commands: bool = False) -> Told:
+        """`starts`: execution id → path and workload. Faults for a while, then all must come to an end."""
+        self.loop.run(self._world(starts, commands))
+        for crash in self.loop.crashes():
+            raise AssertionError(f"a task crashed: {type(crash).__name__}: {crash}") from crash
+        rows = self.store.truth.rows
+        states = {execution_id: audit(execution_id, list(each)) for execution_id, each in rows.items()}
+        digest = hashlib.sha256(repr(sorted(rows.items())).encode()).hexdigest()
+        return Told(states, digest, self.faults, self.loop.time(), self.loop.steps)
+
+    async def _world(self, starts: dict[str, tuple[str, dict[str, object]]], commands: bool) -> None:
+        clock = SimClock(self.loop)
+        for kind, number in (("s", 0), ("s", 1), ("w", 0), ("w", 1), ("w", 2)):
+            self._bear(kind, number)
+        for execution_id, (path, workload) in starts.items():
+            self.loop.spawn("world", self._start(execution_id, path, workload))
+        if commands:
+            self.loop.spawn("world", self._bother(list(starts)))
+        while not all(self._ended(execution_id) for execution_id in {**starts, **self.store.truth.rows}):
+            await clock.sleep(0.25)
+            assert not self.store.violations, self.store.violations[0]
+            assert self.loop.time() < END_S, f"liveness: not over after {END_S:.0f} virtual seconds"
+            if not self.calm and self.loop.time() < FAULTS_S and self.loop.dice.random() < 0.3:
+                self._fault()
+            elif self.loop.time() >= FAULTS_S:
+                self._calm_down()
+
+    async def _start(self, execution_id: str, path: str, workload: dict[str, object]) -> None:
+        clock = SimClock(self.loop)
+        while execution_id not in self.store.truth.rows:
+            try:
+                await self.link.start(execution_id, path, Start(workload=workload))
+            except Unavailable:
+                await clock.sleep(0.5)
+
+    async def _bother(self, executions: list[str]) -> None:
+        """Pause, resume and cancel at odd moments; what is refused is refused."""
+        clock, dice = SimClock(self.loop), self.loop.dice
+        for _ in range(6):
+            await clock.sleep(dice.random() * 8)
+            execution_id = dice.choice(executions)
+            for command in dice.choice(((Pause(), Resume()), (Pause(), Resume()), (Cancel(),))):
+                await self._insist(execution_id, command)
+                await clock.sleep(dice.random() * 3)
+
+    async def _insist(self, execution_id: str, command: Pause | Resume | Cancel) -> None:
+        for _ in range(60):
+            try:
+                await self.link.command(execution_id, command)
+                return
+            except (Rejected, NotFound):
+                return
+            except Unavailable:
+                await SimClock(self.loop).sleep(0.5)
+
+    def _ended(self, execution_id: str) -> bool:
+        rows = self.store.truth.rows.get(execution_id)
+        return rows is not None and isinstance(rows[-1].facts[-1], Processed)
+
+    def _bear(self, kind: str, number: int) -> None:
+        self._born[kind, number] = self._born.get((kind, number), 0) + 1
+        process = f"{kind}{number}.{self._born[kind, number]}"
+        self.lives[kind, number] = process
+        skew = (self.loop.dice.random() * 2 - 1) * self.odds.skew_s
+        self.loop.spawn(
+            process, self._serve(process, number, skew) if kind == "s" else self._work(process, skew)
+        )
+
+    async def _serve(self, process: str, number: int, skew: float) -> None:
+        clock = SimClock(self.loop, skew)
+        settings = Settings(partitions=PARTITIONS, lease_s=TTL_S, resend_s=3.0)
+        control = self.build.control(self.store, self.queue, self.library, clock, settings)
+        control.link = self.link
+        self.link.servers[process] = (process, control)
+        ownership = Ownership(control, process, (number, 2), TTL_S)
+        while True:
+            await ownership.keep()
+            await self.build.sweep(control)
+            await clock.sleep(1.0)
+
+    async def _work(self, process: str, skew: float) -> None:
+        clock = SimClock(self.loop, skew)
+        outside = Outside(self.link, self.queue, self.results)
+        worker = self.build.worker(process, outside, self.tools, clock)
+        for _ in range(3):
+            self.loop.spawn(process, worker.serve())
+        await worker.beat(TTL_S / 3)
+
+    async def _tool(self, _task: RunTask, call: Call) -> Output:
+        """An effect on the world: what comes back depends on the key and the attempt alone."""
+        await SimClock(self.loop).sleep(self.loop.dice.random() * 2)
+        self.effects[call.key] = self.effects.get(call.key, 0) + 1
+        number = int(hashlib.sha256(f"{call.key}{call.attempt}".encode()).hexdigest()[:6], 16)
+        if number % 5 == 0:
+            return failed("http", "it did not work", retryable=True)
+        return Output(data=number % 100)
+
+    def _fault(self) -> None:
+        dice = self.loop.dice
+        place = list(self.lives)[dice.randrange(len(self.lives))]
+        what = self.mix[dice.randrange(len(self.mix))] if self.mix else ""
+        self.faults += 1
+        if what == "kill":
+            self.loop.kill(self.lives[place])
+            self.link.servers.pop(self.lives[place], None)
+            self._bear(*place)
+        elif what == "pause":
+            self.loop.pause(self.lives[place], dice.random() * 12)
+        elif what == "wipe":
+            self.queue.wipe()
+
+    @property
+    def mix(self) -> list[str]:
+        """Which faults exist at all in this world (swarm): mixes that restart everything hide bugs."""
+        if not hasattr(self, "_mix"):
+            self._mix = [kind for kind in ("kill", "pause", "pause", "wipe") if self.loop.dice.random() < 0.6]
+        return self._mix
+
+    def _calm_down(self) -> None:
+        calm = Odds(skew_s=self.odds.skew_s)
+        self.store.odds = self.queue.odds = self.link.odds = calm
+
+
+async def _noop(task: RunTask, call: Call) -> Output:
+    del call
+    return Output(data=task.input or None)
+
+
+def _swarm(loop: SimLoop) -> Odds:
+    """Each kind of fault is there or not, and rare or common."""
+    pick: Callable[[float], float] = lambda most: loop.dice.choice([0.0, 0.0, most / 4, most])  # noqa: E731
+    return Odds(
+        store_before=pick(0.1), store_after=pick(0.1), store_late=pick(0.1), queue_drop=pick(0.3),
+        queue_twice=pick(0.4), queue_late=pick(0.3),
+        link_before=pick(0.2), link_after=pick(0.2), skew_s=pick(300.0),
+    )  # fmt: skip

@@ -1,0 +1,262 @@
+"""A simulated world: clocks that disagree; a store, a queue and a link that fail as real ones do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple, TypeVar
+from uuid import UUID
+
+from noetl.adapters.memory.queue import MemoryQueue
+from noetl.adapters.memory.store import MemoryStore
+from noetl.control.executions import Control
+from noetl.engine.commands import Command, Report, Start
+from noetl.engine.facts import Fact, StepScheduled, TaskDone
+from noetl.errors import Conflict, Fenced, Unavailable
+from noetl.ids import frame_parts
+from noetl.ports import Answer, Append, Claim, Epoch, Grant, Owned, Pointer, Row
+from noetl.testing.simloop import SimLoop
+
+T = TypeVar("T")
+REQUEST_S = 2.0  # how long one waits for an answer over the link
+
+
+class Odds(NamedTuple):
+    """How often things go wrong; drawn for each seed, some of them 0 (swarm)."""
+
+    store_before: float = 0.0  # refused, nothing done
+    store_after: float = 0.0  # done, and told as failed
+    store_late: float = 0.0  # told as failed, and done some seconds later
+    queue_drop: float = 0.0
+    queue_twice: float = 0.0
+    queue_late: float = 0.0
+    link_before: float = 0.0
+    link_after: float = 0.0
+    skew_s: float = 0.0
+
+
+class SimClock:
+    """A process's own watch: it may be wrong, and it goes on."""
+
+    def __init__(self, loop: SimLoop, skew_s: float = 0.0) -> None:
+        self._loop = loop
+        self._skew = timedelta(seconds=skew_s)
+        self._ids = 0
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self._loop.time()) + self._skew
+
+    def monotonic(self) -> float:
+        return self._loop.time()
+
+    def chance(self) -> float:
+        return self._loop.dice.random()
+
+    def new_id(self) -> str:
+        self._ids += 1
+        return str(UUID(int=self._ids))
+
+    async def sleep(self, seconds: float) -> None:
+        done = self._loop.create_future()
+
+        def wake() -> None:
+            if not done.done():
+                done.set_result(None)
+
+        timer = self._loop.call_later(seconds, wake)
+        try:
+            await done
+        finally:
+            timer.cancel()
+
+
+class SimStore:
+    """A store behind a network: slow, and now and then silent about what it did."""
+
+    def __init__(self, loop: SimLoop, odds: Odds, partitions: int) -> None:
+        self._loop, self.odds = loop, odds
+        self._clock = SimClock(loop)
+        self.truth = MemoryStore(self._clock, partitions)
+        self.granted: set[object] = set()  # tasks that hold a grant and have had no answer yet
+        self.violations: list[str] = []  # of the order of things; whoever runs the world looks at them
+
+    def must(self, holds: bool, words: str) -> None:
+        if not holds:
+            self.violations.append(words)
+
+    async def _around(self, work: Callable[[], Awaitable[T]]) -> T:
+        dice = self._loop.dice
+        await self._clock.sleep(dice.random() * 0.01)
+        if dice.random() < self.odds.store_before:
+            raise Unavailable("the store is away")
+        if dice.random() < self.odds.store_late:
+            self._loop.spawn("world", self._later(work))
+            raise Unavailable("the store is slow")
+        done = await work()
+        await self._clock.sleep(dice.random() * 0.01)
+        if dice.random() < self.odds.store_after:
+            raise Unavailable("the store went away")
+        return done
+
+    async def _later(self, work: Callable[[], Awaitable[T]]) -> None:
+        await self._clock.sleep(self._loop.dice.random() * 5)
+        await work()
+
+    async def append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
+        return await self._around(lambda: self._append(appends))
+
+    async def _append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
+        done = await self.truth.append(appends)
+        for each, refused in zip(appends, done, strict=True):
+            owned = each.owner == self.truth.epoch(each.execution_id)
+            self.must(
+                owned or refused is not None, f"{each.execution_id}: a deposed server's append was accepted"
+            )
+        return done
+
+    async def read(self, execution_id: str, after: int = 0) -> list[Row]:
+        return await self._around(lambda: self.truth.read(execution_id, after))
+
+    async def live(self, partition: int) -> list[tuple[str, int]]:
+        return await self._around(lambda: self.truth.live(partition))
+
+    def position(self, execution_id: str, frame: str) -> int:
+        """Calls of the frame on record."""
+        rows = self.truth.rows.get(execution_id, ())
+        calls = [f.call for row in rows for f in row.facts if isinstance(f, TaskDone) and f.frame == frame]
+        return max(calls, default=0)
+
+    def unanswered(self) -> bool:
+        """Does the task that runs now hold a grant of which nothing is on record?"""
+        return asyncio.current_task() in self.granted
+
+    def knows(self, pointer: Pointer, *kinds: type[Fact]) -> bool:
+        """Is there a fact of one of these kinds about the frame, or its run, on record?"""
+        run, _ = frame_parts(pointer.frame)
+        about = {pointer.frame, run}
+        return any(
+            isinstance(fact, kinds)
+            and (getattr(fact, "frame", None) in about or getattr(fact, "run", None) in about)
+            for row in self.truth.rows.get(pointer.execution_id, ())
+            for fact in row.facts
+        )
+
+    async def own(self, partition: int, server: str, ttl_s: float) -> Owned | None:
+        return await self._around(lambda: self.truth.own(partition, server, ttl_s))
+
+
+class SimQueue:
+    """A queue that drops, repeats and delays, and whose disk may be wiped.
+
+    It sees to the order of things: what is published is in the log, and so is what is acknowledged.
+    """
+
+    def __init__(self, loop: SimLoop, odds: Odds, store: SimStore) -> None:
+        self._loop, self.odds, self._store = loop, odds, store
+        self._clock = SimClock(loop)
+        self._queue = MemoryQueue()
+
+    async def put(self, pointers: Sequence[Pointer]) -> None:
+        dice = self._loop.dice
+        for pointer in pointers:
+            self._store.must(
+                self._store.knows(pointer, StepScheduled), f"{pointer} was published before its commit"
+            )
+            if dice.random() < self.odds.queue_drop:
+                continue
+            for _ in range(2 if dice.random() < self.odds.queue_twice else 1):
+                late = dice.random() * 8 if dice.random() < self.odds.queue_late else dice.random() * 0.01
+                self._loop.spawn("world", self._deliver(pointer, late))
+
+    async def _deliver(self, pointer: Pointer, late_s: float) -> None:
+        await self._clock.sleep(late_s)
+        await self._queue.put([pointer])
+
+    async def take(self, limit: int) -> list[Claim]:
+        return await self._queue.take(limit)
+
+    async def done(self, claim: Claim) -> None:
+        self._store.must(not self._store.unanswered(), f"{claim.pointer} was acknowledged before its commit")
+        await self._queue.done(claim)
+
+    def wipe(self) -> None:
+        self._queue.wipe()
+
+
+class SimLink:
+    """Requests to the owner of an execution: run in its process, lost on the way there or back."""
+
+    def __init__(self, loop: SimLoop, odds: Odds, store: SimStore) -> None:
+        self._loop, self.odds, self._store = loop, odds, store
+        self._grants: set[tuple[str, str, Epoch]] = set()
+        self.servers: dict[str, tuple[str, Control]] = {}  # name → its process and its control
+
+    async def _request(self, execution_id: str, work: Callable[[Control], Awaitable[T]]) -> T:
+        name = self._store.truth.owner(execution_id)
+        if name is None or name not in self.servers or self._loop.dice.random() < self.odds.link_before:
+            await SimClock(self._loop).sleep(0.05)
+            raise Unavailable("nobody answers")
+        return await self._reach(name, work)
+
+    async def _reach(self, name: str, work: Callable[[Control], Awaitable[T]]) -> T:
+        if name not in self.servers:
+            raise Unavailable("nobody answers")
+        process, control = self.servers[name]
+        answer: asyncio.Future[T] = self._loop.create_future()
+
+        async def serve() -> None:
+            try:
+                done = await work(control)
+            except Exception as error:  # noqa: BLE001  # whatever the server says goes back over the link
+                if not answer.done():
+                    answer.set_exception(error)
+            else:
+                if not answer.done() and self._loop.dice.random() >= self.odds.link_after:
+                    answer.set_result(done)
+
+        self._loop.spawn(process, serve())
+        try:
+            async with asyncio.timeout(REQUEST_S):
+                return await answer
+        except TimeoutError:
+            raise Unavailable("no answer in time") from None
+
+    async def begin(self, execution_id: str, frame: str, worker: str) -> Grant | None:
+        async def ask(control: Control) -> Grant | None:
+            grant = await control.begin(execution_id, frame, worker)
+            if grant is not None:
+                # A deposed owner may still hand out an old one, which is refused; twice the same never.
+                used = (execution_id, frame, grant.epoch)
+                self._store.must(used not in self._grants, f"{execution_id}/{frame}: the same grant twice")
+                self._grants.add(used)
+            return grant
+
+        grant = await self._request(execution_id, ask)
+        if grant is not None:
+            self._store.granted.add(asyncio.current_task())
+        return grant
+
+    async def report(self, execution_id: str, report: Report) -> Answer:
+        answer = await self._request(execution_id, lambda control: control.report(execution_id, report))
+        self._store.granted.discard(asyncio.current_task())
+        if answer.word == "go":
+            position = self._store.position(execution_id, report.frame)
+            on_record = position >= report.position + len(report.facts)
+            self._store.must(on_record, f"{report.frame} was answered before its commit")
+        return answer
+
+    async def beat(self, worker: str, holds: Sequence[tuple[str, str, Epoch]]) -> list[tuple[str, str]]:
+        stop: list[tuple[str, str]] = []
+        for name in list(self.servers):
+            try:
+                stop += await self._reach(name, lambda control: control.beat(worker, holds))
+            except Unavailable:
+                continue
+        return stop
+
+    async def start(self, execution_id: str, path: str, start: Start) -> None:
+        await self._request(execution_id, lambda control: control.start(execution_id, path, start))
+
+    async def command(self, execution_id: str, command: Command) -> None:
+        await self._request(execution_id, lambda control: control.command(execution_id, command))

@@ -1,0 +1,1 @@
+"""Claims a frame, runs it under its grant, reports after every effect, and knows nothing of other frames."""

@@ -1,0 +1,233 @@
+"""Runs an execution to its end: who reports next, how much, how often, and who interferes, is up to a schedule."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TypeAlias
+from zlib import crc32
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from noetl.engine import Agenda, Event, Recorded, apply, handle
+from noetl.engine.apply import advance
+from noetl.engine.commands import (
+    Cancel,
+    Close,
+    Command,
+    Expire,
+    Pause,
+    Report,
+    Resume,
+    Retry,
+    Signal,
+    Start,
+    Wake,
+)
+from noetl.engine.facts import Fact, ForChild, ForSignal, ForTime, FrameParked, TaskDone
+from noetl.engine.pipeline import Answered, Decided, Park, RunTask, Wait, Work, next_move, take
+from noetl.engine.state import Frame, State
+from noetl.engine.work import due, work_of
+from noetl.errors import Rejected
+from noetl.net.check import check
+from noetl.net.program import Program, compile_program
+from noetl.output import JSON, Output
+from tests.playbooks import kinds
+from tests.properties.executable import World
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+TURNS_MAX = 5_000  # far more than any of these playbooks needs
+RETRIES_MAX = 2
+Listener: TypeAlias = Callable[[Command, list[Event]], None]
+
+_encode = msgspec.json.Encoder().encode
+_fact = msgspec.json.Decoder(Fact).decode
+
+
+def compiled(document: dict[str, JSON]) -> Program:
+    checked = check(json.dumps(document), kinds(), "random.yaml")
+    assert checked.errors == ()
+    assert checked.playbook is not None
+    return compile_program(checked.playbook, kinds(), "digest")
+
+
+def plain(state: State) -> JSON:
+    return msgspec.to_builtins(state)
+
+
+def read_back(event: Event) -> Event:
+    """The event as it comes from a disk."""
+    return event._replace(fact=_fact(_encode(event.fact)))
+
+
+def folded(log: list[Event]) -> State:
+    state = State(execution_id="e")
+    for _, at, fact in map(read_back, log):
+        apply(state, fact, at)
+    return state
+
+
+class Drive:
+    """One execution. Every choice is a function of the schedule and the turn: one log, one way to go on."""
+
+    def __init__(self, program: Program, world: World, schedule: int, *, wild: bool = False) -> None:
+        self.program, self.world, self.schedule, self.wild = program, world, schedule, wild
+        self.state = State(execution_id="e")
+        self.agenda: Agenda | None = {}
+        self.log: list[Event] = []
+        self.at = START
+        self.turn = 0
+        self.retries = 0
+        self.sent: list[Report] = []
+        self.sights: dict[tuple[str, int, bool], JSON] = {}
+        self.listeners: list[Listener] = []
+
+    def pick(self, of: int, what: str) -> int:
+        return crc32(f"{self.schedule}/{self.turn}/{what}".encode()) // 7 % of
+
+    def run(self) -> Drive:
+        self.commit(Start(workload={}))
+        while self.state.live or self.again():
+            self.turn += 1
+            assert self.turn < TURNS_MAX, "it does not come to an end"
+            self.at += timedelta(milliseconds=self.pick(3_000, "time"))
+            if not (self.wild and self.meddle()):
+                self.go_on()
+        return self
+
+    def again(self) -> bool:
+        """What failed or was cancelled is sometimes taken up again (D69)."""
+        self.turn += 1
+        if not self.wild or self.state.status == "ok" or self.pick(2, "again") or self.retries == RETRIES_MAX:
+            return False
+        self.retries += 1
+        try:
+            self.commit(Retry(from_start=self.pick(3, "from start") == 0))
+        except Rejected:
+            return False
+        return self.state.live or self.again()
+
+    def commit(self, command: Command) -> None:
+        events = handle(self.program, self.state, command, self.at, self.agenda)
+        self.log += events
+        for listener in self.listeners:
+            listener(command, events)
+
+    def meddle(self) -> bool:
+        """What people and bad networks do."""
+        match self.pick(48, "meddle"):
+            case 0 if self.state.status == "running":
+                self.commit(Pause())
+            case 1 | 2 | 3 if self.state.status == "paused":
+                self.commit(Resume())
+            case 4 if self.state.status != "cancelling" and self.pick(4, "cancel") == 0:
+                self.commit(Cancel(reason="enough"))
+            case 5 | 6 | 7 | 8 | 9 | 10 if self.sent:
+                self.refused(self.sent[self.pick(len(self.sent), "again")])
+            case 11 if self.sent:
+                old = self.sent[self.pick(len(self.sent), "again")]
+                self.refused(replace(old, position=old.position + 1_000, epoch=(9, 9)))
+            case _:
+                return False
+        return True
+
+    def refused(self, report: Report) -> None:
+        """What is on record, or comes from older hands, changes nothing."""
+        before = plain(self.state)
+        with pytest.raises((Recorded, Rejected)):
+            handle(self.program, self.state, report, self.at, self.agenda)
+        assert plain(self.state) == before
+
+    def go_on(self) -> None:
+        late = [run.id for run in self.state.runs.values() if run.output is None and self.late(run.id)]
+        ways: list[Callable[[], None]] = [
+            *(partial(self.work, frame) for frame in due(self.state)),
+            *(partial(self.wake, frame) for frame in self.parked()),
+            *(partial(self.commit, Expire(run=run)) for run in late),
+        ]
+        if ways:
+            ways[self.pick(len(ways), "way")]()
+        elif self.state.status == "paused":
+            self.commit(Resume())
+        else:
+            assert self.state.status == "cancelling", "nothing is due, and it is not over"
+            self.commit(Close())
+
+    def late(self, run: str) -> bool:
+        """Is its time up? A pause holds timeouts, and no deadlines (D33)."""
+        found = self.state.runs[run]
+        ends = [found.deadline_at, None if self.state.paused_at else found.timeout_at]
+        return any(each is not None and each <= self.at for each in ends)
+
+    def frames(self) -> list[Frame]:
+        return [frame for run in self.state.runs.values() for frame in run.frames.values()]
+
+    def parked(self) -> list[Frame]:
+        """Frames that something from outside wakes; whoever is paused or cancelled wakes later, or never."""
+        if self.state.status != "running":
+            return []
+        return [frame for frame in self.frames() if isinstance(frame.parked, ForTime | ForSignal | ForChild)]
+
+    def wake(self, frame: Frame) -> None:
+        match frame.parked:
+            case ForTime(at=at):
+                self.at = max(self.at, at)
+                self.commit(Wake(frame=frame.id, output=Output()))
+            case ForSignal(name=name):
+                self.commit(Signal(name=name, data={"n": 1}))
+            case _:
+                self.commit(Wake(frame=frame.id, output=self.world.answer(frame.id, "child", frame.calls, 1)))
+
+    def work(self, frame: str) -> None:
+        """A worker takes the frame up, makes some calls, and reports them at once."""
+        work = work_of(self.program, self.state, frame)
+        position, epoch = work.frame.calls, (1, self.turn)
+        made: list[TaskDone] = []
+        parked: FrameParked | None = None
+        for _ in range(1 + self.pick(4, "calls")):
+            fact = self.call(work)
+            if isinstance(fact, FrameParked):
+                parked = replace(fact, epoch=epoch)
+            if not isinstance(fact, TaskDone):
+                break
+            made.append(fact if made else replace(fact, epoch=epoch))
+            advance(work.frame, made[-1])
+        assert made or parked, "a frame that is due has something to do"
+        report = Report(frame=frame, position=position, facts=tuple(made), parked=parked, epoch=epoch)
+        known = next((each.epoch for each in self.frames() if each.id == frame), None)
+        if self.wild and known is not None and self.pick(6, "fenced") == 0:
+            self.refused(replace(report, epoch=(known[0], known[1] - 1)))
+        self.commit(report)
+        self.sent.append(report)
+        if self.wild and self.state.live and self.pick(6, "twice") == 0:
+            with pytest.raises(Recorded):
+                handle(self.program, self.state, report, self.at, self.agenda)
+
+    def call(self, work: Work) -> TaskDone | FrameParked | None:
+        while isinstance(move := next_move(work, self.at), Wait):
+            self.at = max(self.at, move.until)
+        match move:
+            case Decided(fact=fact):
+                return fact
+            case Park(fact=parked):
+                return parked
+            case Answered(output=output):
+                return take(work, move, output, self.at)
+            case RunTask(task=task, input=input, attempt=attempt):
+                output = Output(data=input or work.frame.prev)
+                if task.kind != "noop":
+                    output = self.world.answer(work.frame.id, task.name, work.frame.entries, attempt)
+                return take(work, move, output, self.at)
+        return None
+
+    def look(self) -> None:
+        """A frame sees the same whenever it is taken up (D28a)."""
+        for frame in due(self.state):
+            work = work_of(self.program, self.state, frame)
+            sight = msgspec.to_builtins((work.frame, work.place))
+            when = (frame, work.frame.calls, work.frame.answer is not None)
+            assert self.sights.setdefault(when, sight) == sight

@@ -1,0 +1,314 @@
+"""The engine under random playbooks and random schedules: it ends, replays, and loses nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from noetl.engine import Event, accept, apply, facts, handle
+from noetl.engine.apply import put
+from noetl.engine.commands import Command
+from noetl.engine.facts import Fact, TaskDone, Token
+from noetl.engine.state import State
+from noetl.ids import START_TOKEN, frame_parts
+from noetl.net.program import Program
+from noetl.net.template import Template
+from noetl.output import JSON
+from tests.properties.driving import Drive, compiled, folded, plain, read_back
+from tests.properties.executable import WORLDS, Executable, World, executables
+
+ENDS = facts.StepDone | facts.StepFailed | facts.LoopDone
+SCHEDULES = st.integers(0, 2**16)
+SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+
+_snapshot = msgspec.msgpack.Encoder().encode
+_state = msgspec.msgpack.Decoder(State).decode
+
+
+class Follower:
+    """Reads a drive's log as it grows: it gives the same state, and from every place in it the same goes on."""
+
+    def __init__(self, drive: Drive) -> None:
+        self.drive = drive
+        self.state = State(execution_id="e")
+        drive.listeners.append(self.follow)
+
+    def follow(self, command: Command, events: list[Event]) -> None:
+        program, live = self.drive.program, plain(self.drive.state)
+        at = events[0].at
+        accepted = len(accept(program, self.state, command, at))
+        for place, (_, _, fact) in enumerate(map(read_back, events), 1):
+            joins_in_time(program, self.state, fact)
+            apply(self.state, fact, at)
+            finished = isinstance(fact, facts.Finished)  # playbook.processed follows in the same breath
+            if place >= accepted and not finished:
+                other = _state(_snapshot(self.state))
+                assert plain(other) == plain(self.state)
+                assert handle(program, other, None, at) == events[place:]
+                assert plain(other) == live
+        assert plain(self.state) == live
+        assert [each.seq for each in events] == list(range(live["seq"] - len(events) + 1, live["seq"] + 1))
+        sound(program, self.drive.state)
+        self.drive.look()
+
+
+def joins_in_time(program: Program, state: State, fact: Fact) -> None:
+    """No join fires while something that can move, or that broke, leads to it; only the broken keep one (D36)."""
+    if isinstance(fact, facts.Finished) and fact.status != "cancelled":
+        assert all(leads(program, state.broken, name) for name in state.joins)
+    if (
+        not isinstance(fact, facts.StepScheduled)
+        or fact.parent is not None
+        or not program.steps[fact.step].join
+    ):
+        return
+    moving = {run.step for run in state.runs.values() if run.parent is None}
+    moving |= {state.tokens[token].step for token in state.fresh}
+    assert not leads(program, moving | set(state.broken), fact.step)
+
+
+def leads(program: Program, steps: Iterable[str], target: str) -> bool:
+    return any(program.reach[step] & program.bits[target] for step in steps)
+
+
+def sound(program: Program, state: State) -> None:
+    """What is true whenever the net is at rest."""
+    assert {token.step for token in state.tokens.values()} <= set(program.steps)
+    assert {run.step for run in state.runs.values() if not run.block} <= set(program.steps)
+    assert {run.step for run in state.runs.values() if run.block} <= set(program.blocks)
+    homes = [*state.fresh, *state.waiting, *(token for tokens in state.joins.values() for token in tokens)]
+    assert sorted(homes) == sorted(state.tokens)
+    frames = {frame.id for run in state.runs.values() for frame in run.frames.values()}
+    for run in state.runs.values():
+        assert run.parent is None or run.parent in frames
+        if (loop := run.loop) is not None:
+            left = loop.count - loop.succeeded - loop.failed
+            assert len(loop.flying) <= loop.width
+            assert loop.stopped or len(loop.flying) == min(loop.width, left), "max_in_flight is exact (D49)"
+            assert set(run.frames) <= set(loop.flying)
+    if state.status == "running":
+        assert not state.fresh
+        assert [token for token in state.waiting if admissible(program, state, state.tokens[token])] == []
+
+
+def admissible(program: Program, state: State, token: Token) -> bool:
+    """Would its step admit it now? Then it should not wait (D35)."""
+    place = {"workload": state.workload, "ctx": state.ctx, "execution_id": state.execution_id}
+    scope: dict[str, JSON] = {**place, "input": token.input, "event": token.event or {}}
+    for when, allow in program.steps[token.step].admit or ():
+        if when is True or (isinstance(when, Template) and when.holds(scope)):
+            return allow
+    return False
+
+
+def audit(log: list[Event]) -> None:
+    """Read from the log alone: nothing is lost, and nothing happens twice."""
+    told = [each.fact for each in log]
+    ends = [place for place, fact in enumerate(told) if isinstance(fact, facts.Finished)]
+    assert ends[-1] == len(told) - 2
+    assert all(isinstance(told[place + 1], facts.Processed) for place in ends)
+    assert all(isinstance(told[place + 2], facts.Retried) for place in ends[:-1])
+    assert sum(isinstance(fact, facts.Processed) for fact in told) == len(ends)
+    scheduled = Counter(fact.run for fact in told if isinstance(fact, facts.StepScheduled))
+    ended = Counter(fact.run for fact in told if isinstance(fact, ENDS) and fact.run is not None)
+    assert set(scheduled.values()) <= {1}
+    assert ended == scheduled
+    finished = [fact for fact in told if isinstance(fact, facts.Finished)]
+    if all(each.status != "cancelled" for each in finished):
+        assert spent(told) + Counter(finished[-1].waiting) == made(told)
+        routed = Counter(fact.run for fact in told if isinstance(fact, facts.NextEvaluated))
+        routed.update(
+            fact.run for fact in told if isinstance(fact, facts.FrameResumed) and fact.run is not None
+        )
+        assert set(routed.values()) <= {1}
+        assert all("/" in run for run in scheduled if run not in routed), "only blocks end with their caller"
+    calls: dict[str, int] = {}
+    for fact in told:
+        if isinstance(fact, TaskDone):
+            assert fact.call == calls.get(fact.frame, 0) + 1
+            calls[fact.frame] = fact.call
+    landed = [fact for fact in told if isinstance(fact, facts.IterationDone | facts.IterationFailed)]
+    assert len({(fact.run, fact.index) for fact in landed}) == len(landed)
+
+
+def made(told: list[Fact]) -> Counter[str]:
+    """Tokens, by how often they were made: once, and once more when a retry takes them up."""
+    found = [token.id for fact in told if isinstance(fact, facts.NextEvaluated) for token in fact.tokens]
+    assert len(set(found)) == len(found)
+    found += [token for fact in told if isinstance(fact, facts.Retried) for token in fact.tokens]
+    return Counter([START_TOKEN, *found])
+
+
+def spent(told: Iterable[Fact]) -> Counter[str]:
+    return Counter(
+        token
+        for fact in told
+        if isinstance(fact, facts.StepScheduled | facts.StepFailed)
+        for token in fact.tokens
+    )
+
+
+class Ledger:
+    """What ctx and the loops' results must be, by the letter of D28a, D30, D47 and D86, from the log alone."""
+
+    def __init__(self) -> None:
+        self.ctx: dict[str, JSON] = {}
+        self.loops: dict[str, facts.LoopStarted] = {}
+        self.parents: dict[str, str | None] = {}  # by run: the frame that called it
+        self.retried: set[str] = set()  # runs that inherit iterations
+        self.starts: dict[str, dict[str, JSON]] = {}  # by run: ctx when it was scheduled
+        self.last: dict[str, JSON] = {}  # by frame: data of the last task that ran
+        self.writes: dict[str, dict[str, JSON]] = {}  # by frame: what it wrote to ctx
+
+    def read(self, told: Iterable[Fact]) -> dict[str, JSON]:
+        for fact in told:
+            match fact:
+                case facts.StepScheduled():
+                    self.parents[fact.run], self.starts[fact.run] = fact.parent, self.ctx
+                    if fact.retry_of in self.loops:  # it may go on with the loop of the run that failed
+                        self.loops[fact.run] = self.loops[fact.retry_of]
+                        self.retried.add(fact.run)
+                case facts.LoopStarted():
+                    self.loops[fact.run] = fact
+                case TaskDone():
+                    if fact.output is not None and fact.directive != "retry":
+                        self.last[fact.frame] = fact.output.data
+                    self.write(fact.frame, fact.set)
+                case facts.IterationFailed():
+                    self.last.pop(f"{fact.run}[{fact.index}]", None)
+                    self.writes.pop(f"{fact.run}[{fact.index}]", None)
+                case facts.LoopDone():
+                    self.loop(fact)
+                    self.write(self.parents[fact.run], fact.set)
+                case facts.FrameResumed() if fact.run is not None:
+                    self.write(self.parents[fact.run], fact.set)
+                case facts.NextEvaluated():
+                    self.write(None, fact.set)
+        return self.ctx
+
+    def loop(self, fact: facts.LoopDone) -> None:
+        if fact.run in self.retried:
+            return
+        loop = self.loops[fact.run]
+        frames = [f"{fact.run}[{index}]" for index in range(loop.count)]
+        if fact.output.ref is None:
+            assert fact.output.data == [self.last.get(frame) for frame in frames]
+        if not loop.parallel or self.parents[fact.run] is not None:
+            return
+        written = [(path, value) for frame in frames for path, value in self.writes.get(frame, {}).items()]
+        expected: dict[str, JSON] = {}
+        for path in dict(written):
+            values = [value for each, value in written if each == path]
+            start = self.starts[fact.run].get(path.removeprefix("ctx."))
+            expected[path] = reduced(loop.reduce.get(path.removeprefix("ctx.")), start, values)
+        assert fact.set == expected
+
+    def write(self, frame: str | None, writes: dict[str, JSON]) -> None:
+        """Takes effect at once, unless it is done in an iteration of a parallel loop (D47)."""
+        below = {target: value for target, value in writes.items() if target.startswith("ctx.")}
+        while frame is not None:
+            run, index = frame_parts(frame)
+            if index is not None and self.loops[run].parallel:
+                self.writes[frame] = {**self.writes.get(frame, {}), **below}
+                return
+            frame = self.parents[run]
+        for target, value in below.items():
+            self.ctx = put(self.ctx, tuple(target.split(".")[1:]), value)
+
+
+def reduced(reducer: str | None, start: JSON, values: list[JSON]) -> JSON:
+    """What a reducer makes of the values, in order, and of what was there before (D47, D86)."""
+    numbers = [*([] if start is None else [start]), *values]
+    match reducer:
+        case "sum":
+            return sum(numbers)
+        case "min":
+            return min(numbers)
+        case "max":
+            return max(numbers)
+        case "count":
+            return (start or 0) + len(values)
+        case "append":
+            return [*(start or []), *values]
+        case "extend":
+            return [*(start or []), *(each for value in values for each in value)]
+        case "merge":
+            return {key: each for value in numbers for key, each in value.items()}
+        case "union":
+            found: list[JSON] = list(start or [])
+            for value in values:
+                found += [
+                    each for each in (value if isinstance(value, list) else [value]) if each not in found
+                ]
+            return found
+        case "any":
+            return any(numbers)
+        case "all":
+            return all(numbers)
+        case "first":
+            return numbers[0]
+    assert reducer == "last" or all(value == values[0] for value in values), "a conflict, and it was not told"
+    return values[-1]
+
+
+def tallies(told: Iterable[Fact]) -> dict[str, list[int]]:
+    """By run: how the counts went that its iterations hand on to each other."""
+    found: dict[str, list[int]] = {}
+    for fact in told:
+        if isinstance(fact, TaskDone):
+            counts = [value for target, value in fact.set.items() if target.endswith("_tally")]
+            found.setdefault(frame_parts(fact.frame)[0], []).extend(counts)
+    return found
+
+
+@settings(SLOW, max_examples=200)
+@given(executables(calm=False), WORLDS, SCHEDULES)
+def test_replay_equals_live_after_every_event_and_nothing_is_lost(
+    executable: Executable, world: World, schedule: int
+) -> None:
+    """D28a, D30, D34, D35, D36, D42, D47, D49: the net at rest, and the log when all is over."""
+    drive = Drive(compiled(executable.document), world, schedule, wild=True)
+    Follower(drive)
+    drive.run()
+    audit(drive.log)
+    assert Ledger().read(each.fact for each in drive.log) == drive.state.ctx
+    event(f"{drive.state.status}, {len(drive.log) // 50 * 50}+ facts")
+
+
+@settings(SLOW, max_examples=150)
+@given(executables(calm=False), WORLDS, SCHEDULES, st.integers(1, 9))
+def test_an_execution_that_was_interrupted_ends_like_one_that_was_not(
+    executable: Executable, world: World, schedule: int, every: int
+) -> None:
+    program = compiled(executable.document)
+    whole = Drive(program, world, schedule, wild=True).run()
+    broken = Drive(program, world, schedule, wild=True)
+
+    def forget(_command: Command, _events: list[Event]) -> None:
+        if broken.pick(every, "crash") == 0:
+            broken.state, broken.agenda = folded(broken.log), None
+
+    broken.listeners.append(forget)
+    assert broken.run().log == whole.log
+
+
+@settings(SLOW, max_examples=150)
+@given(executables(calm=True), WORLDS, st.lists(SCHEDULES, min_size=2, max_size=3, unique=True))
+def test_without_races_the_order_of_reports_changes_nothing(
+    executable: Executable, world: World, schedules: list[int]
+) -> None:
+    """D47: status, ctx and output are the same, whoever reports first; a sequential loop hands ctx on (D28a)."""
+    program = compiled(executable.document)
+    ends = []
+    for schedule in schedules:
+        drive = Drive(program, world, schedule).run()
+        state = drive.state
+        for counts in tallies(each.fact for each in drive.log).values():
+            assert counts == list(range(counts[0], counts[0] + len(counts))) if counts else True
+        output = msgspec.to_builtins(state.end_output) if executable.steady else None
+        ends.append((state.status, state.ctx, output))
+    assert ends[1:] == ends[:-1]

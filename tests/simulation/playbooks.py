@@ -1,0 +1,49 @@
+"""The playbooks that simulated houses run: chains, loops, joins, blocks, children, retries and waits."""
+
+from __future__ import annotations
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {0}, path: {0}}}\n"
+RETRY = "spec: {policy: {rules: [{when: \"{{ output.status == 'error' }}\", then: {do: retry, attempts: 20, delay: 0.5}}, {else: {then: {do: continue}}}]}}"
+
+MIX = (
+    HEAD.format("mix")
+    + f"""\
+workload: {{items: [1, 2, 3, 4]}}
+workflow:
+- step: start
+  tool: {{kind: http, url: x, {RETRY}}}
+  set: {{ctx.first: "{{{{ output.data }}}}"}}
+  next: {{spec: {{mode: inclusive}}, arcs: [{{step: fan}}, {{step: side}}]}}
+- step: fan
+  loop: {{in: "{{{{ workload.items }}}}", iterator: n, spec: {{mode: parallel, max_in_flight: 2, policy: {{reduce: {{ctx.sum: sum}}}}}}}}
+  tool:
+  - {{name: get, kind: http, url: x, {RETRY}}}
+  - {{name: add, kind: noop, set: {{ctx.sum: "{{{{ get.data + iter.n }}}}"}}}}
+  next: {{arcs: [{{step: done}}]}}
+- step: side
+  tool:
+  - {{kind: workbook, block: twice}}
+  - {{kind: playbook, path: child, input: {{seed: 3}}}}
+  next: {{arcs: [{{step: done}}, {{step: done, when: "{{{{ event.name == 'step.failed' }}}}"}}]}}
+- step: done
+  spec: {{policy: {{admit: {{join: all}}}}}}
+  tool: {{kind: noop, input: {{first: "{{{{ ctx.first }}}}", sum: "{{{{ ctx.sum }}}}"}}}}
+workbook:
+  twice:
+    loop: {{in: [1, 2], iterator: i}}
+    tool: {{kind: http, url: x, {RETRY}}}
+"""
+)
+
+CHILD = (
+    HEAD.format("child")
+    + f"""\
+workload: {{seed: 0}}
+workflow:
+- step: start
+  tool: {{kind: http, url: x, {RETRY.replace("delay: 0.5", "delay: 7")}}}
+  next: {{arcs: [{{step: end}}]}}
+"""
+)
+
+TEXTS = {"mix": MIX, "child": CHILD}

@@ -1,0 +1,174 @@
+"""The mutation gate: bugs that we plant, one at a time, and that the simulator must find."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import pytest
+from msgspec.structs import replace
+
+from noetl.adapters.memory.store import MemoryStore
+from noetl.control.executions import Control
+from noetl.control.live import Asked, Live, Look
+from noetl.control.sweeper import sweep
+from noetl.engine import Event
+from noetl.engine.commands import Report
+from noetl.engine.pipeline import RunTask
+from noetl.engine.state import State
+from noetl.errors import Conflict, Fenced
+from noetl.ids import frame_parts
+from noetl.output import Output
+from noetl.ports import Append, Claim, Grant
+from noetl.testing.cluster import Build, Cluster
+from noetl.testing.simloop import SimLoop, Stuck
+from noetl.testing.world import Odds, SimStore
+from noetl.worker.worker import Worker
+from tests.simulation.test_simulation import STARTS, library, outcome, undisturbed
+
+SEEDS = 2_000
+
+
+class NoPositionCheck(Control):
+    """A report is taken as if it came from where the frame stands now."""
+
+    def _decide(self, live: Live, asked: list[Asked]):  # type: ignore[no-untyped-def]  # as in Control
+        return super()._decide(live, [item._replace(command=_moved(live, item.command)) for item in asked])
+
+
+def _moved(live: Live, command: object):  # type: ignore[no-untyped-def]  # a Command in, a Command out
+    if not isinstance(command, Report):
+        return command
+    owner, index = frame_parts(command.frame)
+    run = live.state.runs.get(owner)
+    frame = run.frames.get(index) if run else None
+    position = frame.calls if frame else 0
+    facts = tuple(replace(fact, call=position + place) for place, fact in enumerate(command.facts, 1))
+    return replace(command, position=position, facts=facts)
+
+
+class NoOwnerEpoch(MemoryStore):
+    def _append(self, each: Append) -> Conflict | Fenced | None:
+        owner = self._owners.get(self._partition(each))
+        return super()._append(each._replace(owner=owner.epoch if owner else each.owner))
+
+
+class NoCompareAndSet(MemoryStore):
+    def _append(self, each: Append) -> Conflict | Fenced | None:
+        return super()._append(each._replace(first_seq=self._heads.get(each.execution_id, 0) + 1))
+
+
+class TornBatch(MemoryStore):
+    """A part of an append may be all that is kept."""
+
+    def _append(self, each: Append) -> Conflict | Fenced | None:
+        torn = len(each.facts) > 3 and len(self.rows.get(each.execution_id, ())) == 4
+        return super()._append(each._replace(facts=each.facts[:-1]) if torn else each)
+
+
+def store_of(truth: type[MemoryStore]) -> type[SimStore]:
+    class Store(SimStore):
+        def __init__(self, loop: SimLoop, odds: Odds, partitions: int) -> None:
+            super().__init__(loop, odds, partitions)
+            self.truth = truth(self._clock, partitions)
+
+    return Store
+
+
+class PublishesFirst(Control):
+    async def _commit(self, live: Live, events: list[Event]) -> None:
+        await self.dispatch(live)
+        await super()._commit(live, events)
+
+
+class AnswersFirst(Control):
+    async def _commit(self, live: Live, events: list[Event]) -> None:
+        for item in self.drained:
+            if isinstance(item, Asked) and not item.answer.done():
+                item.answer.set_result(None)
+        live.busy = False
+        await super()._commit(live, events)
+        live.busy = True
+
+    drained: Sequence[Asked | Look] = ()
+
+    def _decide(self, live: Live, asked: list[Asked]):  # type: ignore[no-untyped-def]  # as in Control
+        self.drained = list(asked)
+        return super()._decide(live, asked)
+
+
+class AcknowledgesFirst(Worker):
+    async def call(self, task: RunTask) -> Output:
+        for claim in self.claims:
+            await self.queue.done(claim)
+        return await super().call(task)
+
+    claims: Sequence[Claim] = ()
+
+    async def _do(self, claim: Claim) -> None:
+        self.claims = [claim]
+        await super()._do(claim)
+
+
+class LosesWakes(Control):
+    async def _wake_parent(self, state: State) -> None:
+        del state
+
+
+class ReusesGrants(Control):
+    def _grant(self, live: Live, frame: str, worker: str) -> Grant | None:
+        grant = super()._grant(live, frame, worker)
+        if grant is None:
+            return None
+        epoch = (0, grant.epoch[1])
+        live.leases[frame] = live.leases[frame]._replace(epoch=epoch)
+        return grant._replace(epoch=epoch)
+
+
+class OwnWatch(Control):
+    """Instants by a server's own clock, which is wrong."""
+
+    def now(self) -> datetime:
+        return self.clock.now()
+
+
+async def sweep_nothing(control: Control) -> None:
+    del control
+
+
+async def sweep_without_children(control: Control) -> None:
+    for live in list(control.lives.values()):
+        if not live.busy:
+            await control.dispatch(live)
+
+
+BUGS = {
+    "no position check, so no dedup": Build(control=NoPositionCheck),
+    "no epoch of the owner": Build(store=store_of(NoOwnerEpoch)),
+    "no compare-and-set": Build(store=store_of(NoCompareAndSet)),
+    "a batch applied in part": Build(store=store_of(TornBatch)),
+    "publish before commit": Build(control=PublishesFirst),
+    "answer before commit": Build(control=AnswersFirst),
+    "acknowledge before commit": Build(worker=AcknowledgesFirst),
+    "no sweep": Build(sweep=sweep_nothing),
+    "a wake is lost": Build(control=LosesWakes, sweep=sweep_without_children),
+    "a grant is used again after failover": Build(control=ReusesGrants),
+    "time by a skewed clock": Build(control=OwnWatch),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_found(bug: str) -> None:
+    for seed in range(SEEDS):
+        cluster = Cluster(seed, library(), build=BUGS[bug])
+        try:
+            told = cluster.run(STARTS)
+        except (AssertionError, Stuck):
+            return
+        if outcome(told.states) != undisturbed():
+            return
+    pytest.fail(f"{bug}: not found in {SEEDS} seeds")
+
+
+def test_the_sweep_that_is_tested_is_the_real_one() -> None:
+    assert Build().sweep is sweep

@@ -1,0 +1,163 @@
+"""Commands that are refused or repeated: what a transcript can not show."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from noetl.engine import Recorded, accept, facts
+from noetl.engine.commands import Expire, Report, Signal, Start, Wake
+from noetl.engine.facts import ForChild, ForTime, FrameParked, TaskDone, Until
+from noetl.errors import Rejected
+from noetl.output import Failure, Output
+from noetl.testing.scenario import START, Player
+from tests.playbooks import kinds
+
+TWO_TASKS = """
+workflow:
+- step: start
+  spec: {policy: {lifecycle: {timeout_s: 10}}}
+  tool: [{name: one, kind: http, url: x}, {name: two, kind: http, url: x}]
+"""
+
+
+def player(body: str = TWO_TASKS) -> Player:
+    made = Player(body, kinds())
+    made.play("start")
+    return made
+
+
+def done(call: int, *, following: int = 1) -> TaskDone:
+    return TaskDone(
+        frame="start#1", call=call, task="one", directive="continue", next=following, output=Output()
+    )
+
+
+def report(
+    call: int, *, epoch: tuple[int, int] = (1, 1), parked: Until | None = None, following: int = 1
+) -> Report:
+    until = None if parked is None else FrameParked(frame="start#1", call=call, until=parked)
+    made = () if parked else (done(call, following=following),)
+    return Report(frame="start#1", position=call - 1, facts=made, parked=until, epoch=epoch)
+
+
+def test_an_execution_is_started_once() -> None:
+    with pytest.raises(Rejected, match="already-started"):
+        accept(player().program, player().state, Start(), START)
+
+
+def test_a_child_that_is_nested_too_deep_is_refused_on_record_d70_d65() -> None:
+    made = Player(TWO_TASKS, kinds())
+    limit = made.program.limits["depth"]
+    told = accept(made.program, made.state, Start(depth=limit + 1), START)
+    error = Failure(
+        kind="limit",
+        message="children are nested deeper than limits.depth (16)",
+        details={"limit": "depth"},
+    )
+    assert told[1:] == [facts.Evaluated(error=error), facts.Processed(status="error")]
+
+
+def test_the_first_fact_of_a_grant_carries_its_epoch() -> None:
+    made = player()
+    told = accept(made.program, made.state, report(1, epoch=(2, 3)), START)
+    assert [fact.epoch for fact in told if isinstance(fact, TaskDone)] == [(2, 3)]
+    made._handle(report(1, epoch=(2, 3)))
+    told = accept(made.program, made.state, report(2, epoch=(2, 3), following=-1), START)
+    assert [fact.epoch for fact in told if isinstance(fact, TaskDone)] == [None]
+
+
+def test_a_report_that_is_on_record_is_answered_and_changes_nothing() -> None:
+    made = player()
+    made._handle(report(1))
+    with pytest.raises(Recorded):
+        accept(made.program, made.state, report(1), START)
+
+
+def test_a_report_from_a_place_that_the_frame_has_not_reached_is_refused() -> None:
+    made = player()
+    with pytest.raises(Rejected, match="ahead"):
+        accept(made.program, made.state, report(2), START)
+
+
+def test_an_older_hand_is_refused() -> None:
+    made = player()
+    made._handle(report(1, epoch=(2, 1)))
+    with pytest.raises(Rejected, match="fenced"):
+        accept(made.program, made.state, report(2, epoch=(1, 9)), START)
+
+
+def test_a_report_that_parked_its_frame_is_on_record_also_when_the_frame_goes_on() -> None:
+    made = player()
+    parks = report(1, parked=ForChild(execution_id="c", path="p"))
+    made._handle(parks)
+    with pytest.raises(Recorded):
+        accept(made.program, made.state, parks, START)
+    made._handle(Wake(frame="start#1", output=Output()))
+    with pytest.raises(Recorded):
+        accept(made.program, made.state, parks, START)
+    assert accept(made.program, made.state, report(1, epoch=(1, 2)), START)
+
+
+def test_a_report_on_an_iteration_that_is_not_out_is_on_record() -> None:
+    made = player()
+    with pytest.raises(Recorded):
+        accept(made.program, made.state, Report(frame="start#1[0]", position=0, started_at=START), START)
+
+
+def test_a_call_that_takes_long_is_reported_as_started_and_its_time_runs_d33() -> None:
+    made = player()
+    told = accept(made.program, made.state, Report(frame="start#1", position=0, started_at=START), START)
+    assert told == [facts.StepStarted(run="start#1", timeout_at=START + timedelta(seconds=10))]
+
+
+def test_a_step_that_starts_in_a_pause_gets_its_whole_time_when_it_ends_d33_d67() -> None:
+    made = player()
+    made.play("pause")
+    made.at += timedelta(seconds=4)
+    made._handle(report(1))
+    made.at += timedelta(seconds=4)
+    made.play("resume")
+    assert made.state.runs["start#1"].timeout_at == START + timedelta(seconds=8 + 10)
+
+
+def test_time_wakes_a_frame_and_not_before_its_time() -> None:
+    made = player()
+    made._handle(report(1, parked=ForTime(at=START + timedelta(seconds=5))))
+    with pytest.raises(Rejected, match="not-yet"):
+        accept(made.program, made.state, Wake(frame="start#1"), START + timedelta(seconds=4))
+    told = accept(made.program, made.state, Wake(frame="start#1"), START + timedelta(seconds=5))
+    assert told == [facts.FrameResumed(frame="start#1")]
+
+
+def test_a_wake_for_an_earlier_call_is_on_record() -> None:
+    made = player()
+    made._handle(report(1, parked=ForChild(execution_id="c", path="p")))
+    made._handle(Wake(frame="start#1", output=Output(), call=1))
+    made._handle(report(1, epoch=(1, 2)))
+    made._handle(report(2, epoch=(1, 3), parked=ForChild(execution_id="d", path="p")))
+    with pytest.raises(Recorded):
+        accept(made.program, made.state, Wake(frame="start#1", output=Output(), call=1), START)
+    assert accept(made.program, made.state, Wake(frame="start#1", output=Output(), call=2), START)
+
+
+def test_nobody_but_its_block_wakes_a_frame_that_has_called_one() -> None:
+    made = player(
+        "workflow:\n- step: start\n  tool: {kind: workbook, block: b}\n"
+        "workbook:\n  b: {tool: {kind: http, url: x}}\n"
+    )
+    with pytest.raises(Recorded):
+        accept(made.program, made.state, Wake(frame="start#1", output=Output()), START)
+
+
+def test_a_signal_that_nobody_waits_for_is_refused() -> None:
+    made = player()
+    with pytest.raises(Rejected, match="nobody-waits"):
+        accept(made.program, made.state, Signal(name="go"), START)
+
+
+def test_a_run_that_has_ended_does_not_expire() -> None:
+    made = player()
+    with pytest.raises(Recorded):
+        accept(made.program, made.state, Expire(run="start#2"), START)

@@ -1,0 +1,62 @@
+"""Routing on parts of data that were picked by the worker, and on what is too large (D52, D55)."""
+
+from __future__ import annotations
+
+from noetl.engine import facts, handle
+from noetl.engine.commands import Report
+from noetl.engine.facts import TaskDone
+from noetl.engine.results import TOO_LARGE, WHOLE
+from noetl.output import JSON, Failure, Output
+from noetl.testing.scenario import START, Player
+from tests.playbooks import kinds
+
+BODY = """
+workflow:
+- step: start
+  tool: {kind: http, url: x}
+  set: {ctx.n: "{{ output.data.rows[0].n }}"}
+  next: {arcs: [{step: end, when: "{{ ctx.n == 5 }}"}]}
+"""
+
+
+def routed(body: str, output: Output, picked: dict[str, JSON] | None = None) -> facts.NextEvaluated:
+    player = Player(body, kinds())
+    player.play("start")
+    fact = TaskDone(
+        frame="start#1",
+        call=1,
+        task="start_task",
+        directive="continue",
+        next=-1,
+        output=output,
+        picked=picked,
+    )
+    events = handle(player.program, player.state, Report(frame="start#1", position=0, facts=(fact,)), START)
+    [made] = [each.fact for each in events if isinstance(each.fact, facts.NextEvaluated)]
+    return made
+
+
+def test_picked_parts_stand_for_data_that_is_elsewhere_d52() -> None:
+    output = Output(ref={"type": "blob", "locator": "x"})
+    made = routed(BODY, output, {WHOLE: {"rows": [{"n": 5}]}})
+    assert made == facts.NextEvaluated(run="start#1", set={"ctx.n": 5}, asked=((0, True),), ended=1)
+
+
+def test_what_is_too_large_to_be_picked_fails_the_routing_d52() -> None:
+    made = routed(BODY, Output(ref={"type": "blob", "locator": "x"}), {TOO_LARGE: "read a part"})
+    failure = Failure(kind="payload-too-large", message="read a part")
+    assert made == facts.NextEvaluated(run="start#1", error=failure)
+
+
+def test_a_step_set_that_writes_too_much_fails_the_routing_d55() -> None:
+    body = BODY.replace("output.data.rows[0].n", "output.data")
+    made = routed(body, Output(data="x" * 70_000))
+    assert made.error is not None
+    assert (made.error.kind, made.set, made.tokens) == ("payload-too-large", {}, ())
+
+
+def test_a_ref_goes_to_names_that_say_so_d54() -> None:
+    body = BODY.replace("output.data.rows[0].n", "output.data")
+    made = routed(body, Output(data={"type": "blob", "locator": "x"}))
+    assert made.error is not None
+    assert made.error.kind == "reference"

@@ -1,0 +1,180 @@
+"""The compiled playbook: what the engine needs to know beforehand of templates, loops and limits."""
+
+from __future__ import annotations
+
+from textwrap import dedent, indent
+
+import pytest
+
+from noetl.net.program import Pipeline, Program, compile_program
+from tests.playbooks import checked, kinds
+
+
+def program(body: str) -> Program:
+    found = checked(body)
+    assert found.playbook is not None
+    assert found.errors == ()
+    return compile_program(found.playbook, kinds(), "digest")
+
+
+def step(rest: str, name: str = "start") -> Pipeline:
+    body = "workflow:\n- step: start\n" + indent(dedent(rest), "  ")
+    return program(body).steps[name].pipeline
+
+
+def test_a_task_is_kept_when_some_template_of_its_frame_reads_it_by_name_d18() -> None:
+    tasks = step("""\
+        tool:
+        - {name: by_input, kind: http, url: x}
+        - {name: by_rule, kind: http, url: x}
+        - {name: by_set, kind: http, url: x}
+        - {name: by_path, kind: http, url: x}
+        - {name: by_nobody, kind: http, url: x}
+        - {name: reads, kind: playbook, path: "{{ by_path.data }}", input: {n: "{{ by_input.data }}"},
+           set: {ctx.n: "{{ by_set.status }}"},
+           spec: {policy: {rules: [{when: "{{ by_rule.data }}", then: {do: break}}, {else: {then: {do: continue}}}]}}}
+        """).tasks
+    assert {task.name for task in tasks if task.kept} == {"by_input", "by_rule", "by_set", "by_path"}
+
+
+@pytest.mark.parametrize(
+    ("rest", "paths"),
+    [
+        ("set: {ctx.n: '{{ output.data.a.b }}'}", {("a", "b")}),
+        ("set: {ctx.n: '{{ output.data.rows[0].id }}'}", {("rows", 0, "id")}),
+        ("set: {ctx.n: '{{ output.data | length }}'}", {()}),
+        ("set: {ctx.n: '{{ output }}'}", {()}),
+        ("set: {ctx.n: '{{ output.status }}'}", set()),
+        ("next: {arcs: [{step: end, when: '{{ output.data.a }}'}]}", {("a",)}),
+        ("next: {arcs: [{step: end, set: {ctx.n: '{{ output.data.b }}'}}]}", {("b",)}),
+        ("next: {arcs: [{step: '{{ output.data.c }}', to: [end]}]}", {("c",)}),
+    ],
+)
+def test_what_set_and_arcs_read_of_the_data_is_known_d52(
+    rest: str, paths: set[tuple[str | int, ...]]
+) -> None:
+    assert step(f"tool: {{kind: http, url: x}}\n{rest}\n").picks == paths
+
+
+def test_a_failure_picks_only_what_its_own_arcs_read_d52() -> None:
+    pipeline = step("""\
+        tool: {kind: http, url: x}
+        set: {ctx.a: "{{ output.data.a }}"}
+        next:
+          arcs:
+          - {step: end, when: "{{ output.data.b }}"}
+          - {step: end, when: "{{ event.status == 'error' and output.data.c }}", set: {ctx.d: "{{ output.data.d }}"}}
+        """)
+    assert pipeline.failure_picks == {("c",), ("d",)}
+    assert pipeline.picks == {("a",), ("b",), ("c",), ("d",)}
+
+
+@pytest.mark.parametrize(
+    ("expression", "meta", "ref"),
+    [
+        ("output.meta.attempt", True, False),
+        ("output.ref.type", False, True),
+        ("output", True, True),
+        ("first.meta.ts", True, False),
+        ("first.ref.type", False, True),
+        ("first", True, True),
+        ("output.data.meta", False, False),
+        ("ctx.meta", False, False),
+    ],
+)
+def test_it_is_known_whether_meta_and_ref_are_read_d21_d51(expression: str, meta: bool, ref: bool) -> None:
+    pipeline = step(f"""\
+        tool:
+        - {{name: first, kind: http, url: x}}
+        - {{name: second, kind: noop, input: {{seen: "{{{{ {expression} }}}}"}}}}
+        """)
+    assert (pipeline.reads_meta, pipeline.reads_ref) == (meta, ref)
+
+
+def test_arcs_and_step_set_read_meta_and_ref_too_d51() -> None:
+    pipeline = step("tool: {kind: http, url: x}\nset: {ctx.rows_ref: '{{ output.ref }}'}\n")
+    assert (pipeline.reads_meta, pipeline.reads_ref) == (False, True)
+
+
+def test_ctx_is_weighed_only_where_it_could_get_too_large_d55() -> None:
+    def writes(count: int) -> str:
+        return ", ".join(f"ctx.n{n}: 1" for n in range(count))
+
+    assert not step(f"tool: {{kind: noop, set: {{{writes(16)}, step.n: 1}}}}\n").weighs_ctx
+    assert step(f"tool: {{kind: noop, set: {{{writes(17)}}}}}\n").weighs_ctx
+    assert step(f"tool: {{kind: noop, set: {{{writes(16)}}}}}\nset: {{ctx.more: 1}}\n").weighs_ctx
+
+
+def test_credentials_and_the_inputs_that_hold_them_are_known_d20() -> None:
+    body = """\
+        keychain: [{name: a, kind: env, variable: A}, {name: b, kind: basic, user: u, password: {env: B}}]
+        workflow:
+        - step: start
+          tool:
+            kind: http
+            url: "x/{{ workload.n }}"
+            headers: {one: "{{ keychain.a }}", two: "{{ keychain.b.password }}"}
+            json: {n: 1}
+        workload: {n: 1}
+        """
+    task = program(dedent(body)).steps["start"].pipeline.tasks[0]
+    assert task.credentials == {"a", "b"}
+    assert task.secret_inputs == {"headers"}
+
+
+def test_a_policy_of_skips_only_counts_as_none_d26() -> None:
+    skip = "{when: true, then: {do: skip}}"
+    tasks = step(f"""\
+        tool:
+        - {{name: a, kind: noop, spec: {{policy: {{rules: [{skip}]}}}}}}
+        - {{name: b, kind: noop, spec: {{policy: {{rules: [{skip}, {{else: {{then: {{do: fail}}}}}}]}}}}}}
+        - {{name: c, kind: noop}}
+        """).tasks
+    assert [task.has_policy for task in tasks] == [False, True, False]
+    assert [rule.place for rule in (*tasks[1].skips, *tasks[1].rules)] == [0, "else"]
+
+
+def test_the_budget_of_calls_is_that_of_the_step_or_of_the_playbook_d87() -> None:
+    body = """\
+        executor: {spec: {policy: {limits: {calls: 7}}}}
+        workflow:
+        - {step: start, tool: {kind: noop}, next: {arcs: [{step: other}]}}
+        - {step: other, tool: {kind: noop}, spec: {policy: {limits: {calls: 3}}}}
+        """
+    steps = program(dedent(body)).steps
+    assert [each.pipeline.calls_max for each in steps.values()] == [7, 3]
+    assert step("tool: {kind: noop}\n").calls_max == 100_000
+
+
+def test_a_list_of_loops_is_a_loop_around_a_block_with_the_next_d45() -> None:
+    body = """\
+        workflow:
+        - step: start
+          loop: [{in: [1], iterator: a}, {in: [2], iterator: b}, {in: [3], iterator: c}]
+          tool: {kind: noop}
+          set: {ctx.n: 1}
+        """
+    found = program(dedent(body))
+    outer, middle, inner = (
+        found.steps["start"].pipeline,
+        found.blocks["start/body."],
+        found.blocks["start/body"],
+    )
+    chain = [(each.loop.iterator if each.loop else None, len(each.set)) for each in (outer, middle, inner)]
+    assert chain == [("a", 1), ("b", 0), ("c", 0)]
+    called = [each.tasks[0].code.get("block") for each in (outer, middle, inner)]
+    assert called == ["start/body.", "start/body", None]
+
+
+def test_a_step_reaches_itself_only_by_a_way_back_d36() -> None:
+    body = """\
+        workflow:
+        - {step: start, tool: {kind: noop}, next: {arcs: [{step: a}]}}
+        - {step: a, tool: {kind: noop}, next: {arcs: [{step: b, when: "{{ ctx.n }}"}, {step: end}]}}
+        - {step: b, tool: {kind: noop, set: {ctx.n: false}}, next: {arcs: [{step: a}]}}
+        """
+    found = program(dedent(body))
+    reached = {
+        name: {each for each, bit in found.bits.items() if mask & bit} for name, mask in found.reach.items()
+    }
+    assert reached == {"start": {"a", "b"}, "a": {"a", "b"}, "b": {"a", "b"}}
