@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def verdict(what: str, value: float) -> str:
-    """The goal of a row, and whether it was missed. Names may go on in brackets: "check of 1,000 steps (227 KiB)"."""
+    """The goal of a row, and whether it was missed; what stands in brackets is no part of its name."""
     name = what.partition(" (")[0]
     if name in AT_LEAST:
         return f"≥ {AT_LEAST[name]:,.0f}" + ("" if value >= AT_LEAST[name] else "  MISSED")

@@ -309,6 +309,7 @@ def _unpaused(state: State, _fact: facts.Resumed) -> None:
 
 def _cancelled(state: State, _fact: facts.Cancelled) -> None:
     state.status = "cancelling"
+    state.paused_at = None
 
 
 def _finished(state: State, fact: facts.Finished) -> None:

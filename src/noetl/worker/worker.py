@@ -184,8 +184,7 @@ class Drive:
 
     def _add(self, fact: TaskDone) -> None:
         """What goes on record is cut to the limit; our own frame goes on with all of it."""
-        told = recorded(self.work, fact)
-        self.made.append(told if self.made else replace(told, epoch=self.epoch))
+        self.made.append(recorded(self.work, fact))
         advance(self.work.frame, fact)
 
     async def _flush(self, parked: FrameParked | None = None) -> bool:
