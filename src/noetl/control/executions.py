@@ -9,12 +9,13 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TypeVar
 
 from noetl.clock import Clock
-from noetl.control.family import TOLD, child_start, children, output_of
+from noetl.control.family import TOLD, Waiting, child_start, children, wake_of
+from noetl.control.house import Programs, Settings
 from noetl.control.live import Asked, Item, Lease, Live, Look
-from noetl.engine import Event, Recorded, handle
+from noetl.engine import FACTS_PER_COMMIT_MAX, Event, Recorded, handle
 from noetl.engine.commands import Command, Report, Start, Wake
 from noetl.engine.facts import (
     Cancelled,
@@ -30,29 +31,12 @@ from noetl.engine.state import State
 from noetl.engine.work import due, due_of, work_of
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
 from noetl.ids import frame_parts, partition_of
-from noetl.net.program import Program
 from noetl.output import failed
 from noetl.ports import Answer, Append, Epoch, EventStore, Grant, Link, Pointer, WorkQueue
 
 T = TypeVar("T")
 
 BATCH_MAX = 100  # items of one execution that share a commit
-
-
-class Programs(Protocol):
-    """Compiled playbooks: by digest for ever, by path for what starts now."""
-
-    def by_digest(self, digest: str) -> Program: ...
-
-    def by_path(self, path: str) -> Program:
-        """Raises NotFound."""
-        ...
-
-
-class Settings(NamedTuple):
-    partitions: int = 64
-    lease_s: float = 30.0  # of a granted frame
-    resend_s: float = 10.0  # a pointer that nobody followed is put again after this
 
 
 class Control:
@@ -173,7 +157,12 @@ class Control:
 
     # The one way to the log
 
-    async def _ask(self, live: Live, command: Command) -> None:
+    async def nudge(self, live: Live) -> None:
+        """Decide what is left to decide: after a fold, or when a server died between two commits."""
+        if live.agenda and live.state.live:
+            await self._ask(live, None)
+
+    async def _ask(self, live: Live, command: Command | None) -> None:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         live.inbox.append(Asked(command, answer))
         if not live.busy:
@@ -198,11 +187,10 @@ class Control:
                 asked = [item for item in batch if isinstance(item, Asked)]
                 events, refused = self._decide(live, asked)
                 try:
-                    await self._commit(live, events)
+                    await self._settle(live, events)
                 except (Conflict, Fenced, Unavailable) as error:
                     self._abandon(live, batch, error)
                     return
-                await self._after(live, events)
                 for item in batch:
                     if isinstance(item, Look):
                         _resolve(item.answer, item.ask())
@@ -210,6 +198,15 @@ class Control:
                         _resolve(item.answer, None)
         finally:
             live.busy = False
+
+    async def _settle(self, live: Live, events: list[Event]) -> None:
+        """Commit, and go on as long as a commit was full (D70)."""
+        while True:
+            await self._commit(live, events)
+            await self._after(live, events)
+            if len(events) < FACTS_PER_COMMIT_MAX:
+                return
+            events = handle(live.program, live.state, None, self.now(), live.agenda)
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -264,8 +261,8 @@ class Control:
         await self.dispatch(live, _touched(events))
         for event in events:
             match event.fact:
-                case FrameParked(until=ForChild() as child):
-                    self._spawn(self._start_child(live.state, child, event.fact.frame))
+                case FrameParked(until=ForChild() as child, frame=frame, call=call):
+                    self._spawn(self._start_child(live.state, Waiting(child, frame, call)))
                 case Processed() if live.state.parent:
                     self._spawn(self._wake_parent(live.state))
                 case Paused() | Resumed() | Cancelled() as fact:
@@ -276,7 +273,8 @@ class Control:
         if live.state.status != "running":
             return
         now = self.clock.monotonic()
-        found = due(live.state) if runs is None else (
+        limit = live.program.limits["in_flight"]
+        found = due(live.state, at_most=limit) if runs is None else (
             frame for run in runs if run in live.state.runs for frame in due_of(live.state.runs[run])
         )  # fmt: skip
         pointers = []
@@ -295,13 +293,13 @@ class Control:
             except Unavailable:
                 return  # the sweeper puts them again
 
-    async def _start_child(self, state: State, child: ForChild, frame: str) -> None:
-        start = child_start(state, child, frame)
+    async def _start_child(self, state: State, waiting: Waiting) -> None:
+        child, frame, call = waiting
         try:
             assert self.link is not None
-            await self.link.start(child.execution_id, child.path, start)
+            await self.link.start(child.execution_id, child.path, child_start(state, waiting))
         except NotFound as error:
-            wake = Wake(frame=frame, output=failed("playbook", str(error)))
+            wake = Wake(frame=frame, output=failed("playbook", str(error)), call=call)
             with suppress(Unavailable, Rejected):
                 await self.command(state.execution_id, wake)
         except (Unavailable, Rejected):
@@ -310,16 +308,15 @@ class Control:
     async def _tell_children(self, state: State, command: Command) -> None:
         """Pausing, resuming and cancelling go down to children (D67, D68)."""
         assert self.link is not None
-        for child, _ in children(state):
+        for waiting in children(state):
             with suppress(Unavailable, NotFound, Rejected):
-                await self.link.command(child.execution_id, command)
+                await self.link.command(waiting.child.execution_id, command)
 
     async def _wake_parent(self, state: State) -> None:
-        assert state.parent is not None
-        execution_id, _, frame = state.parent.partition("/")
+        execution_id, wake = wake_of(state)
         try:
             assert self.link is not None
-            await self.link.command(execution_id, Wake(frame=frame, output=output_of(state)))
+            await self.link.command(execution_id, wake)
         except (Unavailable, NotFound, Rejected):
             return  # the parent's sweeper asks after its children
 

@@ -25,7 +25,7 @@ class Lease(NamedTuple):
 class Asked(NamedTuple):
     """A command that waits for its commit; its answer is given after it."""
 
-    command: Command
+    command: Command | None  # None: only what follows of itself
     answer: asyncio.Future[None]
 
 

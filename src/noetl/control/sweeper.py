@@ -10,6 +10,7 @@ from noetl.control.family import (
     CANCEL_CHILD,
     PAUSE_CHILD,
     RESUME_CHILD,
+    Waiting,
     child_start,
     children,
     output_of,
@@ -17,7 +18,7 @@ from noetl.control.family import (
 from noetl.control.live import Live
 from noetl.engine import apply
 from noetl.engine.commands import Close, Command, Expire, Wake
-from noetl.engine.facts import ForChild, ForTime, Paused
+from noetl.engine.facts import ForTime, Paused
 from noetl.engine.state import Frame, State
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
 from noetl.ids import partition_of
@@ -49,10 +50,11 @@ async def sweep(control: Control) -> None:
 async def _sweep_one(control: Control, live: Live) -> None:
     if live.busy:
         return
+    await control.nudge(live)
     for command in _timely(control, live):
         await control.command(live.state.execution_id, command)
-    for child, frame in children(live.state):
-        await _ask_after(control, live, child, frame)
+    for waiting in children(live.state):
+        await _ask_after(control, live, waiting)
     if not live.busy:
         await control.dispatch(live)
 
@@ -73,7 +75,7 @@ def _timely(control: Control, live: Live) -> list[Command]:
             found.append(Expire(run=run.id))
             continue
         waits = [frame for frame in run.frames.values() if isinstance(frame.parked, ForTime)]
-        found += [Wake(frame=frame.id) for frame in waits if _is_over(frame, now)]
+        found += [Wake(frame=frame.id, call=frame.calls + 1) for frame in waits if _is_over(frame, now)]
     return found
 
 
@@ -90,19 +92,21 @@ def _is_over(frame: Frame, now: datetime) -> bool:
     return isinstance(frame.parked, ForTime) and frame.parked.at <= now
 
 
-async def _ask_after(control: Control, live: Live, child: ForChild, frame: str) -> None:
+async def _ask_after(control: Control, live: Live, waiting: Waiting) -> None:
     """A lost start is made up for, and so is a lost wake."""
+    child = waiting.child
     rows = await control.store.read(child.execution_id)
     if not rows:
         assert control.link is not None
-        await control.link.start(child.execution_id, child.path, child_start(live.state, child, frame))
+        await control.link.start(child.execution_id, child.path, child_start(live.state, waiting))
         return
     state = State(execution_id=child.execution_id)
     for row in rows:
         for fact in row.facts:
             apply(state, fact, row.at)
     if not state.live:
-        await control.command(live.state.execution_id, Wake(frame=frame, output=output_of(state)))
+        wake = Wake(frame=waiting.frame, output=output_of(state), call=waiting.call)
+        await control.command(live.state.execution_id, wake)
         return
     if (command := _to_child(live.state, state, rows)) is not None:
         assert control.link is not None

@@ -148,7 +148,10 @@ def _wake(state: State, wake: Wake, at: datetime) -> list[Fact]:
         raise Recorded
     if isinstance(frame.parked, ForTime) and at < frame.parked.at:
         raise Rejected("not-yet", f"{wake.frame} waits until {frame.parked.at.isoformat()}")
-    return [facts.FrameResumed(frame=wake.frame, output=wake.output)]
+    output = wake.output
+    if output is None and isinstance(frame.parked, ForTime) and frame.until is None:
+        output = Output()  # it was parked by a task that waits, and not between two attempts
+    return [facts.FrameResumed(frame=wake.frame, output=output)]
 
 
 def _signal(state: State, name: str, output: Output) -> list[Fact]:

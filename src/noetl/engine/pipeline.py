@@ -150,7 +150,9 @@ def next_move(work: Work, at: datetime, keychain: dict[str, JSON] | None = None)
     turn = _Turn(work, task, _scope(work, task), at)
     try:
         if frame.answer is not None:
-            return Answered(task, turn.inputs()[1], frame.answer, turn.scope)
+            # As it was bound when the frame was parked: what was written since is not its input (D19).
+            input = turn.inputs()[1] if frame.asked is None else frame.asked
+            return Answered(task, input, frame.answer, turn.scope)
         if frame.calls >= pipeline.calls_max:
             message = f"{frame.id} made {frame.calls:,} calls; the limit is limits.calls"
             raise _Broken(Failure(kind="runaway", message=message))

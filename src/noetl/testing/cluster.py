@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from noetl.adapters.memory.results import MemoryResults
-from noetl.control.executions import Control, Settings
+from noetl.control.executions import Control
+from noetl.control.house import Settings
 from noetl.control.ownership import Ownership
 from noetl.control.sweeper import sweep
 from noetl.engine.commands import Cancel, Pause, Resume, Start
