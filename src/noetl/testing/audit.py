@@ -18,7 +18,9 @@ def audit(execution_id: str, rows: list[Row]) -> State:
     for row in rows:
         assert row.first_seq == state.seq + 1, f"{execution_id}: a gap before {row.first_seq}"
         for fact in row.facts:
-            assert state.live or isinstance(fact, f.Processed), f"{execution_id}: {fact} after the end"
+            assert state.live or isinstance(fact, f.Processed | f.Retried), (
+                f"{execution_id}: {fact} after the end"
+            )
             match fact:
                 case f.StepScheduled(run=run):
                     assert run not in scheduled, f"{run} was scheduled twice"

@@ -11,7 +11,7 @@ from noetl.control.executions import Control
 from noetl.control.house import Settings
 from noetl.control.ownership import Ownership
 from noetl.control.sweeper import sweep
-from noetl.engine.commands import Cancel, Pause, Resume, Start
+from noetl.engine.commands import Cancel, Command, Pause, Resume, Retry, Start
 from noetl.engine.facts import Processed
 from noetl.engine.pipeline import RunTask
 from noetl.engine.state import State
@@ -25,6 +25,7 @@ from noetl.testing.simloop import SimLoop
 from noetl.testing.world import Odds, SimClock, SimLink, SimQueue, SimStore
 from noetl.worker.worker import Call, Outside, ToolRun, Worker
 
+_BOTHER: tuple[tuple[Command, ...], ...] = ((Pause(), Resume()), (Cancel(),), (Cancel(), Retry(), Retry()))
 PARTITIONS = 4
 TTL_S = 5.0  # of a partition, and of a granted frame
 FAULTS_S = 60.0
@@ -127,16 +128,20 @@ class Cluster:
                 await clock.sleep(0.5)
 
     async def _bother(self, executions: list[str]) -> None:
-        """Pause, resume and cancel at odd moments; what is refused is refused."""
+        """Pause, resume, cancel and retry at odd moments; what is refused is refused."""
         clock, dice = SimClock(self.loop), self.loop.dice
         for _ in range(6):
             await clock.sleep(dice.random() * 8)
             execution_id = dice.choice(executions)
-            for command in dice.choice(((Pause(), Resume()), (Pause(), Resume()), (Cancel(),))):
+            for command in dice.choice(_BOTHER):
                 await self._insist(execution_id, command)
                 await clock.sleep(dice.random() * 3)
+        # A pause that was asked for may come late, after its resume: somebody looks after it in the end.
+        await clock.sleep(FAULTS_S)
+        for execution_id in executions:
+            await self._insist(execution_id, Resume())
 
-    async def _insist(self, execution_id: str, command: Pause | Resume | Cancel) -> None:
+    async def _insist(self, execution_id: str, command: Command) -> None:
         for _ in range(60):
             try:
                 await self.link.command(execution_id, command)

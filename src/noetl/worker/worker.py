@@ -165,6 +165,7 @@ class Drive:
                 case Over():
                     await self._flush()
                     return
+        self.answered = False  # we were told to stop: what we did is on nobody's record
 
     async def _fetch(self) -> None:
         """What earlier tasks gave back and was too large for the log: this frame sees it whole (D52)."""
