@@ -111,15 +111,13 @@ class Control:
         stop: list[tuple[str, str]] = []
         for execution_id, frame, epoch in holds:
             live = self.lives.get(execution_id)
-            if live is None:
-                continue  # not ours, or not loaded: silence is no order to stop
+            if live is None or live.busy:
+                continue  # not ours, not loaded, or not on record yet: silence is no order to stop
             lease = live.leases.get(frame)
-            if lease is not None and lease.epoch > epoch:
+            if live.state.status in ("cancelling", "cancelled") or (lease and lease.epoch > epoch):
                 stop.append((execution_id, frame))
-            elif live.state.live and not live.busy:
+            elif _is_due(live.state, frame):
                 live.leases[frame] = Lease(epoch, worker, self.clock.monotonic() + self.settings.lease_s)
-            if live.state.status in ("cancelling", "cancelled"):
-                stop.append((execution_id, frame))
         return stop
 
     # Grants
@@ -144,6 +142,7 @@ class Control:
             return Answer("stop", "fenced")
         if not _is_due(live.state, report.frame):
             live.leases.pop(report.frame, None)
+            live.sent.pop(report.frame, None)
             return Answer("stop", "over")
         owner, index = frame_parts(report.frame)
         frame = live.state.runs[owner].frames[index]
@@ -185,12 +184,15 @@ class Control:
             while live.inbox:
                 batch = [live.inbox.popleft() for _ in range(min(len(live.inbox), BATCH_MAX))]
                 asked = [item for item in batch if isinstance(item, Asked)]
-                events, refused = self._decide(live, asked)
                 try:
+                    events, refused = self._decide(live, asked)
                     await self._settle(live, events)
                 except (Conflict, Fenced, Unavailable) as error:
                     self._abandon(live, batch, error)
                     return
+                except BaseException as error:
+                    self._abandon(live, batch, error)  # a bug of ours, or our end: nobody waits for ever
+                    raise
                 for item in batch:
                     if isinstance(item, Look):
                         _resolve(item.answer, item.ask())
@@ -242,7 +244,7 @@ class Control:
         if refused is not None:
             raise refused
 
-    def _abandon(self, live: Live, batch: list[Item], error: Exception) -> None:
+    def _abandon(self, live: Live, batch: list[Item], error: BaseException) -> None:
         """What we hold is not, or may not be, what is on record: forget it. Whoever asked asks again."""
         execution_id = live.state.execution_id
         if self.lives.get(execution_id) is live:

@@ -113,7 +113,7 @@ class _Compiler:
         if has_braces(arc.step):
             self._values(arc.step, "arc", (*arc.at, "step"), step)
             targets = arc.to
-        return NetArc(arc, when, targets, isinstance(when, Template) and _asks_for_failure(when))
+        return NetArc(arc, when, targets, isinstance(when, Template) and asks_for_failure(when))
 
     def _when(
         self, when: When | None, place: Place, path: Path, owner: Pipeline, task: Task | None
@@ -182,7 +182,7 @@ class _Compiler:
         return None
 
 
-def _asks_for_failure(when: Template) -> bool:
+def asks_for_failure(when: Template) -> bool:
     """Does the guard read what a failure is told by? Then it is asked when the step has failed (D37)."""
     return any(
         read.path[0] == "event" or read.path[:2] in (("output", "status"), ("output", "error"))

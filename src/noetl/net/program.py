@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
+from noetl.net.compile import asks_for_failure
 from noetl.net.graph import descendants
 from noetl.net.template import Path, Template, Value, compile_template, compile_value
 from noetl.output import JSON, OUTPUT_FIELDS
@@ -274,14 +275,6 @@ class _Compiler:
             kept=False,
             pure=bool(kind and kind.pure),
         )
-
-
-def asks_for_failure(when: Template) -> bool:
-    """Does the guard read what a failure is told by? Then it is asked when the step has failed (D37)."""
-    return any(
-        read.path[0] == "event" or read.path[:2] in (("output", "status"), ("output", "error"))
-        for read in when.reads
-    )
 
 
 def _targets(step: Step, steps: Mapping[str, Step]) -> list[str]:
