@@ -184,3 +184,19 @@ workflow:
         fact.output for fact in log if isinstance(fact, facts.TaskDone) and fact.output and fact.output.ref
     ]
     assert len(stored) == 2
+
+
+def test_items_of_a_loop_that_are_too_many_for_the_log_are_stored_d44() -> None:
+    body = """\
+workload: {items: [10, 20, 30]}
+workflow:
+- step: start
+  loop: {in: "{{ workload.items }}", iterator: n, spec: {mode: parallel, max_in_flight: 2}}
+  tool: {kind: noop, input: {n: "{{ iter.n }}"}}
+"""
+    _, state, log = run(body)
+    assert data_of(state) == [{"n": 10}, {"n": 20}, {"n": 30}]
+    started = [fact for fact in log if isinstance(fact, facts.LoopStarted)]
+    assert [(fact.items, fact.count, fact.ref and fact.ref["meta"]["bytes"]) for fact in started] == [
+        (None, 3, 10)
+    ]

@@ -11,15 +11,17 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from msgspec.json import encode
+
 from noetl.clock import Clock
 from noetl.control.family import TOLD, Waiting, child_start, children, wake_of
-from noetl.control.house import Programs, Settings
-from noetl.control.live import Asked, Item, Lease, Live, Look
+from noetl.control.house import Outside, Programs, Settings
+from noetl.control.items import fetch_items, hand_over, items_of, unstarted
+from noetl.control.live import Asked, Item, Lease, Live, Look, is_due, touched
 from noetl.engine import FACTS_PER_COMMIT_MAX, Event, Recorded, handle
-from noetl.engine.commands import Command, Report, Start, Wake
+from noetl.engine.commands import Command, Report, Start, StartLoop, Wake
 from noetl.engine.facts import (
     Cancelled,
-    Evaluated,
     ForChild,
     FrameParked,
     Paused,
@@ -27,12 +29,14 @@ from noetl.engine.facts import (
     Requested,
     Resumed,
 )
+from noetl.engine.loops import ITEMS_LIMIT
 from noetl.engine.state import State
 from noetl.engine.work import due, due_of, work_of
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
 from noetl.ids import frame_parts, partition_of
+from noetl.net.program import Program
 from noetl.output import failed
-from noetl.ports import Answer, Append, Epoch, EventStore, Grant, Link, Pointer, WorkQueue
+from noetl.ports import Answer, Append, Epoch, Grant, Link, Pointer
 
 T = TypeVar("T")
 
@@ -42,11 +46,8 @@ BATCH_MAX = 100  # items of one execution that share a commit
 class Control:
     """One server's part of all executions."""
 
-    def __init__(
-        self, store: EventStore, queue: WorkQueue, programs: Programs, clock: Clock, settings: Settings
-    ) -> None:
-        self.store = store
-        self.queue = queue
+    def __init__(self, outside: Outside, programs: Programs, clock: Clock, settings: Settings) -> None:
+        self.store, self.queue, self.results = outside
         self.programs = programs
         self.clock = clock
         self.settings = settings
@@ -73,8 +74,7 @@ class Control:
         try:
             live = await self.live(execution_id)
         except NotFound:
-            program = self.programs.by_path(path)
-            live = self.lives.setdefault(execution_id, Live(execution_id, program, self._epoch(execution_id)))
+            live = self.lives.setdefault(execution_id, self._new(execution_id, self.programs.by_path(path)))
         try:
             await self._ask(live, start)
         except Rejected as error:
@@ -116,7 +116,7 @@ class Control:
             lease = live.leases.get(frame)
             if live.state.status in ("cancelling", "cancelled") or (lease and lease.epoch > epoch):
                 stop.append((execution_id, frame))
-            elif _is_due(live.state, frame):
+            elif is_due(live.state, frame):
                 live.leases[frame] = Lease(epoch, worker, self.clock.monotonic() + self.settings.lease_s)
         return stop
 
@@ -127,7 +127,7 @@ class Control:
         lease = live.leases.get(frame)
         if lease is not None and lease.worker != worker and now < lease.until:
             return None
-        if not _is_due(live.state, frame):
+        if not is_due(live.state, frame):
             return None
         # Counted for all executions, and for as long as we live: what is loaded anew must not begin anew.
         self._granted += 1
@@ -140,7 +140,7 @@ class Control:
         lease = live.leases.get(report.frame)
         if lease is not None and lease.epoch > report.epoch:
             return Answer("stop", "fenced")
-        if not _is_due(live.state, report.frame):
+        if not is_due(live.state, report.frame):
             live.leases.pop(report.frame, None)
             live.sent.pop(report.frame, None)
             return Answer("stop", "over")
@@ -221,6 +221,7 @@ class Control:
         for item in asked:
             try:
                 events += handle(live.program, live.state, item.command, self.now(), live.agenda)
+                hand_over(live, item.command)
             except Recorded:
                 continue
             except Rejected as error:
@@ -260,7 +261,10 @@ class Control:
     # After the commit
 
     async def _after(self, live: Live, events: list[Event]) -> None:
-        await self.dispatch(live, _touched(events))
+        runs = touched(events)
+        await self.dispatch(live, runs)
+        for run in unstarted(live, runs):
+            self._spawn(self.store_items(live, run))
         for event in events:
             match event.fact:
                 case FrameParked(until=ForChild() as child, frame=frame, call=call):
@@ -322,6 +326,16 @@ class Control:
         except (Unavailable, NotFound, Rejected):
             return  # the parent's sweeper asks after its children
 
+    async def store_items(self, live: Live, run: str) -> None:
+        """Items that are too many for the log are stored, and then the loop starts (D44)."""
+        items = items_of(live, run, self.now())
+        if items is None:
+            return
+        live.items[run] = items
+        with suppress(Unavailable, Rejected):  # the sweeper tries again
+            ref = await self.results.put(live.state.execution_id, encode(items), "application/json")
+            await self._ask(live, StartLoop(run=run, ref=ref))
+
     # Loading
 
     def drop_if_behind(self, execution_id: str, head: int) -> None:
@@ -349,44 +363,27 @@ class Control:
             del self._loading[execution_id]
 
     async def _load(self, execution_id: str) -> Live:
-        owner = self._epoch(execution_id)
+        self._epoch(execution_id)  # ours, or Unavailable
         rows = await self.store.read(execution_id)
         if not rows:
             raise NotFound(f"no execution {execution_id}")
         requested = rows[0].facts[0]
         assert isinstance(requested, Requested)
-        live = Live(execution_id, self.programs.by_digest(requested.digest), owner)
+        live = self._new(execution_id, self.programs.by_digest(requested.digest))
         live.fold(rows)
+        await fetch_items(live.state, self.results)
         self.lives[execution_id] = live
         return live
+
+    def _new(self, execution_id: str, program: Program) -> Live:
+        limits = {**program.limits, ITEMS_LIMIT: self.settings.items_bytes}
+        return Live(execution_id, program._replace(limits=limits), self._epoch(execution_id))
 
     def _epoch(self, execution_id: str) -> int:
         partition = partition_of(execution_id, self.settings.partitions)
         if partition not in self.owned:
             raise Unavailable(f"partition {partition} is not ours")
         return self.owned[partition]
-
-
-def _is_due(state: State, frame: str) -> bool:
-    owner, _ = frame_parts(frame)
-    run = state.runs.get(owner)
-    return state.status == "running" and run is not None and frame in due_of(run)
-
-
-def _touched(events: list[Event]) -> list[str]:
-    """Runs in which a frame may have become due."""
-    runs: dict[str, None] = {}
-    for event in events:
-        fact = event.fact
-        if isinstance(fact, Evaluated):
-            continue
-        run = getattr(fact, "run", None)
-        if isinstance(run, str):
-            runs[run] = None
-        frame = getattr(fact, "frame", None)
-        if isinstance(frame, str):
-            runs[frame_parts(frame)[0]] = None
-    return list(runs)
 
 
 def _resolve(future: asyncio.Future[T], value: T) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from noetl.net.program import Program
+from noetl.ports import EventStore, ResultStore, WorkQueue
 
 
 class Programs(Protocol):
@@ -17,7 +18,16 @@ class Programs(Protocol):
         ...
 
 
+class Outside(NamedTuple):
+    """What control reaches."""
+
+    store: EventStore
+    queue: WorkQueue
+    results: ResultStore
+
+
 class Settings(NamedTuple):
     partitions: int = 64
     lease_s: float = 30.0  # of a granted frame
+    items_bytes: int = 65_536  # of a loop's items in the log; more go to the result store (D44)
     resend_s: float = 10.0  # a pointer that nobody followed is put again after this

@@ -7,10 +7,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from noetl.engine import Agenda, agenda_of, apply
+from noetl.engine import Agenda, Event, agenda_of, apply
 from noetl.engine.commands import Command
+from noetl.engine.facts import Evaluated
 from noetl.engine.state import State
+from noetl.engine.work import due_of
+from noetl.ids import frame_parts
 from noetl.net.program import Program
+from noetl.output import JSON
 from noetl.ports import Answer, Epoch, Grant, Row
 
 
@@ -52,6 +56,7 @@ class Live:
         self.leases: dict[str, Lease] = {}
         self.sent: dict[str, float] = {}  # frame → when its pointer was put last
         self.dispatched = 0
+        self.items: dict[str, list[JSON]] = {}  # run → items that are on their way to the result store
 
     def fold(self, rows: list[Row]) -> None:
         """Rebuild the state from the log."""
@@ -59,3 +64,25 @@ class Live:
             for fact in row.facts:
                 apply(self.state, fact, row.at)
         self.agenda = agenda_of(self.state)
+
+
+def is_due(state: State, frame: str) -> bool:
+    owner, _ = frame_parts(frame)
+    run = state.runs.get(owner)
+    return state.status == "running" and run is not None and frame in due_of(run)
+
+
+def touched(events: list[Event]) -> list[str]:
+    """Runs in which a frame may have become due."""
+    runs: dict[str, None] = {}
+    for event in events:
+        fact = event.fact
+        if isinstance(fact, Evaluated):
+            continue
+        run = getattr(fact, "run", None)
+        if isinstance(run, str):
+            runs[run] = None
+        frame = getattr(fact, "frame", None)
+        if isinstance(frame, str):
+            runs[frame_parts(frame)[0]] = None
+    return list(runs)

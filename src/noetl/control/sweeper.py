@@ -15,6 +15,7 @@ from noetl.control.family import (
     children,
     output_of,
 )
+from noetl.control.items import unstarted
 from noetl.control.live import Live
 from noetl.engine import apply
 from noetl.engine.commands import Close, Command, Expire, Wake
@@ -51,6 +52,8 @@ async def _sweep_one(control: Control, live: Live) -> None:
     if live.busy:
         return
     await control.nudge(live)
+    for run in list(unstarted(live, list(live.state.runs))):
+        await control.store_items(live, run)
     for command in _timely(control, live):
         await control.command(live.state.execution_id, command)
     for waiting in children(live.state):

@@ -18,10 +18,12 @@ from noetl.engine.commands import (
     Retry,
     Signal,
     Start,
+    StartLoop,
     Wake,
 )
 from noetl.engine.facts import Fact, ForBlock, ForSignal, ForTime, Token
 from noetl.engine.inherit import called
+from noetl.engine.loops import digest_of, loop_started
 from noetl.engine.scopes import deadline, moment
 from noetl.engine.state import Frame, Run, State
 from noetl.errors import Rejected
@@ -46,6 +48,8 @@ def accept(program: Program, state: State, command: Command, at: datetime) -> li
     match command:
         case Report():
             return _report(program, state, command, at)
+        case StartLoop():
+            return _start_loop(program, state, command, at)
         case Wake():
             return _wake(state, command, at)
         case Signal(name=name, data=data):
@@ -138,6 +142,20 @@ def _step_started(program: Program, state: State, run: Run, started_at: datetime
     return facts.StepStarted(run=run.id, timeout_at=ends)
 
 
+def _start_loop(program: Program, state: State, command: StartLoop, at: datetime) -> list[Fact]:
+    run = state.runs.get(command.run)
+    if run is None or run.output is not None or run.loop is not None:
+        raise Recorded
+    if state.status != "running":
+        raise Rejected("not-running", f"the execution is {state.status}")
+    fact = loop_started(program, state, run, at)
+    if not isinstance(fact, facts.LoopStarted):
+        return [fact]
+    if digest_of(fact.items) != command.ref["meta"]["sha256"]:
+        raise Rejected("changed", f"the items of {command.run} are not those that were stored")
+    return [replace(fact, items=None, ref=command.ref)]
+
+
 def _wake(state: State, wake: Wake, at: datetime) -> list[Fact]:
     owner, index = frame_parts(wake.frame)
     run = state.runs.get(owner)
@@ -223,6 +241,7 @@ def _retry(program: Program, state: State, retry: Retry, at: datetime) -> list[F
                 step=run.step,
                 input=run.input,
                 deadline_at=deadline(program.steps[run.step].pipeline, at),
+                loop=program.steps[run.step].pipeline.loop is not None,
                 retry_of=run.id,
                 from_start=retry.from_start,
             )

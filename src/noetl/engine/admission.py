@@ -103,6 +103,7 @@ def _admit(
         tokens=tuple(token.id for token in tokens),
         input=input,
         deadline_at=tokens[0].deadline_at,
+        loop=step.pipeline.loop is not None,
     )
 
 

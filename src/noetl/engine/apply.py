@@ -128,6 +128,7 @@ def _scheduled(state: State, fact: facts.StepScheduled) -> None:
     run = Run(
         id=fact.run, step=fact.step, block=fact.parent is not None, parent=fact.parent, tokens=fact.tokens,
         input=fact.input, ctx=state.ctx, scheduled_at=state.at, deadline_at=fact.deadline_at,
+        looped=fact.loop,
     )  # fmt: skip
     old: Run | None = None
     if fact.parent is not None:

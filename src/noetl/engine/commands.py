@@ -32,6 +32,13 @@ class Report(Struct, frozen=True, kw_only=True):
     started_at: datetime | None = None
 
 
+class StartLoop(Struct, frozen=True, kw_only=True):
+    """The items of a loop are in the result store: it may start (D44)."""
+
+    run: str
+    ref: dict[str, JSON]
+
+
 class Wake(Struct, frozen=True, kw_only=True):
     """What a parked frame waits for has come: its time, its child's end, its signal."""
 
@@ -77,4 +84,6 @@ class Retry(Struct, frozen=True, kw_only=True):
     by: str | None = None
 
 
-Command: TypeAlias = Start | Report | Wake | Signal | Expire | Pause | Resume | Cancel | Close | Retry
+Command: TypeAlias = (
+    Start | Report | StartLoop | Wake | Signal | Expire | Pause | Resume | Cancel | Close | Retry
+)

@@ -61,6 +61,7 @@ class StepScheduled(_Fact, frozen=True, tag="step.scheduled"):
     input: dict[str, JSON] = {}
     parent: str | None = None  # of a block: the frame that called it
     deadline_at: datetime | None = None
+    loop: bool = False  # it has no frame of its own: they come with loop.started
     retry_of: str | None = None  # the run that it takes up (D69)
     from_start: bool = False  # its failed frames begin again, and not at the task that failed
 

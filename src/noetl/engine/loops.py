@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import datetime
+
+import msgspec
 
 from noetl.engine import facts
 from noetl.engine.admission import over_limit
@@ -17,29 +20,43 @@ from noetl.net.program import Pipeline, Program
 from noetl.net.template import TemplateError
 from noetl.output import JSON, Failure, Output
 
+ITEMS_LIMIT = "items_bytes"  # of `limits`: set by whoever has a result store; without it there is none
+_encoded = msgspec.json.Encoder().encode
 WIDTH = 10  # of a parallel loop that does not say (D49)
 
 
-def iteration(
-    program: Program, state: State, run: Run, index: int | None, items: list[JSON] | None
-) -> dict[str, JSON] | None:
+def iteration(program: Program, state: State, run: Run, index: int | None) -> dict[str, JSON] | None:
     """`iter` for a frame: the item, the index, and the iteration around it; None: no loop is around it."""
     pipeline = program.pipeline(run.step, block=run.block)
     around = None
     if run.parent is not None:
         owner, place = frame_parts(run.parent)
         caller = state.runs[owner]
-        around = iteration(program, state, caller, place, caller.loop.items if caller.loop else None)
+        around = iteration(program, state, caller, place)
         if around is not None and place in caller.frames:
             around = {**around, **caller.frames[place].iter}
     if pipeline.loop is None or index is None:
         return around
     own: dict[str, JSON] = {"index": index}
-    if items is not None:
+    if run.loop is not None:
+        items = run.loop.fetched if run.loop.items is None else run.loop.items
+        assert items is not None, f"the items of {run.id} have not been fetched"
         own[pipeline.loop.iterator] = items[index]
     if around is not None:
         own["parent"] = around
     return own
+
+
+def to_be_stored(program: Program, fact: Fact) -> list[JSON] | None:
+    """Items that are too many for the log: they go to the result store before `loop.started` (D44)."""
+    most = program.limits.get(ITEMS_LIMIT)
+    if most is None or not isinstance(fact, facts.LoopStarted) or fact.items is None:
+        return None
+    return fact.items if len(_encoded(fact.items)) > most else None
+
+
+def digest_of(items: list[JSON] | None) -> str:
+    return hashlib.sha256(_encoded(items)).hexdigest()
 
 
 def loop_started(program: Program, state: State, run: Run, at: datetime) -> Fact:
@@ -48,7 +65,7 @@ def loop_started(program: Program, state: State, run: Run, at: datetime) -> Fact
     assert loop is not None
     scope = base_scope(state, run)
     scope["ctx"] = run.ctx
-    around = iteration(program, state, run, None, None)
+    around = iteration(program, state, run, None)
     if around is not None:
         scope["iter"] = around
     try:

@@ -17,7 +17,7 @@ from noetl.engine.admission import of_joins, of_token, over_limit
 from noetl.engine.apply import ok
 from noetl.engine.facts import Fact, ForBlock
 from noetl.engine.inherit import called
-from noetl.engine.loops import is_complete, landed, loop_done, loop_started
+from noetl.engine.loops import is_complete, landed, loop_done, loop_started, to_be_stored
 from noetl.engine.routing import answer, route
 from noetl.engine.scopes import deadline
 from noetl.engine.state import Frame, Run, State
@@ -160,7 +160,8 @@ def _of_run(program: Program, state: State, run: Run, at: datetime) -> Fact | No
     """A loop that has not started or is complete, a pipeline without tasks."""
     pipeline = program.pipeline(run.step, block=run.block)
     if pipeline.loop is not None and run.loop is None:
-        return loop_started(program, state, run, at)
+        fact = loop_started(program, state, run, at)
+        return None if to_be_stored(program, fact) is not None else fact
     if run.loop is not None and is_complete(run.loop):
         return loop_done(state, run)
     if not pipeline.tasks:
@@ -183,6 +184,7 @@ def _call(program: Program, state: State, frame: Frame, at: datetime) -> Fact | 
         input=frame.parked.input,
         parent=frame.id,
         deadline_at=deadline(program.blocks[block], at),
+        loop=program.blocks[block].loop is not None,
         retry_of=inherited,
     )
 

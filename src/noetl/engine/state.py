@@ -66,6 +66,7 @@ class Loop(Struct, kw_only=True):
     parallel: bool
     items: list[JSON] | None = None  # None: in the result store
     ref: dict[str, JSON] | None = None
+    fetched: list[JSON] | None = None  # what `ref` points at, put here by whoever has it; no part of the fold
     frontier: int = 0  # every iteration below it has been handed out
     flying: dict[int, None] = field(default_factory=dict)  # handed out and not done, lowest first
     succeeded: int = 0
@@ -100,6 +101,7 @@ class Run(Struct, kw_only=True):
     values: dict[str, JSON] = {}  # `step.*`: what its next frame starts from, and what arcs read
     frames: dict[int | None, Frame] = field(default_factory=dict)  # those with something on record
     loop: Loop | None = None
+    looped: bool = False  # its frames come with its loop, which may not have started yet
     started: bool = False
     scheduled_at: datetime | None = None
     timeout_at: datetime | None = None

@@ -13,7 +13,6 @@ from noetl.engine.pipeline import Place, Work
 from noetl.engine.state import Run, State
 from noetl.ids import frame_id, frame_parts
 from noetl.net.program import Program
-from noetl.output import JSON
 
 
 def due(state: State, *, at_most: int | None = None) -> Iterator[str]:
@@ -26,7 +25,7 @@ def due(state: State, *, at_most: int | None = None) -> Iterator[str]:
 
 
 def due_of(run: Run) -> Iterator[str]:
-    if run.output is not None:
+    if run.output is not None or (run.looped and run.loop is None):
         return
     indexes: list[int | None] = [None]
     if run.loop is not None:
@@ -37,12 +36,9 @@ def due_of(run: Run) -> Iterator[str]:
             yield frame_id(run.id, index)
 
 
-def work_of(program: Program, state: State, frame: str, items: list[JSON] | None = None) -> Work:
-    """`items`: those of a loop whose items lie in the result store."""
+def work_of(program: Program, state: State, frame: str) -> Work:
     owner, index = frame_parts(frame)
     run = state.runs[owner]
-    if items is None and run.loop is not None:
-        items = run.loop.items
     pipeline = program.pipeline(run.step, block=run.block)
-    place = Place(state.execution_id, state.workload, run.input, iteration(program, state, run, index, items))
+    place = Place(state.execution_id, state.workload, run.input, iteration(program, state, run, index))
     return Work(pipeline, replace(frame_of(run, index)), place)

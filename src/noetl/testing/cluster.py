@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from noetl.adapters.memory.results import MemoryResults
 from noetl.control.executions import Control
+from noetl.control.house import Outside as Reach
 from noetl.control.house import Settings
 from noetl.control.ownership import Ownership
 from noetl.control.sweeper import sweep
@@ -166,8 +167,9 @@ class Cluster:
 
     async def _serve(self, process: str, number: int, skew: float) -> None:
         clock = SimClock(self.loop, skew)
-        settings = Settings(partitions=PARTITIONS, lease_s=TTL_S, resend_s=3.0)
-        control = self.build.control(self.store, self.queue, self.library, clock, settings)
+        reach = Reach(self.store, self.queue, self.results)
+        settings = Settings(partitions=PARTITIONS, lease_s=TTL_S, resend_s=3.0, items_bytes=4)
+        control = self.build.control(reach, self.library, clock, settings)
         control.link = self.link
         self.link.servers[process] = (process, control)
         ownership = Ownership(control, process, (number, 2), TTL_S)
