@@ -200,3 +200,25 @@ workflow:
     assert [(fact.items, fact.count, fact.ref and fact.ref["meta"]["bytes"]) for fact in started] == [
         (None, 3, 10)
     ]
+
+
+def test_where_a_loop_is_meant_to_run_changes_nothing_of_its_result_d43() -> None:
+    body = """\
+workflow:
+- step: start
+  loop: {in: [1, 2, 3], iterator: n, spec: {mode: parallel, policy: {exec: %s}}}
+  tool: {kind: noop, input: {n: "{{ iter.n }}"}}
+"""
+    local, distributed = (data_of(run(body % where)[1]) for where in ("local", "distributed"))
+    assert local == distributed == [{"n": 1}, {"n": 2}, {"n": 3}]
+
+
+def test_the_first_fact_says_by_which_level_of_the_language_d71() -> None:
+    _, _, log = run("workflow:\n- step: start\n  tool: {kind: noop}\n")
+    requested = log[0]
+    assert isinstance(requested, facts.Requested)
+    assert (requested.level, requested.digest) == (1, "t")
+
+
+def test_there_is_no_sink_kind_d56() -> None:
+    assert told_codes(checked("workflow:\n- step: start\n  tool: {kind: sink}\n").errors) == {"unknown-kind"}
