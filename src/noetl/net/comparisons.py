@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.net.net import Spot
-from noetl.playbook.conform import Report, did_you_mean
+from noetl.playbook.conform import Report
 from noetl.playbook.model import Step
 from noetl.playbook.source import Path
 
@@ -17,7 +17,7 @@ def check_comparisons(spot: Spot, report: Report) -> None:
         if possible is None or any(value in possible for value in values):
             continue
         word, wrong = ".".join(map(str, path)), values[0] if values else "nothing"
-        fix = _RENAMED.get(str(wrong)) if possible == _STATUS else did_you_mean(str(wrong), possible)
+        fix = _RENAMED.get(str(wrong)) if possible == _STATUS else report.near(str(wrong), possible)
         message = f'{word} is never "{wrong}" here: it is {" or ".join(possible)}'
         report.tell("never-equal", spot.path, message, word=word, fix=f"'{fix}'" if fix else None)
 

@@ -11,7 +11,7 @@ from noetl.net.reading import ReadChecker
 from noetl.net.references import check_references
 from noetl.net.writes import task_writes
 from noetl.output import JSON
-from noetl.playbook.conform import Report, did_you_mean, has_braces
+from noetl.playbook.conform import Report, has_braces
 from noetl.playbook.model import END, Pipeline, Playbook, Task
 from noetl.playbook.source import Path
 
@@ -38,7 +38,7 @@ def _entry(playbook: Playbook, report: Report) -> None:
     if playbook.entry in names or not names:
         return
     if playbook.executor.entry_step is not None:
-        near = did_you_mean(playbook.entry, names)
+        near = report.near(playbook.entry, names)
         hint = f'; did you mean "{near}"?' if near else ""
         at: Path = ("executor", "spec", "entry_step")
         report.tell("no-start", at, f'entry_step "{playbook.entry}" is no step{hint}', fix=near)
@@ -56,7 +56,7 @@ def _arcs(net: Net, report: Report) -> None:
             at: Path = (*arc.arc.at, "to" if has_braces(arc.arc.step) else "step")
             for index, target in enumerate(arc.targets or ()):
                 if target not in net.steps and target != END:
-                    near = did_you_mean(target, known)
+                    near = report.near(target, known)
                     hint = f'; did you mean "{near}"?' if near else ""
                     where = (*at, index) if at[-1] == "to" else at
                     message = f'arc of "{step.step.name}" leads to "{target}", which is no step{hint}'
@@ -70,7 +70,7 @@ def _jumps(tasks: tuple[NetTask, ...], report: Report) -> None:
         for rule in each.rules:
             to = rule.rule.to
             if rule.rule.do == "jump" and to is not None and to not in known:
-                near = did_you_mean(to, names)
+                near = report.near(to, names)
                 hint = f'; did you mean "{near}"?' if near else f"; it has {', '.join(names)}"
                 inside = ("then",) if rule.rule.when is not None else ("else", "then")
                 message = f'"{each.task.name}" jumps to "{to}", which is no task of this pipeline{hint}'
@@ -90,7 +90,7 @@ def _blocks(playbook: Playbook, report: Report) -> None:
         for task, name in _calls(owner):
             called.add(name)
             if name not in names:
-                near = did_you_mean(name, names)
+                near = report.near(name, names)
                 hint = f'; did you mean "{near}"?' if near else ""
                 report.tell("unknown-block", (*task.at, "block"), f'no block "{name}"{hint}', fix=near)
     follows = {block.name: [name for _, name in _calls(block)] for block in playbook.blocks}
@@ -111,7 +111,7 @@ def _credentials(playbook: Playbook, report: Report) -> None:
         for task in owner.tasks:
             for name, at in _used_credentials(task, report):
                 if name not in known:
-                    near = did_you_mean(name, known)
+                    near = report.near(name, known)
                     hint = f'; did you mean "{near}"?' if near else ""
                     fix = near or f"keychain: [{{name: {name}, kind: stored}}]"
                     report.tell("unknown-credential", at, f'keychain has no entry "{name}"{hint}', fix=fix)

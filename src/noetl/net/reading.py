@@ -12,7 +12,7 @@ from noetl.net.template import Read
 from noetl.net.ways import runs_before
 from noetl.net.writes import all_writes, task_writes
 from noetl.output import ERROR_FIELDS, JSON, OUTPUT_FIELDS
-from noetl.playbook.conform import Report, did_you_mean
+from noetl.playbook.conform import Report
 from noetl.playbook.model import Block, Pipeline, Step
 from noetl.playbook.source import Path
 
@@ -110,7 +110,7 @@ class ReadChecker:
             self.report.tell("not-in-scope", spot.path, message, word=root)
             return
         else:
-            fix = did_you_mean(root, [*SCOPES, *owner.tasks])
+            fix = self.report.near(root, [*SCOPES, *owner.tasks])
         hint = f'; did you mean "{fix}"?' if fix else ""
         self.report.tell(
             "unknown-name", spot.path, f'no scope has the name "{root}"{hint}', word=root, fix=fix
@@ -208,14 +208,14 @@ class ReadChecker:
     def _keychain(self, spot: Spot, read: Read) -> None:
         names = [entry.name for entry in self.net.playbook.keychain]
         if read.path[1] not in names:
-            near = did_you_mean(str(read.path[1]), names)
+            near = self.report.near(str(read.path[1]), names)
             hint = f'; did you mean "{near}"?' if near else ""
             word = f"keychain.{read.path[1]}"
             message = f'keychain has no entry "{read.path[1]}"{hint}'
             self.report.tell("unknown-credential", spot.path, message, word=word, fix=near)
 
     def _unknown_part(self, scope: str, part: str | int, known: Iterable[str], spot: Spot) -> None:
-        near = did_you_mean(str(part), known)
+        near = self.report.near(str(part), known)
         hint = f'did you mean "{scope}.{near}"?' if near else f"it has {', '.join(sorted(known))}"
         fix = f"{scope}.{near}" if near else None
         self.report.tell(
@@ -233,7 +233,7 @@ class ReadChecker:
     def _missing(self, code: str, spot: Spot, read: Read, known: Iterable[str], length: int = 2) -> None:
         """The path is not there from its `length`-th part on; `known` is what there is instead."""
         name = ".".join(map(str, read.path[:length]))
-        near = did_you_mean(str(read.path[length - 1]), known)
+        near = self.report.near(str(read.path[length - 1]), known)
         fix = ".".join([*map(str, read.path[: length - 1]), near]) if near else None
         hint = f'; did you mean "{fix}"?' if fix else ""
         self.report.tell(code, spot.path, f'{_MISSING[code]} "{name}"{hint}', word=name, fix=fix)

@@ -35,6 +35,8 @@ from noetl.playbook.shapes import (
 from noetl.playbook.source import Document, Path, Scalar, Tree, plain
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
+NAMES_COMPARED_MAX = 10_000  # names that are looked at for a did-you-mean, in one document: about 0.2 s
+_WORD_CHARS_MAX = 100
 _BRACES = re.compile(r"\{\{|\{%|\{#")
 
 
@@ -44,6 +46,7 @@ class Report:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.problems: list[Problem] = []
+        self._compared = 0
 
     def tell(
         self,
@@ -63,14 +66,18 @@ class Report:
     def at(self, path: Path) -> Mark:
         return self.document.at(path)
 
+    def near(self, word: str, known: Iterable[str]) -> str | None:
+        """What was probably meant. Comparing is slow: after thousands of mistakes there are no more hints."""
+        names = sorted(known)
+        self._compared += len(names)
+        if self._compared > NAMES_COMPARED_MAX:
+            return None
+        found = difflib.get_close_matches(word[:_WORD_CHARS_MAX], names, n=1, cutoff=0.6)
+        return found[0] if found else None
+
 
 def has_braces(text: str) -> bool:
     return _BRACES.search(text) is not None
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    found = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
-    return found[0] if found else None
 
 
 def conform(tree: Tree, shape: Shape, path: Path, report: Report) -> tuple[bool, JSON]:
@@ -124,7 +131,7 @@ def _by_kind(tree: source.Mapping, shape: ByKind, path: Path, report: Report) ->
         return _wrong(Text(), kind, (*path, "kind"), report)
     record = shape.kinds.get(kind.value)
     if record is None:
-        near = did_you_mean(kind.value, shape.kinds)
+        near = report.near(kind.value, shape.kinds)
         hint = f'did you mean "{near}"?' if near else f"known: {_list(sorted(shape.kinds))}"
         report.tell(
             "unknown-kind", (*path, "kind"), f'no {shape.title} of kind "{kind.value}"; {hint}', fix=near
@@ -161,7 +168,7 @@ def tell_unknown_key(name: str, record: Record, path: Path, report: Report) -> N
         code, message, fix = record.retired[name]
         report.tell(code, path, message, key=True, fix=fix)
         return
-    near = did_you_mean(name, record.keys)
+    near = report.near(name, record.keys)
     message = f'{record.title} has no key "{name}"'
     if near:
         message += f'; did you mean "{near}"?'
@@ -190,7 +197,7 @@ def _value(value: JSON, shape: Shape, path: Path, report: Report) -> tuple[bool,
     """The value has the right type; is it one that may stand here?"""
     match shape:
         case Choice(values) if value not in values:
-            near = did_you_mean(value, values)
+            near = report.near(value, values)
             hint = f'; did you mean "{near}"?' if near else ""
             report.tell("bad-value", path, f'"{value}" is not one of {_list(values)}{hint}', fix=near)
             return False, None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
@@ -215,9 +214,3 @@ class Drive:
                 return Answer("stop", "gone")
         self.answered = False
         return Answer("stop", "nobody answers")
-
-
-def spawn(worker: Worker, slots: int, beat_s: float) -> list[asyncio.Task[None]]:
-    """Start a worker's slots and its heartbeat."""
-    tasks = [asyncio.ensure_future(worker.serve()) for _ in range(slots)]
-    return [*tasks, asyncio.ensure_future(worker.beat(beat_s))]

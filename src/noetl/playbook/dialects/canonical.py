@@ -10,7 +10,7 @@ from typing import NamedTuple
 from noetl.errors import Problem
 from noetl.output import JSON
 from noetl.playbook import source
-from noetl.playbook.conform import Report, conform_record, did_you_mean, has_braces
+from noetl.playbook.conform import Report, conform_record, has_braces
 from noetl.playbook.dialects.tasks import TaskReader
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.language import REDUCERS, language
@@ -162,7 +162,7 @@ class _Reader:
         for target, reducer in reduce.items():
             where = (*at, "spec", "policy", "reduce", target)
             if reducer not in REDUCERS:
-                near = did_you_mean(reducer, REDUCERS)
+                near = self.report.near(reducer, REDUCERS)
                 known = ", ".join(REDUCERS)
                 self.report.tell("unknown-reducer", where, f'"{reducer}" is no reducer: {known}', fix=near)
             if not target.startswith("ctx."):

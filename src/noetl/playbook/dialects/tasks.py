@@ -7,7 +7,7 @@ from typing import NamedTuple
 from noetl.errors import Related
 from noetl.output import JSON
 from noetl.playbook import source
-from noetl.playbook.conform import NAME, Report, did_you_mean
+from noetl.playbook.conform import NAME, Report
 from noetl.playbook.kinds import Kind, Kinds
 from noetl.playbook.model import Policy, Rule, Task
 from noetl.playbook.source import Document, Path
@@ -251,7 +251,7 @@ class TaskReader:
                 message = f'"{target}" is not a path like {scope}.name'
             else:
                 message = f'"{target}" is not a scope that can be written: ctx.*, step.* or iter.*'
-            near = did_you_mean(scope, ("ctx", "step", "iter"))
+            near = self.report.near(scope, ("ctx", "step", "iter"))
             fix = (
                 f"{near}.{rest}" if near and rest and near != scope else f"ctx.{target}" if not rest else None
             )

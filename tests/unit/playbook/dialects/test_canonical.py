@@ -312,3 +312,11 @@ def test_a_name_must_not_hide_a_scope() -> None:
     assert told(reading(task("kind: noop\nname: output")).problems) == [("bad-name", 8, 13)]
     looped = "workflow:\n- step: start\n  loop: {in: [], iterator: index}\n  next: {arcs: []}\n"
     assert told(reading(looped).problems) == [("bad-name", 6, 28)]
+
+
+def test_thousands_of_mistakes_do_not_make_the_reader_slow() -> None:
+    """Hints cost comparisons: the first mistakes get one, and then there are no more."""
+    steps = "".join(f"- step: s{number}\n  stpe: 1\n  next: {{arcs: []}}\n" for number in range(2_000))
+    problems = reading("workflow:\n" + steps).problems
+    assert len(problems) == 2_000
+    assert (problems[0].fix, problems[-1].fix) == ("step", None)
