@@ -18,6 +18,9 @@ GOALS: dict[str, float] = {
     "template: guard holds": 2,
     "engine: log of one step": 1_200,
     "engine: log of one iteration": 600,
+    "store: one chain, five facts a commit": 250,
+    "embedded: W5 cold start": 0.35,
+    "embedded: W5 peak memory": 60,
     "pipeline: a call of noop": 15,
     "pipeline: a call of http with three rules": 15,
 }
@@ -26,6 +29,12 @@ AT_LEAST: dict[str, float] = {
     "engine: decide a loop of 10,000, 100 at once": 50_000,
     "engine: fold a chain of 1,000 steps": 400_000,
     "engine: fold a loop of 10,000, 100 at once": 400_000,
+    "store: 100 chains at once": 50_000,
+    "store: read and decode a long log": 400_000,
+    "embedded: W1 chain of 1,000 steps": 2_000,
+    "embedded: W2 loop of 10,000, 100 in flight": 8_000,
+    "embedded: W3 1,000 executions of 3 steps": 800,
+    "embedded: W4 50 × 20 pages, 10 at once": 1_200,
 }
 
 

@@ -2,13 +2,14 @@
 
 NoetlError
 ├── PlaybookError   the author's text is wrong      CLI 2
-├── Rejected        the command is not legal now    CLI 1
+├── Rejected        not legal now                   CLI 1
 ├── NotFound        nothing has that name           CLI 1
 ├── Conflict        another writer was first        internal: reload
-├── Fenced          not ours any more               internal: stop
-└── Unavailable     no answer, outcome unknown      CLI 3
+├── Fenced          no longer ours                  internal: stop
+├── Unavailable     no answer, outcome unknown      CLI 3
+└── Damaged         stored, and spoilt              CLI 3
 
-A bug is an AssertionError, and meant to be loud.
+A bug is an AssertionError: loud.
 """
 
 from __future__ import annotations
@@ -85,3 +86,7 @@ class Fenced(NoetlError):
 
 class Unavailable(NoetlError):
     """Something outside did not answer. What was asked for may have happened or not."""
+
+
+class Damaged(NoetlError):
+    """What was stored can not be read again as it was. Trying again does not help."""

@@ -9,8 +9,9 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 from noetl.engine.commands import Command, Report, Start
 from noetl.engine.facts import Fact
 from noetl.engine.pipeline import Work
+from noetl.engine.state import Status
 from noetl.errors import Conflict, Fenced
-from noetl.output import JSON
+from noetl.output import JSON, Output
 
 Epoch: TypeAlias = tuple[int, int]  # of the partition's owner, and a counter: a higher one refuses all lower
 
@@ -22,8 +23,8 @@ class Append(NamedTuple):
     first_seq: int  # compare-and-set: it must be the next
     at: datetime
     facts: tuple[Fact, ...]
-    owner: int  # the owner's epoch of the partition; a lower one than the present is Fenced
-    live: bool  # has the execution not ended?
+    owner: int  # whose it is, as a number that grows with each new owner; another than the present is Fenced
+    status: Status  # of the execution after these facts: whoever lists executions need not fold them
 
 
 class Row(NamedTuple):
@@ -32,15 +33,16 @@ class Row(NamedTuple):
     facts: tuple[Fact, ...]
 
 
-class Owned(NamedTuple):
-    """A partition is ours; and the store's time, which all instants on record go by (P6)."""
+class Snapshot(NamedTuple):
+    """A state as it was after a fact: a copy that saves reading the log up to there."""
 
-    epoch: int  # grows with each new owner
-    at: datetime
+    seq: int
+    schema: str  # of the state; another one than ours: the log is read instead
+    body: bytes
 
 
 class EventStore(Protocol):
-    """The log: one ordered stream for each execution; and who owns which partition of them."""
+    """The log: one ordered stream for each execution, written by one owner at a time."""
 
     async def append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
         """Each stands or falls alone. Raises Unavailable when the outcome is not known."""
@@ -50,12 +52,71 @@ class EventStore(Protocol):
         """The rows that hold facts with seq > after, in order; empty when there is no such execution."""
         ...
 
+    async def status(self, execution_id: str) -> Status | None:
+        """That of the last append; None: there is no such execution."""
+        ...
+
+    async def snapshot(self, execution_id: str) -> Snapshot | None:
+        """The newest that was kept."""
+        ...
+
+    async def keep(self, execution_id: str, snapshot: Snapshot) -> None:
+        """It may be lost: it is a copy."""
+        ...
+
+
+class Owned(NamedTuple):
+    """A partition is ours; and the store's time, which all instants on record go by (P6)."""
+
+    epoch: int  # grows with each new owner
+    at: datetime
+
+
+class Partitions(Protocol):
+    """Many servers on one log: each owns some partitions of the executions, under a lease."""
+
     async def live(self, partition: int) -> list[tuple[str, int]]:
         """Executions of a partition that have not ended, each with the seq of its last fact."""
         ...
 
     async def own(self, partition: int, server: str, ttl_s: float) -> Owned | None:
         """Take or keep a partition; None: it is another's."""
+        ...
+
+
+class Holding(Protocol):
+    """Several processes on one file: each execution is held by one of them, as long as it lives."""
+
+    async def hold(self, execution_id: str) -> int:
+        """Make it ours, also a new one: the owner's number that its appends carry from now on.
+
+        Raises Rejected("held", …) when another process that lives has it.
+        """
+        ...
+
+
+class Text(NamedTuple):
+    """A playbook as its author wrote it; an execution pins its digest."""
+
+    digest: str
+    path: str  # metadata.path
+    text: str
+    origin: str | None = None  # the file it came from: what `path` of a child is relative to
+
+
+class Catalog(Protocol):
+    """The texts of playbooks: by digest for ever, by path for what starts now."""
+
+    async def put(self, text: Text) -> None:
+        """The same digest is the same text: putting it twice is one."""
+        ...
+
+    async def get(self, digest: str) -> Text:
+        """Raises NotFound."""
+        ...
+
+    async def newest(self, path: str) -> Text:
+        """What was put last under a path. Raises NotFound."""
         ...
 
 
@@ -110,6 +171,7 @@ class Answer(NamedTuple):
 
     word: Literal["go", "stop"]  # go: it is on record and the frame is still yours
     why: str = ""
+    next: tuple[Grant, ...] = ()  # frames of the same execution that the worker may go on with
 
 
 class Link(Protocol):
@@ -119,14 +181,20 @@ class Link(Protocol):
         """None: there is nothing to do, or someone else does it."""
         ...
 
-    async def report(self, execution_id: str, report: Report) -> Answer: ...
+    async def report(self, execution_id: str, report: Report, *, room: int = 0) -> Answer:
+        """`room`: for so many frames besides its own the worker has a free slot."""
+        ...
 
     async def beat(self, worker: str, holds: Sequence[tuple[str, str, Epoch]]) -> list[tuple[str, str]]:
         """Keep leases; the answer lists the frames to stop."""
         ...
 
-    async def start(self, execution_id: str, path: str, start: Start) -> None:
+    async def start(self, execution_id: str, digest: str, start: Start) -> None:
         """Known ids are ignored: starting twice is one start."""
         ...
 
     async def command(self, execution_id: str, command: Command) -> None: ...
+
+    async def iterations(self, execution_id: str, run: str) -> list[Output | None]:
+        """What the iterations of a loop gave back, by index; None: it failed (D30)."""
+        ...

@@ -7,20 +7,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from noetl.output import JSON
+from noetl.output import JSON, Output
 from noetl.playbook.kinds import Kind, record_of
+
+if TYPE_CHECKING:  # `noetl check` knows kinds and runs nothing: the engine would be dead weight
+    from noetl.ports import ResultStore
 
 
 class NoKnobs(Struct):
     """A tool without knobs of its own."""
 
 
+class Call(NamedTuple):
+    """What a tool may use besides its fields."""
+
+    key: str  # idempotency key: one for each entry into a task, the same for all its attempts (P3)
+    attempt: int
+    execution_id: str
+    arguments: dict[str, JSON]  # the author's own `input`, for tools that take it free (D9)
+    prev: JSON  # data of the task before
+    spec: dict[str, JSON]  # effective: defaults and all layers
+    results: ResultStore
+    folder: str | None = None  # of the playbook's file, when it came from one
+
+
 class Tool(Protocol):
-    """One kind of work. Its structs give validation, JSON Schema and the reference page."""
+    """One kind of work. Its structs give validation, JSON Schema and the reference page.
+
+    A worker makes one of each kind and closes it in the end, so that pools can live in it.
+    """
 
     kind: ClassVar[str]  # its name in YAML
     Input: ClassVar[type[Struct]]  # its fields
@@ -30,6 +49,17 @@ class Tool(Protocol):
     one_of: ClassVar[tuple[tuple[str, ...], ...]] = ()  # of each group of fields exactly one is given
     defaults: ClassVar[Mapping[str, JSON]] = {}  # the lowest layer of `spec`
     output: ClassVar[str | None] = None  # its own part of the output: "http" for output.http
+
+    async def run(self, input: Any, call: Call) -> Output:
+        """Do it. What the world does is never raised: it is an Output with an error.
+
+        The worker ends it by cancellation: at its timeout, or when the frame is not ours any more.
+        """
+        raise NotImplementedError(f"{self.kind} is no call: its frame is parked")
+
+    async def close(self) -> None:
+        """Give back what it holds."""
+        return None
 
 
 class Tools:
@@ -45,6 +75,12 @@ class Tools:
     def kinds(self) -> dict[str, Kind]:
         """What the language must know of them."""
         return {name: describe(self._found[name].load()) for name in sorted(self._found)}
+
+    def make(self, kind: str) -> Tool | None:
+        """A fresh one; None: there is no such kind here."""
+        point = self._found.get(kind)
+        tool: Tool | None = point.load()() if point is not None else None
+        return tool
 
 
 def describe(tool: type[Tool]) -> Kind:

@@ -6,12 +6,28 @@ from noetl.adapters.memory.queue import MemoryQueue
 from noetl.adapters.memory.results import MemoryResults
 from noetl.adapters.memory.store import MemoryStore
 from noetl.clock import SystemClock
+from noetl.ids import partition_of
 from noetl.ports import EventStore, ResultStore, WorkQueue
-from noetl.testing.contracts import PARTITIONS, EventStoreContract, ResultStoreContract, WorkQueueContract
+from noetl.testing.contracts import (
+    PARTITIONS,
+    EventStoreContract,
+    PartitionedStore,
+    PartitionsContract,
+    ResultStoreContract,
+    WorkQueueContract,
+)
 
 
 class TestMemoryStore(EventStoreContract):
-    def make(self) -> EventStore:
+    async def owned(self) -> tuple[EventStore, int]:
+        store = MemoryStore(SystemClock(), PARTITIONS)
+        owned = await store.own(partition_of("e", PARTITIONS), "s1", 60.0)
+        assert owned is not None
+        return store, owned.epoch
+
+
+class TestMemoryPartitions(PartitionsContract):
+    def make(self) -> PartitionedStore:
         return MemoryStore(SystemClock(), PARTITIONS)
 
 

@@ -31,6 +31,10 @@ REDUCED = {
     "first": NUMBER,
     "last": NUMBER,
 }
+# What ctx may have before, so that reducers have something to start from.
+BEFORE: dict[str, JSON] = {
+    "append": [0], "extend": [0], "union": [0], "merge": {"before": 1}, "any": False, "all": True
+}  # fmt: skip
 # What loops go over, and how many that are.
 ITEMS: tuple[tuple[JSON, int], ...] = (
     ("{{ workload.items }}", 3),
@@ -86,6 +90,7 @@ class _Maker:
         self.forked = False  # are we in a branch?
         self.blocks: dict[str, _Part] = {}
         self.steps: list[dict[str, JSON]] = []
+        self.writes: dict[str, str] = {}  # of all pipelines
 
     def often(self) -> bool:
         return self.draw(st.integers(0, 2)) > 0
@@ -128,6 +133,7 @@ class _Maker:
                 self.steady = self.steady and "tolerate" not in policy
             elif any(parallel):
                 self.steady = False
+        self.writes.update(writes)
         return _Part(body, writes, calls)
 
     def _loop(self, place: int, items: JSON, parallel: bool, writes: dict[str, str]) -> dict[str, JSON]:
@@ -320,12 +326,17 @@ def executables(draw: st.DrawFn, *, calm: bool) -> Executable:
             maker.fork(name, after)
         else:
             maker.plain(name, before, after)
+    if maker.often():
+        earlier = {path: BEFORE.get(reducer, 100) for path, reducer in maker.writes.items()}
+        arcs = [{"step": "start", "set": earlier}] if earlier else [{"step": "start"}]
+        maker.steps.insert(0, {"step": "before", "next": {"arcs": arcs}})
     document: dict[str, JSON] = {
         "apiVersion": "noetl.io/v2",
         "kind": "Playbook",
         "metadata": {"name": "random", "path": "random/executable"},
         "workload": WORKLOAD,
         "workflow": maker.steps,
+        "executor": {"spec": {"entry_step": maker.steps[0]["step"]}},
     }
     if maker.blocks:
         document["workbook"] = {name: part.body for name, part in maker.blocks.items()}

@@ -13,6 +13,8 @@ from noetl.engine import Event, accept, apply, facts, handle
 from noetl.engine.apply import put
 from noetl.engine.commands import Command
 from noetl.engine.facts import Fact, TaskDone, Token
+from noetl.engine.iterations import iteration_outputs
+from noetl.engine.snapshot import freeze, thaw
 from noetl.engine.state import State
 from noetl.ids import START_TOKEN, frame_parts
 from noetl.net.program import Program
@@ -24,9 +26,6 @@ from tests.properties.executable import WORLDS, Executable, World, executables
 ENDS = facts.StepDone | facts.StepFailed | facts.LoopDone
 SCHEDULES = st.integers(0, 2**16)
 SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-
-_snapshot = msgspec.msgpack.Encoder().encode
-_state = msgspec.msgpack.Decoder(State).decode
 
 
 class Follower:
@@ -46,8 +45,8 @@ class Follower:
             apply(self.state, fact, at)
             finished = isinstance(fact, facts.Finished)  # playbook.processed follows in the same breath
             if place >= accepted and not finished:
-                other = _state(_snapshot(self.state))
-                assert plain(other) == plain(self.state)
+                other = thaw(freeze(self.state))
+                assert other == self.state
                 assert handle(program, other, None, at) == events[place:]
                 assert plain(other) == live
         assert plain(self.state) == live
@@ -163,6 +162,9 @@ class Ledger:
         self.starts: dict[str, dict[str, JSON]] = {}  # by run: ctx when it was scheduled
         self.last: dict[str, JSON] = {}  # by frame: data of the last task that ran
         self.writes: dict[str, dict[str, JSON]] = {}  # by frame: what it wrote to ctx
+        self.own: dict[
+            str, dict[str, JSON]
+        ] = {}  # by run of a loop in a loop: path that both fold → its start
 
     def read(self, told: Iterable[Fact]) -> dict[str, JSON]:
         for fact in told:
@@ -174,6 +176,7 @@ class Ledger:
                         self.retried.add(fact.run)
                 case facts.LoopStarted():
                     self.loops[fact.run] = fact
+                    self.own[fact.run] = self.starts_around(fact)
                 case TaskDone():
                     if fact.output is not None and fact.directive != "retry":
                         self.last[fact.frame] = fact.output.data
@@ -197,15 +200,31 @@ class Ledger:
         frames = [f"{fact.run}[{index}]" for index in range(loop.count)]
         if fact.output.ref is None:
             assert fact.output.data == [self.last.get(frame) for frame in frames]
-        if not loop.parallel or self.parents[fact.run] is not None:
+        if not loop.parallel:
             return
+        nested = self.parents[fact.run] is not None
         written = [(path, value) for frame in frames for path, value in self.writes.get(frame, {}).items()]
         expected: dict[str, JSON] = {}
         for path in dict(written):
             values = [value for each, value in written if each == path]
-            start = self.starts[fact.run].get(path.removeprefix("ctx."))
-            expected[path] = reduced(loop.reduce.get(path.removeprefix("ctx.")), start, values)
-        assert fact.set == expected
+            name = path.removeprefix("ctx.")
+            if not nested or name in self.own[fact.run]:
+                start = self.own[fact.run][name] if nested else self.starts[fact.run].get(name)
+                expected[path] = reduced(loop.reduce.get(name), start, values)
+        assert {path: value for path, value in fact.set.items() if not nested or path in expected} == expected
+
+    def starts_around(self, loop: facts.LoopStarted) -> dict[str, JSON]:
+        """What the iteration around has written, where its loop folds the path too: the rest counts it (D86)."""
+        found: dict[str, JSON] = {}
+        frame, seen = self.parents[loop.run], dict[str, JSON]()
+        while frame is not None:
+            run, index = frame_parts(frame)
+            if index is not None and self.loops[run].parallel:
+                seen = {**self.writes.get(frame, {}), **seen}
+                for path in self.loops[run].reduce.keys() & loop.reduce.keys() - found.keys():
+                    found[path] = seen.get(f"ctx.{path}")
+            frame = self.parents[run]
+        return found
 
     def write(self, frame: str | None, writes: dict[str, JSON]) -> None:
         """Takes effect at once, unless it is done in an iteration of a parallel loop (D47)."""
@@ -255,6 +274,14 @@ def reduced(reducer: str | None, start: JSON, values: list[JSON]) -> JSON:
     return values[-1]
 
 
+def results_are_in_the_log(told: list[Fact]) -> None:
+    """What a Ref to a loop's results points at is the data that stands inline while it is small (D30, D69)."""
+    for fact in told:
+        if isinstance(fact, facts.LoopDone) and fact.output.ref is None:
+            found = [(output and output.data) for _, output in iteration_outputs(told, fact.run)]
+            assert found == fact.output.data
+
+
 def tallies(told: Iterable[Fact]) -> dict[str, list[int]]:
     """By run: how the counts went that its iterations hand on to each other."""
     found: dict[str, list[int]] = {}
@@ -276,6 +303,7 @@ def test_replay_equals_live_after_every_event_and_nothing_is_lost(
     drive.run()
     audit(drive.log)
     assert Ledger().read(each.fact for each in drive.log) == drive.state.ctx
+    results_are_in_the_log([each.fact for each in drive.log])
     event(f"{drive.state.status}, {len(drive.log) // 50 * 50}+ facts")
 
 

@@ -8,6 +8,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from noetl.net.picking import PICKED, evaluated
 from noetl.net.template import (
     FILTERS,
     METHODS,
@@ -15,6 +16,7 @@ from noetl.net.template import (
     BadTemplate,
     Moment,
     Path,
+    Template,
     TemplateError,
     compile_template,
     json_text,
@@ -106,12 +108,12 @@ values = st.recursive(
 scopes = st.fixed_dictionaries({"a": values, "b": values, "c": values})
 
 
-def paths() -> st.SearchStrategy[str]:
+def paths(names: list[str]) -> st.SearchStrategy[str]:
     steps = st.sampled_from(
         [*(f".{key}" for key in KEYS), *(f"['{key}']" for key in KEYS), "[0]", "[-1]", "[1:]"]
     )
     return st.builds(
-        lambda name, rest: name + "".join(rest), st.sampled_from(NAMES), st.lists(steps, max_size=3)
+        lambda name, rest: name + "".join(rest), st.sampled_from(names), st.lists(steps, max_size=3)
     )
 
 
@@ -130,9 +132,9 @@ def calls(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
-def expressions() -> st.SearchStrategy[str]:
+def expressions(names: list[str] = NAMES) -> st.SearchStrategy[str]:
     return st.recursive(
-        paths() | st.sampled_from(LITERALS),
+        paths(names) | st.sampled_from(LITERALS),
         lambda inner: st.one_of(
             st.builds("({}) {} ({})".format, inner, st.sampled_from(SIGNS), inner),
             st.builds("not ({})".format, inner),
@@ -215,6 +217,35 @@ def test_what_a_template_reads_is_all_that_it_needs(words: str, scope: dict[str,
     # The longest paths first, so that a whole value takes the place of its parts.
     needed = only(scope, sorted({read.path for read in reads}, key=len, reverse=True))
     assert answer(source, needed) == answer(source, scope)
+
+
+@given(
+    expressions(["output.data", "output.data", "ctx", "input", "output", "output.gone"]),
+    scopes,
+    st.booleans(),
+)
+@settings(max_examples=1_500, deadline=None)
+def test_a_template_over_what_was_picked_gives_what_it_gives_over_the_data_d52(
+    words: str, given: dict[str, object], asks: bool
+) -> None:
+    """Control has none of the data, and gets what the worker made of it through the log."""
+    source = "{{ " + words + " }}"
+    scope = {"ctx": given["b"], "input": given["c"], "output": {"status": "ok", "data": given["a"]}}
+    try:
+        whole = compile_template(source)
+    except BadTemplate:
+        return
+    lean = whole.lean(asks=asks)
+    picked = msgspec.json.decode(msgspec.json.encode(dict(evaluated(lean.parts, scope))))
+    bare = {**scope, "output": {"status": "ok", "data": None}, PICKED: picked}
+    assert said(lean, bare, asks=asks) == said(whole, scope, asks=asks)
+
+
+def said(template: Template, scope: dict[str, object], *, asks: bool) -> object:
+    try:
+        return template.holds(scope, MOMENT) if asks else template(scope, MOMENT)
+    except TemplateError as error:
+        return "error", error.kind, error.message, error.path
 
 
 @given(values)

@@ -13,7 +13,7 @@ workflow:
 - step: start
   tool: {{kind: http, url: x, {RETRY}}}
   set: {{ctx.first: "{{{{ output.data }}}}"}}
-  next: {{spec: {{mode: inclusive}}, arcs: [{{step: fan}}, {{step: side}}]}}
+  next: {{spec: {{mode: inclusive}}, arcs: [{{step: fan}}, {{step: side}}, {{step: keep}}]}}
 - step: fan
   loop: {{in: "{{{{ workload.items }}}}", iterator: n, spec: {{mode: parallel, max_in_flight: 2, policy: {{reduce: {{ctx.sum: sum}}}}}}}}
   tool:
@@ -25,10 +25,21 @@ workflow:
   - {{kind: workbook, block: twice}}
   - {{kind: playbook, path: child, input: {{seed: 3}}}}
   next: {{arcs: [{{step: done}}, {{step: done, when: "{{{{ event.name == 'step.failed' }}}}"}}]}}
+- step: keep
+  tool: {{kind: noop, input: {{a: 1, b: 2}}}}
+  set: {{ctx.rows_ref: "{{{{ output.ref }}}}"}}
+  next: {{arcs: [{{step: rows}}]}}
+- step: rows
+  loop: {{in: "{{{{ ctx.rows_ref }}}}", iterator: row, spec: {{mode: parallel}}}}
+  tool: {{kind: workbook, block: inner}}
+  next: {{arcs: [{{step: done}}]}}
 - step: done
   spec: {{policy: {{admit: {{join: all}}}}}}
   tool: {{kind: noop, input: {{first: "{{{{ ctx.first }}}}", sum: "{{{{ ctx.sum }}}}"}}}}
 workbook:
+  inner:
+    loop: {{in: "{{{{ [iter.row.value, 5] }}}}", iterator: x}}
+    tool: {{kind: noop, input: {{at: "{{{{ iter.parent.row.key }}}}", x: "{{{{ iter.x }}}}"}}}}
   twice:
     loop: {{in: [1, 2], iterator: i}}
     tool: {{kind: http, url: x, {RETRY}}}

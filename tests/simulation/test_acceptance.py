@@ -10,7 +10,6 @@ from noetl.engine.pipeline import RunTask
 from noetl.engine.state import State
 from noetl.output import JSON, Failure, Output
 from noetl.testing.cluster import Cluster, Library
-from noetl.worker.worker import Call
 from tests.playbooks import HEAD, checked, kinds, told_codes
 
 PAGES = """\
@@ -43,9 +42,8 @@ class World:
         self.out = self.most = 0
         self.cluster: Cluster | None = None
 
-    async def http(self, task: RunTask, call: Call) -> Output:
+    async def http(self, task: RunTask) -> Output:
         assert self.cluster is not None
-        del call
         self.calls.append(task.input)
         self.out += 1
         self.most = max(self.most, self.out)
@@ -197,8 +195,8 @@ workflow:
     _, state, log = run(body)
     assert data_of(state) == [{"n": 10}, {"n": 20}, {"n": 30}]
     started = [fact for fact in log if isinstance(fact, facts.LoopStarted)]
-    assert [(fact.items, fact.count, fact.ref and fact.ref["meta"]["bytes"]) for fact in started] == [
-        (None, 3, 10)
+    assert [(fact.items, fact.count, fact.ref and fact.ref["meta"]["count"]) for fact in started] == [
+        (None, 3, 3)
     ]
 
 

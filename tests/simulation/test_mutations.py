@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from noetl.adapters.memory.store import MemoryStore
 from noetl.control.executions import Control
-from noetl.control.live import Asked, Live, Look
+from noetl.control.live import Asked, Live
+from noetl.control.relatives import Relatives
 from noetl.control.sweeper import sweep
 from noetl.engine import Event
 from noetl.engine.commands import Report
-from noetl.engine.pipeline import RunTask
 from noetl.engine.state import State
 from noetl.errors import Conflict, Fenced
 from noetl.ids import frame_parts
-from noetl.output import Output
 from noetl.ports import Append, Claim, Grant
 from noetl.testing.cluster import Build, Cluster
 from noetl.testing.simloop import SimLoop, Stuck
@@ -32,8 +32,9 @@ SEEDS = 2_000
 class NoPositionCheck(Control):
     """A report is taken as if it came from where the frame stands now."""
 
-    def _decide(self, live: Live, asked: list[Asked]):  # type: ignore[no-untyped-def]  # as in Control
-        return super()._decide(live, [item._replace(command=_moved(live, item.command)) for item in asked])
+    async def _decide(self, live: Live, asked: list[Asked]):  # type: ignore[no-untyped-def]  # as in Control
+        moved = [item._replace(command=_moved(live, item.command)) for item in asked]
+        return await super()._decide(live, moved)
 
 
 def _moved(live: Live, command: object):  # type: ignore[no-untyped-def]  # a Command in, a Command out
@@ -77,41 +78,48 @@ def store_of(truth: type[MemoryStore]) -> type[SimStore]:
 
 class PublishesFirst(Control):
     async def _commit(self, live: Live, events: list[Event]) -> None:
-        await self.dispatch(live)
+        self.dispatch.gather_all(live)
+        await self.dispatch.pump()
         await super()._commit(live, events)
 
 
 class AnswersFirst(Control):
     async def _commit(self, live: Live, events: list[Event]) -> None:
         for item in self.drained:
-            if isinstance(item, Asked) and not item.answer.done():
-                item.answer.set_result(None)
+            if not item.answer.done():
+                item.answer.set_result(item.then())
         live.busy = False
         await super()._commit(live, events)
         live.busy = True
 
-    drained: Sequence[Asked | Look] = ()
+    drained: Sequence[Asked] = ()
 
-    def _decide(self, live: Live, asked: list[Asked]):  # type: ignore[no-untyped-def]  # as in Control
+    async def _decide(self, live: Live, asked: list[Asked]):  # type: ignore[no-untyped-def]  # as in Control
         self.drained = list(asked)
-        return super()._decide(live, asked)
+        return await super()._decide(live, asked)
 
 
 class AcknowledgesFirst(Worker):
-    async def call(self, task: RunTask) -> Output:
-        for claim in self.claims:
-            await self.queue.done(claim)
-        return await super().call(task)
-
-    claims: Sequence[Claim] = ()
-
     async def _do(self, claim: Claim) -> None:
         self.claims = [claim]
         await super()._do(claim)
 
+    claims: Sequence[Claim] = ()
+
+    async def _drive(self, execution_id: str, grant: Grant) -> tuple[bool, tuple[Grant, ...]]:
+        for claim in self.claims:
+            await self.queue.done(claim)
+        return await super()._drive(execution_id, grant)
+
 
 class LosesWakes(Control):
-    async def _wake_parent(self, state: State) -> None:
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.relatives = Childless(self)
+
+
+class Childless(Relatives):
+    async def wake_parent(self, state: State) -> None:
         del state
 
 
@@ -121,7 +129,7 @@ class ReusesGrants(Control):
         if grant is None:
             return None
         epoch = (0, grant.epoch[1])
-        live.leases[frame] = live.leases[frame]._replace(epoch=epoch)
+        live.out[frame] = live.out[frame]._replace(epoch=epoch)
         return grant._replace(epoch=epoch)
 
 
@@ -139,7 +147,8 @@ async def sweep_nothing(control: Control) -> None:
 async def sweep_without_children(control: Control) -> None:
     for live in list(control.lives.values()):
         if not live.busy:
-            await control.dispatch(live)
+            control.dispatch.gather_all(live)
+    await control.dispatch.pump()
 
 
 BUGS = {

@@ -1,58 +1,66 @@
 """Control: accepts commands and reports, commits what follows, and only then answers, dispatches and tells.
 
-It is the single writer of the executions whose partitions it owns; the store refuses it when it is not.
+It is the single writer of the executions that it owns; the store refuses it when it is not.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+import types
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from msgspec.json import encode
-
 from noetl.clock import Clock
-from noetl.control.family import TOLD, Waiting, child_start, children, wake_of
-from noetl.control.house import Outside, Programs, Settings
-from noetl.control.items import fetch_items, hand_over, items_of, unstarted
-from noetl.control.live import Asked, Item, Lease, Live, Look, is_due, touched
-from noetl.engine import FACTS_PER_COMMIT_MAX, Event, Recorded, handle
-from noetl.engine.commands import Command, Report, Start, StartLoop, Wake
-from noetl.engine.facts import (
-    Cancelled,
-    ForChild,
-    FrameParked,
-    Paused,
-    Processed,
-    Requested,
-    Resumed,
-)
-from noetl.engine.loops import ITEMS_LIMIT
+from noetl.control.dispatch import Dispatch
+from noetl.control.house import Outside, Owners, Programs, Settings
+from noetl.control.items import opened, unstarted
+from noetl.control.live import Asked, Item, Live, Look, is_due
+from noetl.control.relatives import Relatives
+from noetl.control.saving import fold, save, saved
+from noetl.control.timers import Timers
+from noetl.engine import FACTS_PER_COMMIT_MAX, Event, Recorded, agenda_of, handle
+from noetl.engine.commands import Command, Report, Start, StartLoop
+from noetl.engine.iterations import iteration_outputs
+from noetl.engine.loops import ITEMS_LIMIT, ToRead, ToStore, digest_of
 from noetl.engine.state import State
-from noetl.engine.work import due, due_of, work_of
+from noetl.engine.work import work_of
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
-from noetl.ids import frame_parts, partition_of
+from noetl.ids import frame_parts
 from noetl.net.program import Program
-from noetl.output import failed
-from noetl.ports import Answer, Append, Epoch, Grant, Link, Pointer
+from noetl.output import Output
+from noetl.paging import put_pages
+from noetl.ports import Answer, Append, Epoch, Grant, Snapshot
 
 T = TypeVar("T")
 
-BATCH_MAX = 100  # items of one execution that share a commit
+BATCH_MAX = 256  # items of one execution that share a commit
+FACTS_PER_TURN = 500  # then other executions have their turn
+
+
+@types.coroutine
+def turn() -> Generator[None, None, None]:
+    """Let everyone else who is ready go first, once."""
+    yield
 
 
 class Control:
-    """One server's part of all executions."""
+    """One server's part of all executions. It keeps the contract of Link for those that are its own."""
 
-    def __init__(self, outside: Outside, programs: Programs, clock: Clock, settings: Settings) -> None:
+    def __init__(
+        self, outside: Outside, programs: Programs, owners: Owners, clock: Clock, settings: Settings
+    ) -> None:
         self.store, self.queue, self.results = outside
         self.programs = programs
+        self.owners = owners
         self.clock = clock
         self.settings = settings
-        self.link: Link | None = None  # to the owners of other executions: children and parents
-        self.owned: dict[int, int] = {}  # partition → our epoch
+        self.dispatch = Dispatch(self.queue, clock, settings)
+        self.relatives = Relatives(self)
+        self.timers = Timers(self)
+        self.watch: Callable[[Live, list[Event]], None] | None = None  # told of everything that is on record
+        self.trouble: Callable[[Unavailable], None] | None = None  # told when a commit did not succeed
         self.lives: dict[str, Live] = {}
         self._loading: dict[str, asyncio.Future[Live]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -70,41 +78,39 @@ class Control:
 
     # What workers and callers ask
 
-    async def start(self, execution_id: str, path: str, start: Start) -> None:
+    async def start(self, execution_id: str, digest: str, start: Start) -> None:
         try:
             live = await self.live(execution_id)
         except NotFound:
-            live = self.lives.setdefault(execution_id, self._new(execution_id, self.programs.by_path(path)))
+            made = await self._new(execution_id, await self.programs.by_digest(digest))
+            live = self.lives.setdefault(execution_id, made)
         try:
-            await self._ask(live, start)
+            await self._ask(live, start, _nothing)
         except Rejected as error:
             if error.code != "already-started":
                 raise
 
     async def command(self, execution_id: str, command: Command) -> None:
-        await self._ask(await self.live(execution_id), command)
+        await self._ask(await self.live(execution_id), command, _nothing)
 
     async def begin(self, execution_id: str, frame: str, worker: str) -> Grant | None:
         try:
             live = await self.live(execution_id)
         except NotFound:
             return None
-        grant = await self._look(live, lambda: self._grant(live, frame, worker))
-        assert not isinstance(grant, Answer)
+        grant: Grant | None = await self._look(live, lambda: self._grant(live, frame, worker))
+        await self.dispatch.pump()
         return grant
 
-    async def report(self, execution_id: str, report: Report) -> Answer:
+    async def report(self, execution_id: str, report: Report, *, room: int = 0) -> Answer:
         live = await self.live(execution_id)
-        lease = live.leases.get(report.frame)
-        if lease is not None and report.epoch < lease.epoch:
+        out = live.out.get(report.frame)
+        if out is not None and report.epoch < out.epoch:
             return Answer("stop", "fenced")
         try:
-            await self._ask(live, report)
+            answer: Answer = await self._ask(live, report, lambda: self._go_on(live, report, room))
         except Rejected as error:
             return Answer("stop", error.code)
-        live = await self.live(execution_id)
-        answer = await self._look(live, lambda: self._go_on(live, report))
-        assert isinstance(answer, Answer)
         return answer
 
     async def beat(self, worker: str, holds: Sequence[tuple[str, str, Epoch]]) -> list[tuple[str, str]]:
@@ -113,133 +119,160 @@ class Control:
             live = self.lives.get(execution_id)
             if live is None or live.busy:
                 continue  # not ours, not loaded, or not on record yet: silence is no order to stop
-            lease = live.leases.get(frame)
-            if live.state.status in ("cancelling", "cancelled") or (lease and lease.epoch > epoch):
+            out = live.out.get(frame)
+            if not live.state.live or (out and out.epoch > epoch) or self._was_given_up(live, frame):
                 stop.append((execution_id, frame))
-            elif is_due(live.state, frame):
-                live.leases[frame] = Lease(epoch, worker, self.clock.monotonic() + self.settings.lease_s)
+            elif is_due(live, frame):
+                self.dispatch.granted(live, frame, worker, epoch)
         return stop
+
+    def _was_given_up(self, live: Live, frame: str) -> bool:
+        """Its run has ended without it: by a timeout, or with the execution."""
+        run = live.state.runs.get(frame_parts(frame)[0])
+        return run is None or run.output is not None
 
     # Grants
 
     def _grant(self, live: Live, frame: str, worker: str) -> Grant | None:
-        now = self.clock.monotonic()
-        lease = live.leases.get(frame)
-        if lease is not None and lease.worker != worker and now < lease.until:
+        out = live.out.get(frame)
+        if out is not None and out.worker not in ("", worker) and self.clock.monotonic() < out.until:
             return None
-        if not is_due(live.state, frame):
+        if not is_due(live, frame):
             return None
         # Counted for all executions, and for as long as we live: what is loaded anew must not begin anew.
         self._granted += 1
         epoch = (live.owner, self._granted)
-        live.leases[frame] = Lease(epoch, worker, now + self.settings.lease_s)
-        return Grant(work_of(live.program, live.state, frame), epoch, self.settings.lease_s, self.now())
+        self.dispatch.granted(live, frame, worker, epoch)
+        work = work_of(live.program, live.state, frame)
+        if frame in live.opening:
+            work = work._replace(place=work.place._replace(opens=live.opening[frame]))
+        return Grant(work, epoch, self.settings.lease_s, self.now())
 
-    def _go_on(self, live: Live, report: Report) -> Answer:
-        """It is on record. Is the frame still the worker's to go on with?"""
-        lease = live.leases.get(report.frame)
-        if lease is not None and lease.epoch > report.epoch:
+    def _go_on(self, live: Live, report: Report, room: int) -> Answer:
+        """It is on record. Is the frame still the worker's to go on with, and if it is over, what is next?"""
+        out = live.out.get(report.frame)
+        if out is not None and out.epoch > report.epoch:
             return Answer("stop", "fenced")
-        if not is_due(live.state, report.frame):
-            live.leases.pop(report.frame, None)
-            live.sent.pop(report.frame, None)
-            return Answer("stop", "over")
+        worker = out.worker if out else ""
+        if not is_due(live, report.frame):
+            self.dispatch.returned(live, report.frame)
+            return Answer("stop", "over", self._next(live, worker, room) if worker else ())
         owner, index = frame_parts(report.frame)
-        frame = live.state.runs[owner].frames[index]
-        if frame.calls != report.position + len(report.facts):
+        frame = live.state.runs[owner].frames.get(index)
+        if (frame.calls if frame else 0) != report.position + len(report.facts):
             return Answer("stop", "elsewhere")
-        worker = lease.worker if lease else ""
-        live.leases[report.frame] = Lease(
-            report.epoch, worker, self.clock.monotonic() + self.settings.lease_s
-        )
+        self.dispatch.granted(live, report.frame, worker, report.epoch)
         return Answer("go")
+
+    def _next(self, live: Live, worker: str, room: int) -> tuple[Grant, ...]:
+        """Frames that the worker goes on with: a chain does not pass through the queue."""
+        grants: list[Grant] = []
+        while len(grants) < room and (frame := self.dispatch.next_for(live)) is not None:
+            if (grant := self._grant(live, frame, worker)) is not None:
+                grants.append(grant)
+        return tuple(grants)
 
     # The one way to the log
 
     async def nudge(self, live: Live) -> None:
         """Decide what is left to decide: after a fold, or when a server died between two commits."""
         if live.agenda and live.state.live:
-            await self._ask(live, None)
+            await self._ask(live, None, _nothing)
 
-    async def _ask(self, live: Live, command: Command | None) -> None:
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        live.inbox.append(Asked(command, answer))
+    async def _ask(self, live: Live, command: Command | None, then: Callable[[], T]) -> T:
+        _refuse_given_up(live)
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        live.inbox.append(Asked(command, answer, then))
         if not live.busy:
-            live.busy = True
-            # A task of its own: whoever asks may go away, the commit must not.
-            self._spawn(self._drain(live))
-        await answer
-
-    async def _look(self, live: Live, ask: Callable[[], Grant | Answer | None]) -> Grant | Answer | None:
-        """Asked of the state when no commit is out: nothing is shown that is not on record."""
-        if not live.busy:
-            return ask()
-        answer: asyncio.Future[Grant | Answer | None] = asyncio.get_running_loop().create_future()
-        live.inbox.append(Look(ask, answer))
+            await self._lead(live)
         return await answer
+
+    async def _look(self, live: Live, then: Callable[[], T]) -> T:
+        """Asked of the state when no commit is out: nothing is shown that is not on record."""
+        _refuse_given_up(live)
+        if not live.busy:
+            return then()
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        live.inbox.append(Look(then, answer))
+        return await answer
+
+    async def _lead(self, live: Live) -> None:
+        """Whoever comes first decides for all who come in the same turn; what comes later is another's."""
+        live.busy = True
+        try:
+            await turn()
+        except BaseException:
+            self.spawn(self._drain(live))  # it is given up, and the others that wait are not
+            raise
+        await self._batch(live)
+        if live.inbox:
+            self.spawn(self._drain(live))
+        else:
+            live.busy = False
 
     async def _drain(self, live: Live) -> None:
         """While a commit is out, further items gather for the next."""
+        while live.inbox:
+            await self._batch(live)
+        live.busy = False
+
+    async def _batch(self, live: Live) -> None:
+        batch = [live.inbox.popleft() for _ in range(min(len(live.inbox), BATCH_MAX))]
+        asked = [item for item in batch if isinstance(item, Asked)]
         try:
-            while live.inbox:
-                batch = [live.inbox.popleft() for _ in range(min(len(live.inbox), BATCH_MAX))]
-                asked = [item for item in batch if isinstance(item, Asked)]
-                try:
-                    events, refused = self._decide(live, asked)
-                    await self._settle(live, events)
-                except (Conflict, Fenced, Unavailable) as error:
-                    self._abandon(live, batch, error)
-                    return
-                except BaseException as error:
-                    self._abandon(live, batch, error)  # a bug of ours, or our end: nobody waits for ever
-                    raise
-                for item in batch:
-                    if isinstance(item, Look):
-                        _resolve(item.answer, item.ask())
-                    elif item.answer not in refused:
-                        _resolve(item.answer, None)
-        finally:
-            live.busy = False
-
-    async def _settle(self, live: Live, events: list[Event]) -> None:
-        """Commit, and go on as long as a commit was full (D70)."""
-        while True:
+            events, refused = await self._decide(live, asked)
             await self._commit(live, events)
-            await self._after(live, events)
-            if len(events) < FACTS_PER_COMMIT_MAX:
-                return
-            events = handle(live.program, live.state, None, self.now(), live.agenda)
+            self._after(live, events)
+        except (Conflict, Fenced, Unavailable) as error:
+            self._abandon(live, batch, error)
+            return
+        except BaseException as error:
+            self._abandon(live, batch, error)  # a bug of ours, or our end: nobody waits for ever
+            raise
+        for item in batch:
+            if item.answer not in refused:
+                _resolve(item.answer, item.then())
+        await self.dispatch.pump()
 
-    def _spawn(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    def _decide(self, live: Live, asked: list[Asked]) -> tuple[list[Event], set[asyncio.Future[None]]]:
+    async def _decide(
+        self, live: Live, asked: list[Asked]
+    ) -> tuple[list[Event], set[asyncio.Future[object]]]:
+        """What is left to commit, and whose command was refused."""
         events: list[Event] = []
-        refused: set[asyncio.Future[None]] = set()
+        refused: set[asyncio.Future[object]] = set()
         for item in asked:
             try:
-                events += handle(live.program, live.state, item.command, self.now(), live.agenda)
-                hand_over(live, item.command)
+                made = self._handle(live, item.command)
             except Recorded:
                 continue
             except Rejected as error:
                 refused.add(item.answer)
                 if not item.answer.done():
                     item.answer.set_exception(error)
+                continue
+            events += made
+            while len(made) >= FACTS_PER_TURN:
+                if len(events) >= FACTS_PER_COMMIT_MAX:  # the rest goes into the next one (D70)
+                    await self._commit(live, events)
+                    self._after(live, events)
+                    events = []
+                await turn()
+                events += (made := self._handle(live, None))
         return events, refused
+
+    def _handle(self, live: Live, command: Command | None) -> list[Event]:
+        return handle(live.program, live.state, command, self.now(), live.agenda, at_most=FACTS_PER_TURN)
 
     async def _commit(self, live: Live, events: list[Event]) -> None:
         if not events:
             return
         append = Append(
-            execution_id=live.state.execution_id,
+            execution_id=live.id,
             first_seq=events[0].seq,
             at=events[0].at,
             facts=tuple(event.fact for event in events),
             owner=live.owner,
-            live=live.state.live,
+            status=live.state.status,
         )
         refused = (await self.store.append([append]))[0]
         if refused is not None:
@@ -247,94 +280,61 @@ class Control:
 
     def _abandon(self, live: Live, batch: list[Item], error: BaseException) -> None:
         """What we hold is not, or may not be, what is on record: forget it. Whoever asked asks again."""
-        execution_id = live.state.execution_id
-        if self.lives.get(execution_id) is live:
-            del self.lives[execution_id]
-        partition = partition_of(execution_id, self.settings.partitions)
-        if isinstance(error, Fenced) and self.owned.get(partition) == live.owner:
-            del self.owned[partition]
+        live.given_up = True
+        if self.lives.get(live.id) is live:
+            del self.lives[live.id]
+        if isinstance(error, Fenced):
+            self.owners.lost(live.id)
+        if isinstance(error, Unavailable) and self.trouble is not None:
+            self.trouble(error)
         for item in (*batch, *live.inbox):
             if not item.answer.done():
                 item.answer.set_exception(Unavailable(f"the commit did not succeed: {error}"))
+                item.answer.exception()  # seen: whoever asked may be gone
         live.inbox.clear()
+        live.busy = False
 
     # After the commit
 
-    async def _after(self, live: Live, events: list[Event]) -> None:
-        runs = touched(events)
-        await self.dispatch(live, runs)
-        for run in unstarted(live, runs):
-            self._spawn(self.store_items(live, run))
+    def _after(self, live: Live, events: list[Event]) -> None:
+        self.dispatch.gather(live, events)
+        for run in unstarted(live, events):
+            self.spawn(self.open_loop(live, run))
+        if self.watch is not None:
+            self.watch(live, events)
         for event in events:
-            match event.fact:
-                case FrameParked(until=ForChild() as child, frame=frame, call=call):
-                    self._spawn(self._start_child(live.state, Waiting(child, frame, call)))
-                case Processed() if live.state.parent:
-                    self._spawn(self._wake_parent(live.state))
-                case Paused() | Resumed() | Cancelled() as fact:
-                    self._spawn(self._tell_children(live.state, TOLD[type(fact)]))
+            self.relatives.see(live.state, event.fact)
+            self.timers.see(live.id, event.fact)
+        if (snapshot := save(live, len(events), self.settings.snapshot_bytes)) is not None:
+            self.spawn(self._keep(live.id, snapshot))
 
-    async def dispatch(self, live: Live, runs: Sequence[str] | None = None) -> None:
-        """Put pointers for frames that are due and on nobody's way; None: all of the execution."""
-        if live.state.status != "running":
-            return
-        now = self.clock.monotonic()
-        limit = live.program.limits["in_flight"]
-        found = due(live.state, at_most=limit) if runs is None else (
-            frame for run in runs if run in live.state.runs for frame in due_of(live.state.runs[run])
-        )  # fmt: skip
-        pointers = []
-        for frame in found:
-            lease = live.leases.get(frame)
-            if (lease is not None and now < lease.until) or now < live.sent.get(
-                frame, -1e9
-            ) + self.settings.resend_s:
-                continue
-            live.dispatched += 1
-            live.sent[frame] = now
-            pointers.append(Pointer(live.state.execution_id, frame, live.dispatched))
-        if pointers:
-            try:
-                await self.queue.put(pointers)
-            except Unavailable:
-                return  # the sweeper puts them again
+    def spawn(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def _start_child(self, state: State, waiting: Waiting) -> None:
-        child, frame, call = waiting
-        try:
-            assert self.link is not None
-            await self.link.start(child.execution_id, child.path, child_start(state, waiting))
-        except NotFound as error:
-            wake = Wake(frame=frame, output=failed("playbook", str(error)), call=call)
-            with suppress(Unavailable, Rejected):
-                await self.command(state.execution_id, wake)
-        except (Unavailable, Rejected):
-            return  # the sweeper asks again
+    async def _keep(self, execution_id: str, snapshot: Snapshot) -> None:
+        with suppress(Unavailable):  # the log has it all
+            await self.store.keep(execution_id, snapshot)
 
-    async def _tell_children(self, state: State, command: Command) -> None:
-        """Pausing, resuming and cancelling go down to children (D67, D68)."""
-        assert self.link is not None
-        for waiting in children(state):
-            with suppress(Unavailable, NotFound, Rejected):
-                await self.link.command(waiting.child.execution_id, command)
+    async def open_loop(self, live: Live, run: str) -> None:
+        """What must be done before a loop can start: store its items, or have a worker read them (D44)."""
+        match opened(live, run, self.now()):
+            case ToStore(items):
+                with suppress(Unavailable, Rejected):  # the sweeper tries again
+                    ref = await put_pages(self.results, live.id, items)
+                    start = StartLoop(run=run, ref=ref, count=len(items), digest=digest_of(items))
+                    await self._ask(live, start, _nothing)
+            case ToRead(ref):
+                live.opening[run] = ref
+                self.dispatch.add(live, [run])
+                await self.dispatch.pump()
 
-    async def _wake_parent(self, state: State) -> None:
-        execution_id, wake = wake_of(state)
-        try:
-            assert self.link is not None
-            await self.link.command(execution_id, wake)
-        except (Unavailable, NotFound, Rejected):
-            return  # the parent's sweeper asks after its children
-
-    async def store_items(self, live: Live, run: str) -> None:
-        """Items that are too many for the log are stored, and then the loop starts (D44)."""
-        items = items_of(live, run, self.now())
-        if items is None:
-            return
-        live.items[run] = items
-        with suppress(Unavailable, Rejected):  # the sweeper tries again
-            ref = await self.results.put(live.state.execution_id, encode(items), "application/json")
-            await self._ask(live, StartLoop(run=run, ref=ref))
+    async def iterations(self, execution_id: str, run: str) -> list[Output | None]:
+        """What the iterations of a loop gave back, from the log, whoever owns it (D30)."""
+        rows = await self.store.read(execution_id)
+        log = [fact for row in rows for fact in row.facts]
+        return [output for _, output in iteration_outputs(log, run)]
 
     # Loading
 
@@ -347,7 +347,9 @@ class Control:
     async def live(self, execution_id: str) -> Live:
         live = self.lives.get(execution_id)
         if live is not None:
-            return live
+            if self.owners.keeps(execution_id, live.owner):
+                return live
+            del self.lives[execution_id]
         if execution_id in self._loading:
             return await asyncio.shield(self._loading[execution_id])
         loading = self._loading[execution_id] = asyncio.get_running_loop().create_future()
@@ -363,27 +365,33 @@ class Control:
             del self._loading[execution_id]
 
     async def _load(self, execution_id: str) -> Live:
-        self._epoch(execution_id)  # ours, or Unavailable
-        rows = await self.store.read(execution_id)
-        if not rows:
-            raise NotFound(f"no execution {execution_id}")
-        requested = rows[0].facts[0]
-        assert isinstance(requested, Requested)
-        live = self._new(execution_id, self.programs.by_digest(requested.digest))
-        live.fold(rows)
-        await fetch_items(live.state, self.results)
+        owner = await self.owners.number(execution_id)
+        state, rows = await saved(self.store, execution_id)
+        if state is None:
+            if not rows:
+                raise NotFound(f"no execution {execution_id}")
+            state = State(execution_id=execution_id)
+        fold(state, rows)
+        live = await self._new(execution_id, await self.programs.by_digest(state.digest), owner)
+        live.state, live.agenda = state, agenda_of(state)
         self.lives[execution_id] = live
+        self.dispatch.gather_all(live)
         return live
 
-    def _new(self, execution_id: str, program: Program) -> Live:
+    async def _new(self, execution_id: str, program: Program, owner: int | None = None) -> Live:
         limits = {**program.limits, ITEMS_LIMIT: self.settings.items_bytes}
-        return Live(execution_id, program._replace(limits=limits), self._epoch(execution_id))
+        number = await self.owners.number(execution_id) if owner is None else owner
+        return Live(execution_id, program._replace(limits=limits), number)
 
-    def _epoch(self, execution_id: str) -> int:
-        partition = partition_of(execution_id, self.settings.partitions)
-        if partition not in self.owned:
-            raise Unavailable(f"partition {partition} is not ours")
-        return self.owned[partition]
+
+def _nothing() -> None:
+    """An answer that says only that it is on record."""
+
+
+def _refuse_given_up(live: Live) -> None:
+    """Someone kept hold of it while it was given up: what its state says may be on nobody's record."""
+    if live.given_up:
+        raise Unavailable(f"{live.id} is read from the log anew")
 
 
 def _resolve(future: asyncio.Future[T], value: T) -> None:

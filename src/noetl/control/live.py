@@ -5,39 +5,38 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from noetl.engine import Agenda, Event, agenda_of, apply
+from noetl.engine import Agenda
 from noetl.engine.commands import Command
-from noetl.engine.facts import Evaluated
 from noetl.engine.state import State
-from noetl.engine.work import due_of
 from noetl.ids import frame_parts
 from noetl.net.program import Program
 from noetl.output import JSON
-from noetl.ports import Answer, Epoch, Grant, Row
+from noetl.ports import Epoch
 
 
-class Lease(NamedTuple):
-    """A grant that is out."""
+class Out(NamedTuple):
+    """A frame that is out: a pointer to it is on its way, or a worker has it."""
 
-    epoch: Epoch
-    worker: str
-    until: float  # by the server's own monotonic clock
+    until: float  # by our own monotonic clock: then it counts as lost
+    worker: str = ""  # "": nobody has begun it
+    epoch: Epoch = (0, 0)  # of its last grant
 
 
 class Asked(NamedTuple):
-    """A command that waits for its commit; its answer is given after it."""
+    """A command that waits for its commit. Its answer is given after that, from the committed state."""
 
     command: Command | None  # None: only what follows of itself
-    answer: asyncio.Future[None]
+    answer: asyncio.Future[Any]
+    then: Callable[[], object]
 
 
 class Look(NamedTuple):
     """Something to be asked of the committed state."""
 
-    ask: Callable[[], Grant | Answer | None]
-    answer: asyncio.Future[Grant | Answer | None]
+    then: Callable[[], object]
+    answer: asyncio.Future[Any]
 
 
 Item: TypeAlias = Asked | Look
@@ -47,42 +46,39 @@ class Live:
     """Never seen by two tasks at once while a commit is out: everything goes through its inbox."""
 
     def __init__(self, execution_id: str, program: Program, owner: int) -> None:
+        self.id = execution_id
         self.program = program
-        self.owner = owner  # our epoch of the partition
+        self.owner = owner  # our number
         self.state = State(execution_id=execution_id)
         self.agenda: Agenda = {}
         self.inbox: deque[Item] = deque()
         self.busy = False
-        self.leases: dict[str, Lease] = {}
-        self.sent: dict[str, float] = {}  # frame → when its pointer was put last
+        self.given_up = False  # its state may not be what is on record: nobody may use it
+        self.ready: dict[str, None] = {}  # frames to be handed out, in order
+        self.out: dict[str, Out] = {}
+        self.unbegun = 0  # of `out`: pointers that nobody has followed yet
+        self.streak = 0  # frames that were handed on without a pointer while others waited
         self.dispatched = 0
-        self.items: dict[str, list[JSON]] = {}  # run → items that are on their way to the result store
-
-    def fold(self, rows: list[Row]) -> None:
-        """Rebuild the state from the log."""
-        for row in rows:
-            for fact in row.facts:
-                apply(self.state, fact, row.at)
-        self.agenda = agenda_of(self.state)
+        self.opening: dict[str, dict[str, JSON]] = {}  # run → the Ref whose items a worker is to read
+        self.unsaved = 0  # facts since the last snapshot
+        self.saved_bytes = 0  # size of the last snapshot
 
 
-def is_due(state: State, frame: str) -> bool:
-    owner, _ = frame_parts(frame)
+def is_due(live: Live, frame: str) -> bool:
+    """Could a worker take it up now?"""
+    state = live.state
+    if state.status != "running":
+        return False
+    owner, index = frame_parts(frame)
     run = state.runs.get(owner)
-    return state.status == "running" and run is not None and frame in due_of(run)
-
-
-def touched(events: list[Event]) -> list[str]:
-    """Runs in which a frame may have become due."""
-    runs: dict[str, None] = {}
-    for event in events:
-        fact = event.fact
-        if isinstance(fact, Evaluated):
-            continue
-        run = getattr(fact, "run", None)
-        if isinstance(run, str):
-            runs[run] = None
-        frame = getattr(fact, "frame", None)
-        if isinstance(frame, str):
-            runs[frame_parts(frame)[0]] = None
-    return list(runs)
+    if run is None or run.output is not None:
+        return False
+    if run.loop is None:
+        if run.looped:
+            return index is None and frame in live.opening
+        if index is not None:
+            return False
+    elif index not in run.loop.flying:
+        return False
+    known = run.frames.get(index)
+    return known is None or (known.parked is None and known.pc >= 0)

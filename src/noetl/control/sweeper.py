@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from noetl.control.executions import Control
@@ -11,55 +12,45 @@ from noetl.control.family import (
     PAUSE_CHILD,
     RESUME_CHILD,
     Waiting,
-    child_start,
     children,
     output_of,
 )
-from noetl.control.items import unstarted
+from noetl.control.items import still_unstarted
 from noetl.control.live import Live
-from noetl.engine import apply
+from noetl.control.saving import fold
+from noetl.control.timers import PASSING
 from noetl.engine.commands import Close, Command, Expire, Wake
 from noetl.engine.facts import ForTime, Paused
-from noetl.engine.state import Frame, State
-from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
-from noetl.ids import partition_of
-from noetl.ports import Row
+from noetl.engine.state import LIVE, Frame, State, Status
 
 GRACE_S = 10.0  # for calls of a cancelled execution
-_PASSING = (Unavailable, Rejected, NotFound, Conflict, Fenced)  # the next sweep tries again
 
 
 async def sweep(control: Control) -> None:
-    """Every owned execution that has not ended: lost work, children, timers."""
-    for partition in list(control.owned):
+    """Every execution of ours that has not ended: lost work, children, timers."""
+    for execution_id, head in await control.owners.open():
         try:
-            open_ = await control.store.live(partition)
-        except Unavailable:
+            control.drop_if_behind(execution_id, head)
+            await _sweep_one(control, await control.live(execution_id))
+        except PASSING:
             continue
-        for execution_id, head in open_:
-            if partition not in control.owned:
-                break
-            try:
-                control.drop_if_behind(execution_id, head)
-                live = await control.live(execution_id)
-                await _sweep_one(control, live)
-            except _PASSING:
-                continue
     _forget(control)
+    control.dispatch.recount(control.lives)
+    await control.dispatch.pump()
 
 
 async def _sweep_one(control: Control, live: Live) -> None:
     if live.busy:
         return
     await control.nudge(live)
-    for run in list(unstarted(live, list(live.state.runs))):
-        await control.store_items(live, run)
+    for run in list(still_unstarted(live, list(live.state.runs))):
+        await control.open_loop(live, run)
     for command in _timely(control, live):
-        await control.command(live.state.execution_id, command)
+        await control.command(live.id, command)
     for waiting in children(live.state):
         await _ask_after(control, live, waiting)
     if not live.busy:
-        await control.dispatch(live)
+        control.dispatch.gather_all(live)
 
 
 def _timely(control: Control, live: Live) -> list[Command]:
@@ -86,7 +77,8 @@ def _may_close(control: Control, live: Live) -> bool:
     """Children end first, running calls get a while to report (D68); then there is nothing to wait for."""
     if children(live.state):
         return False
-    held = any(control.clock.monotonic() < lease.until for lease in live.leases.values())
+    now = control.clock.monotonic()
+    held = any(out.worker and now < out.until for out in live.out.values())
     assert live.state.at is not None
     return not held or control.now() >= live.state.at + timedelta(seconds=GRACE_S)
 
@@ -98,39 +90,47 @@ def _is_over(frame: Frame, now: datetime) -> bool:
 async def _ask_after(control: Control, live: Live, waiting: Waiting) -> None:
     """A lost start is made up for, and so is a lost wake."""
     child = waiting.child
-    rows = await control.store.read(child.execution_id)
-    if not rows:
-        assert control.link is not None
-        await control.link.start(child.execution_id, child.path, child_start(live.state, waiting))
+    status = await control.store.status(child.execution_id)
+    if status is None:
+        await control.relatives.start(live.state, waiting)
         return
-    state = State(execution_id=child.execution_id)
-    for row in rows:
-        for fact in row.facts:
-            apply(state, fact, row.at)
-    if not state.live:
+    if status not in LIVE:
+        state, _ = await _folded(control, child.execution_id)
         wake = Wake(frame=waiting.frame, output=output_of(state), call=waiting.call)
-        await control.command(live.state.execution_id, wake)
+        await control.command(live.id, wake)
         return
-    if (command := _to_child(live.state, state, rows)) is not None:
-        assert control.link is not None
-        await control.link.command(child.execution_id, command)
+    with suppress(*PASSING):
+        await control.live(child.execution_id)  # its process may be dead: then it is ours to go on with
+    if (command := await _to_child(control, live.state, child.execution_id, status)) is not None:
+        await control.relatives.tell(child.execution_id, command)
 
 
-def _to_child(parent: State, child: State, rows: list[Row]) -> Command | None:
+async def _to_child(control: Control, parent: State, child: str, status: Status) -> Command | None:
     """What a child should have been told, and perhaps was not. Its own pauses are its own."""
     if parent.status == "cancelling":
-        return None if child.status == "cancelling" else CANCEL_CHILD
-    if parent.status == "paused" and child.status == "running":
+        return None if status == "cancelling" else CANCEL_CHILD
+    if parent.status == "paused" and status == "running":
         return PAUSE_CHILD
-    pauses = [fact for row in rows for fact in row.facts if isinstance(fact, Paused)]
-    if parent.status == "running" and child.status == "paused" and pauses[-1].by == BY_PARENT:
-        return RESUME_CHILD
+    if parent.status == "running" and status == "paused":
+        _, pauses = await _folded(control, child)
+        return RESUME_CHILD if pauses[-1].by == BY_PARENT else None
     return None
+
+
+async def _folded(control: Control, execution_id: str) -> tuple[State, list[Paused]]:
+    """A child's end, and who paused it when: from its log, whoever owns it."""
+    state, rows = State(execution_id=execution_id), await control.store.read(execution_id)
+    fold(state, rows)
+    return state, [fact for row in rows for fact in row.facts if isinstance(fact, Paused)]
 
 
 def _forget(control: Control) -> None:
     """What has ended, or is no longer ours, needs no memory."""
     for execution_id, live in list(control.lives.items()):
-        partition = partition_of(execution_id, control.settings.partitions)
-        if not live.busy and (not live.state.live or control.owned.get(partition) != live.owner):
+        if live.busy:
+            continue
+        if not live.state.live:
+            control.owners.ended(execution_id)
+            del control.lives[execution_id]
+        elif not control.owners.keeps(execution_id, live.owner):
             del control.lives[execution_id]

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from noetl.engine import facts
+from noetl.engine.admission import over_limit
 from noetl.engine.commands import (
     Cancel,
     Close,
@@ -23,7 +24,7 @@ from noetl.engine.commands import (
 )
 from noetl.engine.facts import Fact, ForBlock, ForSignal, ForTime, Token
 from noetl.engine.inherit import called
-from noetl.engine.loops import digest_of, loop_started
+from noetl.engine.loops import ToRead, ToStore, digest_of, loop_started
 from noetl.engine.scopes import deadline, moment
 from noetl.engine.state import Frame, Run, State
 from noetl.errors import Rejected
@@ -148,12 +149,20 @@ def _start_loop(program: Program, state: State, command: StartLoop, at: datetime
         raise Recorded
     if state.status != "running":
         raise Rejected("not-running", f"the execution is {state.status}")
-    fact = loop_started(program, state, run, at)
-    if not isinstance(fact, facts.LoopStarted):
-        return [fact]
-    if digest_of(fact.items) != command.ref["meta"]["sha256"]:
+    match loop_started(program, state, run, at):
+        case ToStore(items, started):
+            same = digest_of(items) == command.digest
+        case ToRead(ref, started):
+            same = ref == command.source
+        case fact:
+            return [fact]
+    if not same:
         raise Rejected("changed", f"the items of {command.run} are not those that were stored")
-    return [replace(fact, items=None, ref=command.ref)]
+    if command.error is not None:
+        return [facts.StepFailed(run=run.id, error=command.error)]
+    if command.count > program.limits["iterations"]:
+        return [over_limit(program, "iterations", command.count)]
+    return [replace(started, count=command.count, items=command.items, ref=command.ref)]
 
 
 def _wake(state: State, wake: Wake, at: datetime) -> list[Fact]:

@@ -33,10 +33,15 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 class StartLoop(Struct, frozen=True, kw_only=True):
-    """The items of a loop are in the result store: it may start (D44)."""
+    """The items of a loop have been stored, or read by a worker: it may start (D44)."""
 
     run: str
-    ref: dict[str, JSON]
+    count: int = 0
+    ref: dict[str, JSON] | None = None  # where they lie, in pages
+    items: list[JSON] | None = None  # those that are few enough for the log
+    digest: str | None = None  # of the list that was stored
+    source: dict[str, JSON] | None = None  # the Ref that was read
+    error: Failure | None = None  # why there are none
 
 
 class Wake(Struct, frozen=True, kw_only=True):

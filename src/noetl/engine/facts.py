@@ -103,9 +103,10 @@ class ForSignal(Struct, frozen=True, kw_only=True, tag="signal"):
     name: str
 
 
-class ForBlock(Struct, frozen=True, kw_only=True, tag="block"):
+class ForBlock(Struct, frozen=True, kw_only=True, tag="block", omit_defaults=True):
     block: str
     input: dict[str, JSON] = {}
+    iter: dict[str, JSON] | None = None  # around it, when the item lies in the result store: control has none
 
 
 class ForChild(Struct, frozen=True, kw_only=True, tag="child"):

@@ -85,6 +85,7 @@ def take_up(run: Run, old: Run, *, from_start: bool) -> None:
         loop,
         failed=0,
         error=None,
+        error_at=None,
         stopped=False,
         again=list(loop.again),
         lost={} if from_start else dict(loop.lost),

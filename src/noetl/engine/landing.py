@@ -14,8 +14,8 @@ from noetl.engine.fitting import VALUE_BYTES_MAX
 from noetl.engine.inherit import set_aside, taken_up
 from noetl.engine.reduce import REDUCERS, SAME, Conflict, begin, joined
 from noetl.engine.state import Frame, Loop, Piece, Run, State
-from noetl.engine.writing import view
-from noetl.ids import frame_id
+from noetl.engine.writing import ABSENT, at_path, patched, put, split, view, without
+from noetl.ids import frame_id, frame_parts
 from noetl.output import JSON, Failure
 
 RESULTS_BYTES_MAX = 65_536  # results of a loop that are kept to be its data (D30); more lie in the log
@@ -51,9 +51,40 @@ def loop_started(state: State, fact: facts.LoopStarted) -> None:
     run = state.runs[fact.run]
     run.loop = Loop(
         count=fact.count, width=fact.width, parallel=fact.parallel, items=fact.items, ref=fact.ref,
-        reduce=fact.reduce, start=run.ctx,
+        reduce=fact.reduce, start=_start(state, run, fact.reduce),
     )  # fmt: skip
     fly(state, run)
+
+
+def _start(state: State, run: Run, reduce: dict[str, str]) -> dict[str, JSON]:
+    """ctx as the reducers start from it: what it had before is counted once (D86).
+
+    Where a loop around this one folds a path too, that one counts it, and this one starts from what the
+    iteration around it has written.
+    """
+    start = run.ctx
+    for path in reduce if run.parent is not None else ():
+        own = _written_around(state, run, path)
+        if own is not None:
+            parts = split(f"ctx.{path}")[1]
+            start = without(start, parts)
+            value = at_path(own, parts)
+            if value is not ABSENT:
+                start = put(start, parts, value)
+    return start
+
+
+def _written_around(state: State, run: Run, path: str) -> dict[str, JSON] | None:
+    """What was written around a run since the nearest loop that folds the path; None: there is none."""
+    writes: dict[str, JSON] = {}
+    while run.parent is not None:
+        owner, index = frame_parts(run.parent)
+        run = state.runs[owner]
+        if run.loop is not None and run.loop.parallel:
+            writes = {**run.frames[index].written, **writes}
+            if path in run.loop.reduce:
+                return patched({}, writes)
+    return None
 
 
 def iteration_done(state: State, fact: facts.IterationDone) -> None:
@@ -69,7 +100,8 @@ def iteration_done(state: State, fact: facts.IterationDone) -> None:
 def iteration_failed(state: State, fact: facts.IterationFailed) -> None:
     run, frame, loop = _landed(state, fact.run, fact.index)
     loop.failed += 1
-    loop.error = loop.error or fact.error
+    if loop.error_at is None or fact.index < loop.error_at:  # The order of coming decides nothing.
+        loop.error, loop.error_at = fact.error, fact.index
     loop.stopped = loop.stopped or fact.stop
     if len(loop.lost) < LOST_FRAMES_MAX:
         loop.lost[fact.index] = set_aside(frame)

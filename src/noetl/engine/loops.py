@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from noetl.engine import facts
 from noetl.engine.admission import over_limit
@@ -25,41 +27,55 @@ _encoded = msgspec.json.Encoder().encode
 WIDTH = 10  # of a parallel loop that does not say (D49)
 
 
+class ToStore(NamedTuple):
+    """Items that are too many for the log: they go to the result store before `loop.started` (D44)."""
+
+    items: list[JSON]
+    started: facts.LoopStarted  # without them
+
+
+class ToRead(NamedTuple):
+    """Items that lie behind a Ref: a worker reads them, never control."""
+
+    ref: dict[str, JSON]
+    started: facts.LoopStarted
+
+
 def iteration(program: Program, state: State, run: Run, index: int | None) -> dict[str, JSON] | None:
-    """`iter` for a frame: the item, the index, and the iteration around it; None: no loop is around it."""
+    """`iter` for a frame: the item, the index, and the iteration around it; None: no loop is around it.
+
+    An item that lies in the result store is not in it: the worker fetches it.
+    """
     pipeline = program.pipeline(run.step, block=run.block)
-    around = None
-    if run.parent is not None:
-        owner, place = frame_parts(run.parent)
-        caller = state.runs[owner]
-        around = iteration(program, state, caller, place)
-        if around is not None and place in caller.frames:
-            around = {**around, **caller.frames[place].iter}
+    around = _around(program, state, run) if run.parent is not None else None
     if pipeline.loop is None or index is None:
         return around
     own: dict[str, JSON] = {"index": index}
-    if run.loop is not None:
-        items = run.loop.fetched if run.loop.items is None else run.loop.items
-        assert items is not None, f"the items of {run.id} have not been fetched"
-        own[pipeline.loop.iterator] = items[index]
+    if run.loop is not None and run.loop.items is not None:
+        own[pipeline.loop.iterator] = run.loop.items[index]
     if around is not None:
         own["parent"] = around
     return own
 
 
-def to_be_stored(program: Program, fact: Fact) -> list[JSON] | None:
-    """Items that are too many for the log: they go to the result store before `loop.started` (D44)."""
-    most = program.limits.get(ITEMS_LIMIT)
-    if most is None or not isinstance(fact, facts.LoopStarted) or fact.items is None:
-        return None
-    return fact.items if len(_encoded(fact.items)) > most else None
+def _around(program: Program, state: State, run: Run) -> dict[str, JSON] | None:
+    """The iteration that a block was called from."""
+    assert run.parent is not None
+    owner, place = frame_parts(run.parent)
+    caller = state.runs[owner]
+    frame = caller.frames.get(place)
+    if frame is not None and isinstance(frame.parked, facts.ForBlock) and frame.parked.iter is not None:
+        return frame.parked.iter
+    around = iteration(program, state, caller, place)
+    return {**around, **frame.iter} if around is not None and frame is not None else around
 
 
 def digest_of(items: list[JSON] | None) -> str:
     return hashlib.sha256(_encoded(items)).hexdigest()
 
 
-def loop_started(program: Program, state: State, run: Run, at: datetime) -> Fact:
+def loop_started(program: Program, state: State, run: Run, at: datetime) -> Fact | ToStore | ToRead:
+    """How a loop starts; or what must be done before it can."""
     pipeline = program.pipeline(run.step, block=run.block)
     loop = pipeline.loop
     assert loop is not None
@@ -73,25 +89,31 @@ def loop_started(program: Program, state: State, run: Run, at: datetime) -> Fact
         width = loop.width(scope, moment(at, f"{run.id}/width")) if loop.width is not None else WIDTH
     except TemplateError as error:
         return _no_loop(run, "template", f'loop of "{run.step}": {error}')
+    if isinstance(width, bool) or not isinstance(width, int) or width < 1:
+        return _no_loop(run, "loop", f'max_in_flight of "{run.step}" must be at least 1')
+    started = facts.LoopStarted(
+        run=run.id,
+        count=0,
+        width=width if loop.parallel else 1,
+        parallel=loop.parallel,
+        reduce={".".join(path): name for path, name in loop.reduce.items()},
+    )
+    most = program.limits.get(ITEMS_LIMIT)
     if is_ref(items):
-        return _no_loop(run, "loop", "a loop over a Ref is not there yet")
+        if most is None:
+            return _no_loop(run, "loop", "a loop over a Ref needs a result store, and there is none")
+        return ToRead(items, started)
     if isinstance(items, dict):
         items = [{"key": key, "value": value} for key, value in items.items()]
     if not isinstance(items, list):
         message = f'loop.in of "{run.step}" gives {type(items).__name__}, and not a list or a mapping'
         return _no_loop(run, "loop", message)
-    if isinstance(width, bool) or not isinstance(width, int) or width < 1:
-        return _no_loop(run, "loop", f'max_in_flight of "{run.step}" must be at least 1')
     if len(items) > program.limits["iterations"]:
         return over_limit(program, "iterations", len(items))
-    return facts.LoopStarted(
-        run=run.id,
-        count=len(items),
-        items=items,
-        width=width if loop.parallel else 1,
-        parallel=loop.parallel,
-        reduce={".".join(path): name for path, name in loop.reduce.items()},
-    )
+    started = replace(started, count=len(items))
+    if most is not None and len(_encoded(items)) > most:
+        return ToStore(items, started)
+    return replace(started, items=items)
 
 
 def _no_loop(run: Run, kind: str, message: str) -> Fact:

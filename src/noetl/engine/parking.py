@@ -9,7 +9,10 @@ import hashlib
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from noetl.engine.facts import ForBlock, ForChild, ForSignal, ForTime, Until
+from noetl.engine.fitting import misfit
 from noetl.output import JSON
 
 PARKING = frozenset({"workbook", "playbook", "wait"})
@@ -40,6 +43,16 @@ def waits_for(kind: str, fields: dict[str, JSON], input: dict[str, JSON], call: 
         )
     assert kind == "wait", kind
     return _pause(input, at)
+
+
+def told_iteration(until: Until, around: dict[str, JSON]) -> Until:
+    """Control has no items that lie in the result store, and the loop of a block may be over this one."""
+    if not isinstance(until, ForBlock):
+        return until
+    failure = misfit("iter", around)
+    if failure is not None:
+        raise BadField("iter", f"the block's caller has too large an item: {failure.message}")
+    return replace(until, iter=around)
 
 
 def is_amount(value: JSON) -> bool:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from noetl.engine.apply import put
 from noetl.engine.facts import FrameParked, TaskDone
 from noetl.engine.fitting import ctx_misfit, misfit
-from noetl.engine.parking import DELAY_S_MAX, PARKING, BadField, is_amount, waits_for
+from noetl.engine.parking import DELAY_S_MAX, PARKING, BadField, is_amount, told_iteration, waits_for
 from noetl.engine.state import Frame
 from noetl.ids import call_id
 from noetl.net.program import ATTEMPTS, Pipeline, Rule, Task, Write
@@ -35,6 +35,9 @@ class Place(NamedTuple):
     workload: dict[str, JSON]
     input: dict[str, JSON]  # of the step or the block
     iter: dict[str, JSON] | None  # item, index and parent; None: no loop around it
+    folder: str | None = None  # of the playbook's file, for tools that read files beside it
+    items: dict[str, JSON] | None = None  # a Ref: where the item lies, when it does not stand in `iter`
+    opens: dict[str, JSON] | None = None  # a Ref: no frame is to be run, the items of its loop are to be read
 
 
 class Work(NamedTuple):
@@ -52,6 +55,7 @@ class RunTask(NamedTuple):
     attempt: int
     entry: str
     scope: dict[str, JSON]  # what the templates of the task see
+    folder: str | None = None
 
     @property
     def key(self) -> str:
@@ -164,6 +168,8 @@ def next_move(work: Work, at: datetime, keychain: dict[str, JSON] | None = None)
         fields, input = asking.inputs()
         if task.kind in PARKING:
             until = waits_for(task.kind, fields, input, turn.call_id(), at)
+            if place.items is not None:
+                until = told_iteration(until, turn.scope["iter"])
             return Park(FrameParked(frame=frame.id, call=frame.calls + 1, until=until))
     except BadField as error:
         failure = turn.broken("input", str(error), error.field).failure
@@ -172,7 +178,7 @@ def next_move(work: Work, at: datetime, keychain: dict[str, JSON] | None = None)
         return Decided(_broken(turn, Output(status="error", error=error.failure), error.failure))
     # A frame enters a task once, however often it tries: the number of entries tells them apart.
     entry = f"{place.execution_id}/{frame.id}/{task.name}/{frame.entries}"
-    return RunTask(task, fields, input, frame.attempt, entry, turn.scope)
+    return RunTask(task, fields, input, frame.attempt, entry, turn.scope, place.folder)
 
 
 def take(

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from noetl.engine.writing import ABSENT, at_path
 from noetl.net.values import truth
 from noetl.output import JSON
 
@@ -35,11 +36,9 @@ class Reducer(NamedTuple):
 def begin(reducer: str, ctx: dict[str, JSON], path: str) -> JSON:
     """What folding begins with: the value that ctx had, else the neutral one, else NOTHING (D86)."""
     how = REDUCERS[reducer]
-    value: JSON = ctx
-    for part in path.split("."):
-        if not isinstance(value, dict) or part not in value:
-            return how.neutral if how.neutral is NOTHING else _begun(reducer, how.neutral)
-        value = value[part]
+    value = at_path(ctx, tuple(path.split(".")))
+    if value is ABSENT:
+        return how.neutral if how.neutral is NOTHING else _begun(reducer, how.neutral)
     return NOTHING if reducer == SAME else _begun(reducer, value)
 
 

@@ -1,12 +1,11 @@
 """Large outputs: what of one goes into the log, and what a frame must fetch before it goes on (D51, D52).
 
-The tasks of a frame see data whole. The log holds a Ref, and of the last output the parts that routing reads.
+The tasks of a frame see data whole. The log holds a Ref, and what routing makes of the last output.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from collections.abc import Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -14,14 +13,12 @@ from msgspec.structs import replace
 from noetl.engine.facts import TaskDone
 from noetl.engine.pipeline import Work
 from noetl.engine.state import Frame
-from noetl.net.template import Path
+from noetl.net.picking import evaluated, refusal
 from noetl.output import JSON, Output
 
 INLINE_BYTES_MAX = 65_536  # of data that stands in a fact, unless spec.result says otherwise (D51)
-PICKED_BYTES_MAX = 65_536  # of what routing reads of data that does not
-WHOLE = ""  # in `picked`: data, with nothing in it but what routing reads
-TOO_LARGE = "too-large"  # in `picked`: why routing can not read what it needs
-_Wanted: TypeAlias = "dict[str | int, _Wanted] | None"  # None: all that is here
+PICKED_BYTES_MAX = 65_536  # of one part that routing reads of data that does not
+PICKED_BYTES_MAX_IN_ALL = 1_048_576  # of all of them: as much as ctx may hold (D55)
 _encoded = msgspec.json.Encoder().encode
 
 
@@ -43,71 +40,45 @@ def trim(output: Output, ref: dict[str, JSON]) -> Output:
 
 
 def pick(work: Work, output: Output, *, failed: bool = False) -> dict[str, JSON] | None:
-    """What step `set` and arcs read of the data; None: nothing, or a loop is around it."""
-    paths = work.pipeline.failure_picks if failed else work.pipeline.picks
-    if not paths or work.pipeline.loop is not None:
-        return None
-    part = _cut(output.data, _tree(paths))
-    size = len(_encoded(part))
-    if size <= PICKED_BYTES_MAX:
-        return {WHOLE: part}
-    read = ", ".join(sorted(".".join(map(str, ("output", "data", *path))) for path in paths))
-    message = (
-        f'`set` and arcs of "{work.pipeline.name}" read {read}: {size:,} bytes, and the limit is '
-        f"{PICKED_BYTES_MAX:,}; read a part of it, `set` what you need in the task, or `resolve` output.ref"
-    )
-    return {TOO_LARGE: message}
+    """What step `set` and arcs make of the data, part by part; None: they read none, or a loop is around it.
 
-
-def _tree(paths: Iterable[Path]) -> _Wanted:
-    tree: dict[str | int, _Wanted] = {}
-    for path in sorted(paths, key=len):
-        if not path:
-            return None
-        inner = tree
-        for key in path[:-1]:
-            below = inner.setdefault(key, {})
-            if below is None:
-                break
-            inner = below
-        else:
-            inner[path[-1]] = None
-    return tree
-
-
-def _cut(value: JSON, wanted: _Wanted) -> JSON:
-    """The value with nothing in it but what is wanted; what is missing stays missing.
-
-    Lists and texts keep the places that are asked for, counted from whichever end: the middle goes.
+    A part that can not be evaluated, or is too large, is on record as that: it counts when control reads it.
     """
-    if wanted is None:
-        return value
-    if type(value) is dict:
-        return {key: _cut(value[key], inner) for key, inner in wanted.items() if key in value}
-    if type(value) is not list and type(value) is not str:
-        return value
-    places = [key for key in wanted if type(key) is int]
-    head = max((place + 1 for place in places if place >= 0), default=0)
-    tail = max((-place for place in places if place < 0), default=0)
-    count = len(value)
-    if isinstance(value, str):
-        return value if head + tail >= count else value[:head] + value[count - tail :]
-    kept = range(count) if head + tail >= count else [*range(head), *range(count - tail, count)]
-    return [_cut_item(value, place, wanted) for place in kept]
-
-
-def _cut_item(value: list[JSON], place: int, wanted: dict[str | int, _Wanted]) -> JSON:
-    """An item may be asked for by its place from the start, by that from the end, or by both."""
-    asked = [wanted[key] for key in (place, place - len(value)) if key in wanted]
-    if not asked:
+    pipeline, _, place = work
+    values = pipeline.failure_picks if failed else pipeline.picks
+    if not values or pipeline.loop is not None:
         return None
-    return _cut(value[place], _both(asked[0], asked[-1]))
+    scope = {
+        "output": {"data": output.data},
+        "workload": place.workload,
+        "input": place.input,
+        "execution_id": place.execution_id,
+    }
+    picked: dict[str, JSON] = {}
+    total = 0
+    for value, asks in values:
+        parts = [part for part in value.lean(asks=asks).parts if part.key not in picked]
+        for key, entry in evaluated(parts, scope):
+            size = _size(entry)
+            if size > PICKED_BYTES_MAX or total + size > PICKED_BYTES_MAX_IN_ALL:
+                entry, size = _too_large(size), 0
+            picked[key] = entry
+            total += size
+    return picked
 
 
-def _both(one: _Wanted, other: _Wanted) -> _Wanted:
-    if one is None or other is None:
-        return None
-    return {**one, **{key: _both(one.get(key, {}), inner) for key, inner in other.items()}}
+def _size(entry: dict[str, JSON]) -> int:
+    value = entry.get("is")
+    return len(_encoded(value)) if isinstance(value, str | list | dict) else 0
+
+
+def _too_large(size: int) -> dict[str, JSON]:
+    message = (
+        f"it takes {size:,} bytes of output.data, and the limit is {PICKED_BYTES_MAX:,}, and "
+        f"{PICKED_BYTES_MAX_IN_ALL:,} in all; read a part of it, `set` what you need in the task, or "
+        "`resolve` output.ref"
+    )
+    return refusal("payload-too-large", message)
 
 
 def absent(frame: Frame) -> dict[str, dict[str, JSON]]:

@@ -10,11 +10,11 @@ from datetime import datetime
 from noetl.engine import facts
 from noetl.engine.facts import Token
 from noetl.engine.fitting import ctx_misfit, misfit
-from noetl.engine.results import TOO_LARGE, WHOLE
 from noetl.engine.scopes import base_scope, deadline, moment
 from noetl.engine.state import Run, State
 from noetl.engine.writing import in_parallel, put, view
 from noetl.ids import token_id
+from noetl.net.picking import PICKED
 from noetl.net.program import Arc, Program, Step, Write
 from noetl.net.template import Template, TemplateError, Value
 from noetl.output import JSON, Failure, Output
@@ -73,13 +73,9 @@ class _Router:
     def see_output(self) -> None:
         output = self.run.output
         assert output is not None
-        seen = output.view()
-        picked = self.run.picked
-        if picked is not None:
-            if TOO_LARGE in picked:
-                raise _Broken("payload-too-large", picked[TOO_LARGE])
-            seen["data"] = picked[WHOLE]
-        self.scope["output"] = seen
+        self.scope["output"] = output.view()
+        if self.run.picked is not None:
+            self.scope[PICKED] = self.run.picked
 
     def event(self) -> dict[str, JSON]:
         """What guards, admission and joins read of it (D40)."""
@@ -115,18 +111,23 @@ class _Router:
         )
 
     def _value(self, value: Value | Template, where: str, scope: dict[str, JSON] | None = None) -> JSON:
+        if self.run.picked is not None:
+            value = value.lean()
         try:
             return value(scope or self.scope, moment(self.at, f"{self.run.id}/{where}"))
         except TemplateError as error:
-            raise _Broken("template", f'{where} of "{self.run.step}": {error}') from None
+            raise _Broken(error.kind, f'{where} of "{self.run.step}": {error}') from None
 
     def _holds(self, arc: Arc, place: int) -> bool:
-        if not isinstance(arc.when, Template):
-            return arc.when
+        when = arc.when
+        if not isinstance(when, Template):
+            return when
+        if self.run.picked is not None:
+            when = when.lean(asks=True)
         try:
-            return arc.when.holds(self.scope, moment(self.at, f"{self.run.id}>{place}"))
+            return when.holds(self.scope, moment(self.at, f"{self.run.id}>{place}"))
         except TemplateError as error:
-            raise _Broken("template", f'when of arc {place} of "{self.run.step}": {error}') from None
+            raise _Broken(error.kind, f'when of arc {place} of "{self.run.step}": {error}') from None
 
     def _target(self, arc: Arc, place: int) -> str:
         if isinstance(arc.target, str):

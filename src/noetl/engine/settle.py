@@ -17,7 +17,7 @@ from noetl.engine.admission import of_joins, of_token, over_limit
 from noetl.engine.apply import ok
 from noetl.engine.facts import Fact, ForBlock
 from noetl.engine.inherit import called
-from noetl.engine.loops import is_complete, landed, loop_done, loop_started, to_be_stored
+from noetl.engine.loops import ToRead, ToStore, is_complete, landed, loop_done, loop_started
 from noetl.engine.routing import answer, route
 from noetl.engine.scopes import deadline
 from noetl.engine.state import Frame, Run, State
@@ -161,7 +161,7 @@ def _of_run(program: Program, state: State, run: Run, at: datetime) -> Fact | No
     pipeline = program.pipeline(run.step, block=run.block)
     if pipeline.loop is not None and run.loop is None:
         fact = loop_started(program, state, run, at)
-        return None if to_be_stored(program, fact) is not None else fact
+        return None if isinstance(fact, ToStore | ToRead) else fact
     if run.loop is not None and is_complete(run.loop):
         return loop_done(state, run)
     if not pipeline.tasks:

@@ -11,9 +11,10 @@ from noetl.engine.facts import Token, Until
 from noetl.output import JSON, Failure, Output
 
 Status: TypeAlias = Literal["new", "running", "paused", "cancelling", "ok", "error", "cancelled"]
+LIVE: frozenset[Status] = frozenset({"new", "running", "paused", "cancelling"})  # it has not ended
 
 
-class Frame(Struct, kw_only=True):
+class Frame(Struct, kw_only=True, omit_defaults=True):
     """One pass through a pipeline: plain data that any worker can take up where it stands.
 
     `ctx` is the view of D28a: as of its scheduling, plus its own writes. Mappings are never changed in place.
@@ -50,7 +51,7 @@ class Frame(Struct, kw_only=True):
     block: Run | None = None  # the block's run that has failed: what a retry of this frame inherits
 
 
-class Piece(Struct, kw_only=True):
+class Piece(Struct, kw_only=True, omit_defaults=True):
     """Neighbours that went well: a range, with what they wrote to ctx in a parallel loop (D47, D50)."""
 
     end: int  # the iteration behind its last one
@@ -58,7 +59,7 @@ class Piece(Struct, kw_only=True):
     bytes: dict[str, int] = field(default_factory=dict)  # path → at most so many, as JSON
 
 
-class Loop(Struct, kw_only=True):
+class Loop(Struct, kw_only=True, omit_defaults=True):
     """A loop under way: a window over its iterations, whatever their number."""
 
     count: int
@@ -66,17 +67,17 @@ class Loop(Struct, kw_only=True):
     parallel: bool
     items: list[JSON] | None = None  # None: in the result store
     ref: dict[str, JSON] | None = None
-    fetched: list[JSON] | None = None  # what `ref` points at, put here by whoever has it; no part of the fold
     frontier: int = 0  # every iteration below it has been handed out
     flying: dict[int, None] = field(default_factory=dict)  # handed out and not done, lowest first
     succeeded: int = 0
     failed: int = 0
-    error: Failure | None = None  # of the first that failed, by index of arrival
+    error: Failure | None = None  # of the lowest that failed
+    error_at: int | None = None  # which one that is
     stopped: bool = False  # no new iterations
     results: dict[int, JSON] | None = field(default_factory=dict)  # None: too large, they are in the log
     result_bytes: int = 0
     reduce: dict[str, str] = {}
-    start: dict[str, JSON] = {}  # ctx when it started: what reducers start from (D86)
+    start: dict[str, JSON] = {}  # ctx when it started, as reducers start from it (D86)
     pieces: dict[int, Piece] = field(default_factory=dict)  # writes folded, by the first iteration of a piece
     ends: dict[int, int] = field(default_factory=dict)  # where a piece ends → where it begins
     conflict: Failure | None = None
@@ -88,7 +89,7 @@ class Loop(Struct, kw_only=True):
     )  # of a retry: ranges to be handed out first, the lowest last
 
 
-class Run(Struct, kw_only=True):
+class Run(Struct, kw_only=True, omit_defaults=True):
     """One firing of a step, or one call of a block."""
 
     id: str
@@ -113,14 +114,14 @@ class Run(Struct, kw_only=True):
     retry_of: str | None = None
 
 
-class Spoiled(Struct, kw_only=True):
+class Spoiled(Struct, kw_only=True, omit_defaults=True):
     """A token that was spent without a run: its admission could not be evaluated (D16)."""
 
     token: Token
     error: Failure
 
 
-class State(Struct, kw_only=True):
+class State(Struct, kw_only=True, omit_defaults=True):
     """One execution."""
 
     execution_id: str
@@ -163,4 +164,4 @@ class State(Struct, kw_only=True):
 
     @property
     def live(self) -> bool:
-        return self.status in ("new", "running", "paused", "cancelling")
+        return self.status in LIVE

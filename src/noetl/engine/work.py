@@ -40,5 +40,7 @@ def work_of(program: Program, state: State, frame: str) -> Work:
     owner, index = frame_parts(frame)
     run = state.runs[owner]
     pipeline = program.pipeline(run.step, block=run.block)
-    place = Place(state.execution_id, state.workload, run.input, iteration(program, state, run, index))
+    around = iteration(program, state, run, index)
+    stored = run.loop.ref if run.loop is not None and run.loop.items is None else None
+    place = Place(state.execution_id, state.workload, run.input, around, program.folder, stored)
     return Work(pipeline, replace(frame_of(run, index)), place)

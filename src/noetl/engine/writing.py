@@ -18,6 +18,29 @@ def put(values: dict[str, JSON], path: tuple[str, ...], value: JSON) -> dict[str
     return {**values, first: put(inner if isinstance(inner, dict) else {}, tuple(rest), value)}
 
 
+def without(values: dict[str, JSON], path: tuple[str, ...]) -> dict[str, JSON]:
+    """The same mapping with nothing at that path."""
+    first, *rest = path
+    if first not in values:
+        return values
+    if not rest:
+        return {key: value for key, value in values.items() if key != first}
+    inner = values[first]
+    return {**values, first: without(inner, tuple(rest))} if isinstance(inner, dict) else values
+
+
+ABSENT = object()
+
+
+def at_path(values: JSON, path: tuple[str, ...]) -> JSON:
+    """What stands there; ABSENT: nothing does."""
+    for part in path:
+        if not isinstance(values, dict) or part not in values:
+            return ABSENT
+        values = values[part]
+    return values
+
+
 @lru_cache(maxsize=4096)
 def split(target: str) -> tuple[str, tuple[str, ...]]:
     """ "ctx.user.name" → ("ctx", ("user", "name"))."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from jinja2 import nodes
 
@@ -50,6 +50,18 @@ class Expr(NamedTuple):
 
 Handler: TypeAlias = Callable[[JSON, "Compilation"], Expr]
 PathHandler: TypeAlias = Callable[[nodes.Expr, "Compilation", bool], Expr]
+
+
+class Picker(Protocol):
+    """Takes parts of a template out of it, to be evaluated elsewhere."""
+
+    def is_part(self, tree: nodes.Node) -> bool: ...
+
+    def part(self, tree: nodes.Expr, notes: Compilation, *, asks: bool) -> Expr: ...
+
+    def whole(self) -> Expr: ...
+
+
 _HINTS_MAX = 10  # faults of one template that get a did-you-mean
 _NAME_CHARS_MAX = 60  # longer names are no misspelling of ours
 
@@ -57,11 +69,19 @@ _NAME_CHARS_MAX = 60  # longer names are no misspelling of ours
 class Compilation:
     """One template on its way from tree to closures."""
 
-    def __init__(self, handlers: Mapping[type, Handler], paths: PathHandler, spare: str | None) -> None:
+    def __init__(
+        self,
+        handlers: Mapping[type, Handler],
+        paths: PathHandler,
+        spare: str | None,
+        picker: Picker | None = None,
+    ) -> None:
         self._handlers = handlers
         self._paths = paths
         self._depth = 0
         self._spare = spare
+        self.picker = picker  # None: the template is evaluated where it stands
+        self.asks = False  # of the tree that is being compiled: only its truth is asked for
         self.faults: dict[Fault, None] = {}
         self.reads: dict[Read, None] = {}
         self.compared: list[Compared] = []
@@ -71,14 +91,19 @@ class Compilation:
         self.pattern_work = 0  # units of fuel that compiling its patterns took
         self.used: set[int] = set()  # slots that something reads
 
-    def expression(self, tree: nodes.Node, *, optional: bool = False) -> Expr:
+    def expression(self, tree: nodes.Node, *, optional: bool = False, asks: bool = False) -> Expr:
         """Compile a tree; a fault is noted and stands for a constant, so that the next one is found too."""
         if self._depth >= EXPRESSION_DEPTH_MAX:
             message = (
                 f"an expression is nested too deeply (limit EXPRESSION_DEPTH_MAX: {EXPRESSION_DEPTH_MAX})"
             )
             return self.fault("bad-template", message, tree.lineno)
+        if self.is_part(tree):
+            assert self.picker is not None
+            assert isinstance(tree, nodes.Expr)
+            return self.picker.part(tree, self, asks=asks)
         self._depth += 1
+        self.asks = asks
         try:
             if isinstance(tree, nodes.Name | nodes.Getattr | nodes.Getitem):
                 return self._paths(tree, self, optional)
@@ -90,6 +115,9 @@ class Compilation:
             return handler(tree, self)
         finally:
             self._depth -= 1
+
+    def is_part(self, tree: nodes.Node) -> bool:
+        return self.picker is not None and self.picker.is_part(tree)
 
     def expressions(self, trees: Iterable[nodes.Node]) -> list[Expr]:
         return [self.expression(tree) for tree in trees]

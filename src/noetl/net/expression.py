@@ -80,14 +80,21 @@ def truth_of(expr: Expr) -> Run:
 
 
 def _operands(tree: nodes.BinExpr, notes: Compilation) -> list[Expr]:
-    """The operands of `a and b and c`, a tree that leans to the left, in their order."""
+    """The operands of `a and b and c`, a tree that leans to the left, in their order.
+
+    Of those before the last of `and` a true one is never the value: only its truth is asked for.
+    """
+    asks, both = notes.asks, isinstance(tree, nodes.And)
     trees = [tree.right]
     left = tree.left
-    while type(left) is type(tree):
+    while type(left) is type(tree) and not notes.is_part(left):
         trees.append(left.right)
         left = left.left
     trees.append(left)
-    return [notes.expression(one, optional=True) for one in reversed(trees)]
+    return [
+        notes.expression(one, optional=True, asks=asks or (both and one is not tree.right))
+        for one in reversed(trees)
+    ]
 
 
 def _both(tree: nodes.And, notes: Compilation) -> Expr:
@@ -131,18 +138,19 @@ def _logic(run: Run, operands: list[Expr]) -> Expr:
 
 
 def _not(tree: nodes.Not, notes: Compilation) -> Expr:
-    operand = notes.expression(tree.node, optional=True)
+    operand = notes.expression(tree.node, optional=True, asks=True)
     run = truth_of(operand)
     return Expr(lambda scope, meter: not run(scope, meter), cost=1 + operand.cost, boolean=True)
 
 
 def _choice(tree: nodes.CondExpr, notes: Compilation) -> Expr:
-    test = notes.expression(tree.test, optional=True)
-    yes = notes.expression(tree.expr1)
+    asks = notes.asks
+    test = notes.expression(tree.test, optional=True, asks=True)
+    yes = notes.expression(tree.expr1, asks=asks)
     if tree.expr2 is None:
         no = constant(Undefined("the value of an if without else"))
     else:
-        no = notes.expression(tree.expr2)
+        no = notes.expression(tree.expr2, asks=asks)
     holds, then, otherwise = truth_of(test), yes.run, no.run
     return Expr(
         lambda scope, meter: then(scope, meter) if holds(scope, meter) else otherwise(scope, meter),

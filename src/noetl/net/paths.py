@@ -29,7 +29,7 @@ LOOP_FIELDS = ("index", "index0", "first", "last", "length", "revindex", "revind
 
 
 def path(tree: nodes.Expr, notes: Compilation, optional: bool) -> Expr:
-    root, steps = _taken_apart(tree)
+    root, steps = _taken_apart(tree, notes)
     if len(steps) > EXPRESSION_DEPTH_MAX:
         message = f"a path is too long (limit EXPRESSION_DEPTH_MAX: {EXPRESSION_DEPTH_MAX})"
         return notes.fault("bad-template", message, tree.lineno)
@@ -50,6 +50,8 @@ def path(tree: nodes.Expr, notes: Compilation, optional: bool) -> Expr:
         notes.used.add(slot)
         start = Expr(lambda _scope, meter: meter.slots[slot], label=root.name)
         found = _below(start, tuple(known)) if known else start
+    elif root.name == "output" and not known and notes.picker is not None:
+        found = notes.picker.whole()
     else:
         whole: Path = (root.name, *known)
         notes.read(whole, root.lineno, optional=optional)
@@ -59,9 +61,11 @@ def path(tree: nodes.Expr, notes: Compilation, optional: bool) -> Expr:
     return found
 
 
-def _taken_apart(tree: nodes.Expr) -> tuple[nodes.Expr, list[Step]]:
+def _taken_apart(tree: nodes.Expr, notes: Compilation) -> tuple[nodes.Expr, list[Step]]:
     steps: list[Step] = []
     while True:
+        if steps and notes.is_part(tree):
+            return tree, steps[::-1]
         if isinstance(tree, nodes.Getattr):
             steps.append(tree.attr)
         elif isinstance(tree, nodes.Getitem):

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from noetl.net.compile import asks_for_failure
 from noetl.net.graph import descendants
+from noetl.net.picking import reads_data
 from noetl.net.template import Path, Template, Value, compile_template, compile_value
 from noetl.output import JSON, OUTPUT_FIELDS
 from noetl.playbook import model
@@ -74,6 +75,13 @@ class Loop(NamedTuple):
     reduce: Mapping[tuple[str, ...], str]
 
 
+class Picked(NamedTuple):
+    """Evaluated by control when a run has ended, and as far as it reads output.data by the worker (D52)."""
+
+    value: Value | Template
+    asks: bool  # only its truth is asked for
+
+
 class Pipeline(NamedTuple):
     """What runs in frames: the tasks of a step or of a block."""
 
@@ -88,8 +96,8 @@ class Pipeline(NamedTuple):
     calls_max: int
     timeout_s: float | None
     deadline_s: float | None
-    picks: frozenset[Path]  # paths below output.data that `set` and arcs read; () is all of it (D52)
-    failure_picks: frozenset[Path]  # the same of arcs that are asked when it has failed
+    picks: tuple[Picked, ...]  # of `set` and arcs: what reads output.data (D52)
+    failure_picks: tuple[Picked, ...]  # the same of arcs that are asked when it has failed
     reads_meta: bool  # some template reads output.meta, so it is recorded
     reads_ref: bool  # some template reads output.ref: results are stored whatever their size (D51)
     weighs_ctx: bool  # the playbook writes to so many paths that ctx may get too large (D55)
@@ -126,6 +134,7 @@ class Program(NamedTuple):
     bits: dict[str, int]  # step → its bit
     reach: dict[str, int]  # step → the steps that its arcs lead to, and so on, as bits
     limits: dict[str, int]
+    folder: str | None = None  # of the file it came from
 
     def pipeline(self, name: str, *, block: bool) -> Pipeline:
         return self.blocks[name] if block else self.steps[name].pipeline
@@ -195,7 +204,7 @@ class _Compiler:
         )
         failure, lifecycle = policy["failure"], policy["lifecycle"]
         tasks, writes = self._tasks(owner), _writes(owner.set)
-        after = {*_paths(write.value for write in writes), *_paths(_values_of_arcs(arcs))}
+        after = {*_paths(write.value for write in writes), *_paths(each.value for each in _of_arcs(arcs))}
         read = after.union(*(_paths(_values_of_task(task)) for task in tasks))
         parts = {part for path in read for part in _parts_read(path, {task.name for task in tasks})}
         limit = self.playbook.executor.policy.get("limits", {}).get("calls", LIMITS.keys["calls"].default)
@@ -211,8 +220,8 @@ class _Compiler:
             calls_max=policy.get("limits", {}).get("calls", limit),
             timeout_s=lifecycle.get("timeout_s"),
             deadline_s=lifecycle.get("deadline_s"),
-            picks=_picks(after),
-            failure_picks=_picks(_paths(_values_of_arcs(arc for arc in arcs if arc.takes_failure))),
+            picks=_picks((*(Picked(write.value, asks=False) for write in writes), *_of_arcs(arcs))),
+            failure_picks=_picks(_of_arcs(arc for arc in arcs if arc.takes_failure)),
             reads_meta="meta" in parts,
             reads_ref="ref" in parts,
             weighs_ctx=self.weighs_ctx,
@@ -231,8 +240,8 @@ class _Compiler:
             input=compile_value({}),
             timeout_s=None,
             deadline_s=None,
-            picks=frozenset(),
-            failure_picks=frozenset(),
+            picks=(),
+            failure_picks=(),
         )
         call = Task(
             name=BODY, kind="workbook", auth=None, code={"block": name}, fields=compile_value({}),
@@ -357,10 +366,13 @@ def _values_of_task(task: Task) -> Iterator[Value | Template]:
         yield from (write.value for write in rule.set)
 
 
-def _values_of_arcs(arcs: Iterable[Arc]) -> Iterator[Value | Template]:
+def _of_arcs(arcs: Iterable[Arc]) -> Iterator[Picked]:
     for arc in arcs:
-        yield from (each for each in (arc.when, arc.target) if isinstance(each, Template))
-        yield from (write.value for write in arc.set)
+        if isinstance(arc.when, Template):
+            yield Picked(arc.when, asks=True)
+        if isinstance(arc.target, Template):
+            yield Picked(arc.target, asks=False)
+        yield from (Picked(write.value, asks=False) for write in arc.set)
 
 
 def _paths(values: Iterable[Value | Template]) -> set[Path]:
@@ -374,14 +386,8 @@ def _parts_read(path: Path, tasks: set[str]) -> tuple[str, ...]:
     return OUTPUT_FIELDS if len(path) == 1 else (str(path[1]),)
 
 
-def _picks(read: set[Path]) -> frozenset[Path]:
-    """Which parts of output.data are read; () for all of it."""
-    whole: Path = ()
-    return frozenset(
-        path[2:] if len(path) > 1 else whole
-        for path in read
-        if path == ("output",) or path[:2] == ("output", "data")
-    )
+def _picks(values: Iterable[Picked]) -> tuple[Picked, ...]:
+    return tuple(each for each in values if reads_data(each.value.reads))
 
 
 def _ctx_targets(playbook: model.Playbook) -> set[str]:

@@ -6,6 +6,9 @@ and nothing about where it stands.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from jinja2 import nodes
 
 from noetl.net.compilation import Compilation, Read, Run, Scope
@@ -15,6 +18,7 @@ from noetl.net.functions import FUNCTIONS
 from noetl.net.limits import Meter, json_text
 from noetl.net.methods import METHODS
 from noetl.net.paths import path
+from noetl.net.picking import Part, Picking, reads_data
 from noetl.net.predicates import PREDICATES
 from noetl.net.syntax import BadTemplate, Fault, parse, tags
 from noetl.net.text import Block, Writer, refuse
@@ -48,7 +52,10 @@ _SHOWN = 80  # characters of an expression that an error repeats
 class Template:
     """A compiled template: call it with a scope, or ask whether it holds."""
 
-    __slots__ = ("_run", "_slots", "calls", "compared", "constant", "reads", "sole_path", "source", "typed")
+    __slots__ = (
+        "_lean", "_run", "_slots", "calls", "compared", "constant", "parts", "reads", "sole_path", "source",
+        "typed",
+    )  # fmt: skip
 
     def __init__(
         self, source: str, run: Run, notes: Compilation, *, typed: bool, sole_path: Path | None
@@ -60,6 +67,8 @@ class Template:
         self.typed = typed  # exactly one {{ expression }}: the value keeps its type (D12)
         self.constant = not (self.reads or self.calls)
         self.sole_path = sole_path  # it is nothing but this path; None: it is more
+        self.parts: tuple[Part, ...] = ()  # of a lean one: what a worker evaluates
+        self._lean: dict[bool, Template] = {}
         self._run = run
         self._slots = notes.slots
 
@@ -72,6 +81,17 @@ class Template:
         if moment is not None:
             meter.moment = moment
         return self.evaluate(scope, meter)
+
+    def lean(self, *, asks: bool = False) -> Template:
+        """The same, of what a worker has picked: the scope holds that, and none of output.data (D52).
+
+        `asks`: nobody calls it, it is only asked whether it holds.
+        """
+        if not reads_data(self.reads):
+            return self
+        if asks not in self._lean:
+            self._lean[asks] = _lean_template(self.source, asks=asks)
+        return self._lean[asks]
 
     def holds(self, scope: Scope, moment: Moment | None = None) -> bool:
         """Is it true in this scope (D15)? What is undefined is not."""
@@ -113,17 +133,22 @@ class Template:
             words = found[error.tag] if error.tag < len(found) else words
         if len(words) > _SHOWN:
             words = words[: _SHOWN - 1] + "…"
-        return TemplateError(f'"{words}": {error.message}', error.path)
+        named = TemplateError(f'"{words}": {error.message}', error.path)
+        named.kind = error.kind
+        return named
 
 
 class Value:
     """A JSON structure with templates in its strings, compiled once; keys are never templates."""
 
-    __slots__ = ("_build", "calls", "reads")
+    __slots__ = ("_build", "_lean", "_value", "calls", "parts", "reads")
 
     def __init__(self, build: Run | None, value: JSON, parts: list[Template]) -> None:
         self.reads: tuple[Read, ...] = tuple(dict.fromkeys(read for part in parts for read in part.reads))
         self.calls = frozenset().union(*(part.calls for part in parts))
+        self.parts = tuple({part.key: part for each in parts for part in each.parts}.values())
+        self._lean: Value | None = None
+        self._value = value
         self._build = build if build is not None else lambda _scope, _meter: value
 
     def __call__(self, scope: Scope, moment: Moment | None = None) -> JSON:
@@ -136,6 +161,15 @@ class Value:
         except RecursionError:
             raise TemplateError("the structure is nested too deeply") from None
 
+    def lean(self, *, asks: bool = False) -> Value:
+        """The same, of what a worker has picked. Its truth is never all that is asked for."""
+        assert not asks
+        if not reads_data(self.reads):
+            return self
+        if self._lean is None:
+            self._lean = _value(self._value, _lean_template)
+        return self._lean
+
 
 def is_template(text: str) -> bool:
     return "{{" in text or "{%" in text or "{#" in text
@@ -143,15 +177,28 @@ def is_template(text: str) -> bool:
 
 def compile_template(source: str, *, statements: bool = False) -> Template:
     """Compile, or raise BadTemplate with all faults; `statements` allows {% if %} and {% for %}."""
+    return _template(source, statements=statements)
+
+
+def _lean_template(source: str, *, asks: bool = False) -> Template:
+    picking = Picking()
+    template = _template(source, picking=picking, asks=asks)
+    template.parts = tuple(picking.parts.values())
+    return template
+
+
+def _template(
+    source: str, *, statements: bool = False, picking: Picking | None = None, asks: bool = False
+) -> Template:
     syntax = parse(source)
-    notes = Compilation(HANDLERS, path, syntax.spare)
+    notes = Compilation(HANDLERS, path, syntax.spare, picking)
     for statement in syntax.statements:
         if statement.name == "print":
             refuse("print", statement.line, notes)
     sole = _sole(source, syntax.body)
     try:
         if sole is not None:
-            expr = notes.expression(sole)
+            expr = notes.expression(sole, asks=asks)
             run, sole_path = expr.run, expr.path
         else:
             run, sole_path = _text(Writer(notes, statements=statements).block(syntax.body)), None
@@ -191,10 +238,14 @@ def _text(block: Block) -> Run:
 
 def compile_value(value: JSON, *, statements: bool = False) -> Value:
     """Compile all templates of a structure, or raise BadTemplate with the faults of all of them."""
+    return _value(value, partial(compile_template, statements=statements))
+
+
+def _value(value: JSON, compile_one: Callable[[str], Template]) -> Value:
     parts: list[Template] = []
     faults: dict[Fault, None] = {}
     try:
-        build = _compiled(value, parts, faults, statements=statements)
+        build = _compiled(value, parts, faults, compile_one)
     except RecursionError:
         raise BadTemplate((Fault("bad-template", "the structure is nested too deeply", 1),)) from None
     if faults:
@@ -203,24 +254,23 @@ def compile_value(value: JSON, *, statements: bool = False) -> Value:
 
 
 def _compiled(
-    value: JSON, parts: list[Template], faults: dict[Fault, None], *, statements: bool
+    value: JSON, parts: list[Template], faults: dict[Fault, None], compile_one: Callable[[str], Template]
 ) -> Run | None:
     """What builds the value in a scope; None: there is no template in it, it is what it is."""
     if type(value) is str and is_template(value):
         try:
-            template = compile_template(value, statements=statements)
+            template = compile_one(value)
         except BadTemplate as bad:
             faults.update(dict.fromkeys(bad.faults))
             return None
         parts.append(template)
         return template.evaluate
     if type(value) is list:
-        return _compiled_list(
-            value, [_compiled(item, parts, faults, statements=statements) for item in value]
-        )
+        return _compiled_list(value, [_compiled(item, parts, faults, compile_one) for item in value])
     if type(value) is dict:
-        built = {key: _compiled(item, parts, faults, statements=statements) for key, item in value.items()}
-        return _compiled_map(value, built)
+        return _compiled_map(
+            value, {key: _compiled(item, parts, faults, compile_one) for key, item in value.items()}
+        )
     return None
 
 

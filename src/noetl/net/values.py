@@ -30,6 +30,7 @@ class TemplateError(Exception):
         super().__init__(message)
         self.message = message
         self.path = path
+        self.kind = "template"  # of the failure that it makes
         self.tag: int | None = None  # the place of the {{ }} or {% %} within its template, from 0
 
 

@@ -10,7 +10,7 @@ from noetl.adapters.memory.results import MemoryResults
 from noetl.control.executions import Control
 from noetl.control.house import Outside as Reach
 from noetl.control.house import Settings
-from noetl.control.ownership import Ownership
+from noetl.control.ownership import PartitionOwners
 from noetl.control.sweeper import sweep
 from noetl.engine.commands import Cancel, Command, Pause, Resume, Retry, Start
 from noetl.engine.facts import Processed
@@ -24,7 +24,8 @@ from noetl.playbook.kinds import Kinds
 from noetl.testing.audit import audit
 from noetl.testing.simloop import SimLoop
 from noetl.testing.world import Odds, SimClock, SimLink, SimQueue, SimStore
-from noetl.worker.worker import Call, Outside, ToolRun, Worker
+from noetl.worker.calls import ToolRun
+from noetl.worker.worker import Outside, Worker
 
 _BOTHER: tuple[tuple[Command, ...], ...] = ((Pause(), Resume()), (Cancel(),), (Cancel(), Retry(), Retry()))
 PARTITIONS = 4
@@ -44,13 +45,14 @@ class Library:
             assert checked.playbook is not None
             self.programs[path] = compile_program(checked.playbook, kinds, path)
 
-    def by_digest(self, digest: str) -> Program:
-        return self.programs[digest]
+    async def by_digest(self, digest: str) -> Program:
+        return self.programs[await self.find(digest)]
 
-    def by_path(self, path: str) -> Program:
+    async def find(self, path: str, near: str | None = None) -> str:
+        del near
         if path not in self.programs:
             raise NotFound(f"no playbook {path}")
-        return self.programs[path]
+        return path
 
 
 class Build(NamedTuple):
@@ -168,29 +170,32 @@ class Cluster:
     async def _serve(self, process: str, number: int, skew: float) -> None:
         clock = SimClock(self.loop, skew)
         reach = Reach(self.store, self.queue, self.results)
-        settings = Settings(partitions=PARTITIONS, lease_s=TTL_S, resend_s=3.0, items_bytes=4)
-        control = self.build.control(reach, self.library, clock, settings)
-        control.link = self.link
+        settings = Settings(lease_s=TTL_S, resend_s=3.0, items_bytes=4, snapshot_bytes=2_000, window=6)
+        owners = PartitionOwners(self.store, clock, process, share=(number, 2), ttl_s=TTL_S, count=PARTITIONS)
+        control = self.build.control(reach, self.library, owners, clock, settings)
+        control.relatives.link = self.link
         self.link.servers[process] = (process, control)
-        ownership = Ownership(control, process, (number, 2), TTL_S)
         while True:
-            await ownership.keep()
+            await owners.keep(control.set_time)
             await self.build.sweep(control)
             await clock.sleep(1.0)
 
     async def _work(self, process: str, skew: float) -> None:
         clock = SimClock(self.loop, skew)
         outside = Outside(self.link, self.queue, self.results)
-        worker = self.build.worker(process, outside, self.tools, clock)
+        worker = self.build.worker(process, outside, self._call, clock)
         for _ in range(3):
             self.loop.spawn(process, worker.serve())
         await worker.beat(TTL_S / 3)
 
-    async def _tool(self, _task: RunTask, call: Call) -> Output:
+    async def _call(self, called: RunTask) -> Output:
+        return await self.tools[called.task.kind](called)
+
+    async def _tool(self, called: RunTask) -> Output:
         """An effect on the world: what comes back depends on the key and the attempt alone."""
         await SimClock(self.loop).sleep(self.loop.dice.random() * 2)
-        self.effects[call.key] = self.effects.get(call.key, 0) + 1
-        number = int(hashlib.sha256(f"{call.key}{call.attempt}".encode()).hexdigest()[:6], 16)
+        self.effects[called.key] = self.effects.get(called.key, 0) + 1
+        number = int(hashlib.sha256(f"{called.key}{called.attempt}".encode()).hexdigest()[:6], 16)
         if number % 5 == 0:
             return failed("http", "it did not work", retryable=True)
         return Output(data=number % 100)
@@ -221,9 +226,8 @@ class Cluster:
         self.store.odds = self.queue.odds = self.link.odds = calm
 
 
-async def _noop(task: RunTask, call: Call) -> Output:
-    del call
-    return Output(data=task.input or None)
+async def _noop(called: RunTask) -> Output:
+    return Output(data=called.input or None)
 
 
 def _swarm(loop: SimLoop) -> Odds:

@@ -7,14 +7,27 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from noetl.engine.facts import Evaluated, Fact, Processed, Requested
-from noetl.errors import Conflict, Fenced, NotFound
+from noetl.engine.state import Status
+from noetl.errors import Conflict, Fenced, NotFound, Rejected
 from noetl.ids import partition_of
-from noetl.ports import Append, EventStore, Pointer, ResultStore, Row, WorkQueue
+from noetl.ports import (
+    Append,
+    Catalog,
+    EventStore,
+    Holding,
+    Partitions,
+    Pointer,
+    ResultStore,
+    Row,
+    Snapshot,
+    Text,
+    WorkQueue,
+)
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 PARTITIONS = 4
@@ -26,26 +39,20 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 
 def append(
-    first_seq: int, owner: int, *, execution_id: str = "e", live: bool = True, facts: int = 1
+    first_seq: int, owner: int, *, execution_id: str = "e", status: Status = "running", facts: int = 1
 ) -> Append:
     made: tuple[Fact, ...] = (Evaluated(),) * facts
     if first_seq == 1:
         made = (REQUESTED, *made[1:])
-    return Append(execution_id, first_seq, AT, made, owner, live)
+    return Append(execution_id, first_seq, AT, made, owner, status)
 
 
 class EventStoreContract:
-    """The log: compare-and-set on seq, epochs of owners, leases on its own time."""
+    """The log: compare-and-set on seq, one owner at a time, and snapshots beside it."""
 
     @abstractmethod
-    def make(self) -> EventStore:
-        """A fresh one with PARTITIONS partitions."""
-
     async def owned(self) -> tuple[EventStore, int]:
-        store = self.make()
-        owned = await store.own(partition_of("e", PARTITIONS), "s1", 60.0)
-        assert owned is not None
-        return store, owned.epoch
+        """A fresh one in which execution "e" is ours, and our number."""
 
     def test_what_is_appended_is_read_in_order(self) -> None:
         async def work() -> None:
@@ -78,6 +85,99 @@ class EventStoreContract:
             assert done[1] is None
 
         run(work())
+
+    def test_another_number_than_the_present_owners_is_fenced(self) -> None:
+        async def work() -> None:
+            store, owner = await self.owned()
+            assert isinstance((await store.append([append(1, owner + 1)]))[0], Fenced)
+            assert await store.read("e") == []
+            assert await store.append([append(1, owner)]) == [None]
+            for stranger in (owner - 1, owner + 1):
+                assert isinstance((await store.append([append(2, stranger)]))[0], Fenced)
+            assert len(await store.read("e")) == 1
+
+        run(work())
+
+    def test_reading_after_the_middle_of_a_row_gives_the_whole_row(self) -> None:
+        async def work() -> None:
+            store, owner = await self.owned()
+            await store.append([append(1, owner, facts=3), append(4, owner, facts=3)])
+            rows = await store.read("e")
+            assert [row.first_seq for row in rows] == [1, 4]
+            assert [await store.read("e", after) for after in (0, 2, 3, 5)] == [
+                rows,
+                rows,
+                rows[1:],
+                rows[1:],
+            ]
+            assert await store.read("e", after=6) == []
+
+        run(work())
+
+    def test_a_refused_append_leaves_no_trace_and_the_next_one_stands(self) -> None:
+        async def work() -> None:
+            store, owner = await self.owned()
+            await store.append([append(1, owner)])
+            done = await store.append([append(3, owner), append(2, owner + 1), append(2, owner)])
+            assert [type(each) for each in done] == [Conflict, Fenced, type(None)]
+            assert [row.first_seq for row in await store.read("e")] == [1, 2]
+
+        run(work())
+
+    def test_the_status_is_that_of_the_last_append_that_stood(self) -> None:
+        async def work() -> None:
+            store, owner = await self.owned()
+            assert await store.status("e") is None
+            await store.append([append(1, owner), append(2, owner, status="paused")])
+            assert await store.status("e") == "paused"
+            await store.append([append(2, owner, status="error"), append(3, owner + 1, status="error")])
+            assert await store.status("e") == "paused"
+            await store.append([append(3, owner, status="ok")])
+            assert await store.status("e") == "ok"
+
+        run(work())
+
+    def test_the_newest_snapshot_is_the_one_that_is_kept(self) -> None:
+        async def work() -> None:
+            store, owner = await self.owned()
+            await store.append([append(1, owner, facts=9)])
+            assert await store.snapshot("e") is None
+            first, second = Snapshot(3, "s1", b"\x00one"), Snapshot(9, "s1", b"two")
+            await store.keep("e", first)
+            assert await store.snapshot("e") == first
+            await store.keep("e", second)
+            await store.keep("e", first)
+            assert await store.snapshot("e") == second
+
+        run(work())
+
+    def test_a_snapshot_of_another_schema_replaces_one_that_nobody_can_read(self) -> None:
+        async def work() -> None:
+            store, owner = await self.owned()
+            await store.append([append(1, owner, facts=9)])
+            await store.keep("e", Snapshot(9, "s1", b"one"))
+            await store.keep("e", Snapshot(5, "s2", b"two"))
+            assert await store.snapshot("e") == Snapshot(5, "s2", b"two")
+
+        run(work())
+
+
+class PartitionedStore(EventStore, Partitions, Protocol):
+    """A log that many servers share."""
+
+
+class PartitionsContract:
+    """Who owns what: epochs, and leases on the store's own time."""
+
+    @abstractmethod
+    def make(self) -> PartitionedStore:
+        """A fresh one with PARTITIONS partitions."""
+
+    async def owned(self) -> tuple[PartitionedStore, int]:
+        store = self.make()
+        owned = await store.own(partition_of("e", PARTITIONS), "s1", 60.0)
+        assert owned is not None
+        return store, owned.epoch
 
     def test_a_partition_has_one_owner_and_a_stranger_is_fenced(self) -> None:
         async def work() -> None:
@@ -112,9 +212,118 @@ class EventStoreContract:
             partition = partition_of("e", PARTITIONS)
             await store.append([append(1, epoch, facts=3)])
             assert await store.live(partition) == [("e", 3)]
-            ended = Append("e", 4, AT, (Processed(status="ok"),), epoch, False)
+            ended = Append("e", 4, AT, (Processed(status="ok"),), epoch, "ok")
             await store.append([ended])
             assert await store.live(partition) == []
+
+        run(work())
+
+
+class Process(NamedTuple):
+    """One of several on one log."""
+
+    store: EventStore
+    holding: Holding
+    end: Callable[[], None]
+
+
+class HoldingContract:
+    """Each execution is held by one process that lives."""
+
+    @abstractmethod
+    def process(self) -> Process:
+        """Another one, on the same log as those before."""
+
+    def test_a_process_holds_an_execution_under_one_number(self) -> None:
+        async def work() -> None:
+            store, holding, _ = self.process()
+            number = await holding.hold("e")
+            assert await holding.hold("e") == number
+            assert await store.append([append(1, number)]) == [None]
+            assert await holding.hold("e") == number
+            assert await store.append([append(2, number)]) == [None]
+
+        run(work())
+
+    def test_what_a_living_process_has_is_refused_to_others(self) -> None:
+        async def work() -> None:
+            one, other = self.process(), self.process()
+            await one.store.append([append(1, await one.holding.hold("e"))])
+            code = "let go"
+            try:
+                await other.holding.hold("e")
+            except Rejected as refused:
+                code = refused.code
+            assert code == "held"
+            assert await other.holding.hold("f") != await one.holding.hold("e")
+
+        run(work())
+
+    def test_what_a_process_leaves_behind_is_taken_over_under_a_higher_number(self) -> None:
+        async def work() -> None:
+            one, other = self.process(), self.process()
+            await other.holding.hold("f")
+            numbers = [await one.holding.hold("e")]
+            await one.store.append([append(1, numbers[0])])
+            one.end()
+            for seq in (2, 3):
+                numbers.append(await other.holding.hold("e"))
+                stale = await other.store.append([append(seq, number) for number in numbers[:-1]])
+                assert all(isinstance(each, Fenced) for each in stale)
+                assert await other.store.append([append(seq, numbers[-1])]) == [None]
+                other.end()
+                other = self.process()
+            assert numbers == sorted(set(numbers))
+
+        run(work())
+
+    def test_of_two_who_begin_the_same_execution_one_is_fenced(self) -> None:
+        async def work() -> None:
+            one, other = self.process(), self.process()
+            numbers = [await one.holding.hold("e"), await other.holding.hold("e")]
+            assert await other.store.append([append(1, numbers[1])]) == [None]
+            assert isinstance((await one.store.append([append(1, numbers[0])]))[0], Fenced)
+
+        run(work())
+
+
+class CatalogContract:
+    """Texts of playbooks."""
+
+    @abstractmethod
+    def make(self) -> Catalog: ...
+
+    def test_a_text_is_found_by_its_digest_and_the_last_one_by_its_path(self) -> None:
+        async def work() -> None:
+            catalog = self.make()
+            first, second = Text("d1", "p", "ü: 1\n", "/tmp/p.yaml"), Text("d2", "p", "ü: 2\n")
+            for text in (first, second, Text("d3", "q", "other")):
+                await catalog.put(text)
+            assert await catalog.get("d1") == first
+            assert await catalog.newest("p") == second
+
+        run(work())
+
+    def test_putting_a_text_again_makes_it_the_newest_and_not_a_second_one(self) -> None:
+        async def work() -> None:
+            catalog = self.make()
+            first, second = Text("d1", "p", "1"), Text("d2", "p", "2")
+            for text in (first, second, second, first):
+                await catalog.put(text)
+            assert await catalog.newest("p") == first
+            assert await catalog.get("d2") == second
+
+        run(work())
+
+    def test_what_was_never_put_is_not_found(self) -> None:
+        async def work() -> None:
+            catalog = self.make()
+            for asked in (catalog.get("d"), catalog.newest("p")):
+                try:
+                    await asked
+                except NotFound:
+                    continue
+                raise AssertionError("found")
 
         run(work())
 

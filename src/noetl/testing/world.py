@@ -13,9 +13,11 @@ from noetl.adapters.memory.store import MemoryStore
 from noetl.control.executions import Control
 from noetl.engine.commands import Command, Report, Start
 from noetl.engine.facts import Fact, StepScheduled, TaskDone
-from noetl.errors import Conflict, Fenced, Unavailable
+from noetl.engine.state import Status
+from noetl.errors import Conflict, Fenced, Rejected, Unavailable
 from noetl.ids import frame_parts
-from noetl.ports import Answer, Append, Claim, Epoch, Grant, Owned, Pointer, Row
+from noetl.output import Output
+from noetl.ports import Answer, Append, Claim, Epoch, Grant, Owned, Pointer, Row, Snapshot
 from noetl.testing.simloop import SimLoop
 
 T = TypeVar("T")
@@ -115,6 +117,15 @@ class SimStore:
             )
         return done
 
+    async def status(self, execution_id: str) -> Status | None:
+        return await self._around(lambda: self.truth.status(execution_id))
+
+    async def snapshot(self, execution_id: str) -> Snapshot | None:
+        return await self._around(lambda: self.truth.snapshot(execution_id))
+
+    async def keep(self, execution_id: str, snapshot: Snapshot) -> None:
+        await self._around(lambda: self.truth.keep(execution_id, snapshot))
+
     async def read(self, execution_id: str, after: int = 0) -> list[Row]:
         return await self._around(lambda: self.truth.read(execution_id, after))
 
@@ -146,6 +157,14 @@ class SimStore:
         return await self._around(lambda: self.truth.own(partition, server, ttl_s))
 
 
+class _Crowd(MemoryQueue):
+    """Wakes everyone who waits: the first in line may have been killed, and then nobody would come."""
+
+    def _wake_one(self) -> None:
+        for _ in range(len(self._takers)):
+            super()._wake_one()
+
+
 class SimQueue:
     """A queue that drops, repeats and delays, and whose disk may be wiped.
 
@@ -155,7 +174,7 @@ class SimQueue:
     def __init__(self, loop: SimLoop, odds: Odds, store: SimStore) -> None:
         self._loop, self.odds, self._store = loop, odds, store
         self._clock = SimClock(loop)
-        self._queue = MemoryQueue()
+        self._queue = _Crowd()
 
     async def put(self, pointers: Sequence[Pointer]) -> None:
         dice = self._loop.dice
@@ -226,19 +245,29 @@ class SimLink:
         async def ask(control: Control) -> Grant | None:
             grant = await control.begin(execution_id, frame, worker)
             if grant is not None:
-                # A deposed owner may still hand out an old one, which is refused; twice the same never.
-                used = (execution_id, frame, grant.epoch)
-                self._store.must(used not in self._grants, f"{execution_id}/{frame}: the same grant twice")
-                self._grants.add(used)
+                self._use(execution_id, grant)
             return grant
 
+        self._store.granted.discard(asyncio.current_task())  # whatever it had, it has let go of
         grant = await self._request(execution_id, ask)
         if grant is not None:
             self._store.granted.add(asyncio.current_task())
         return grant
 
-    async def report(self, execution_id: str, report: Report) -> Answer:
-        answer = await self._request(execution_id, lambda control: control.report(execution_id, report))
+    def _use(self, execution_id: str, grant: Grant) -> None:
+        """A deposed owner may still hand out an old one, which is refused; twice the same never."""
+        used = (execution_id, grant.work.frame.id, grant.epoch)
+        self._store.must(used not in self._grants, f"{execution_id}: the same grant of {used[1]} twice")
+        self._grants.add(used)
+
+    async def report(self, execution_id: str, report: Report, *, room: int = 0) -> Answer:
+        async def ask(control: Control) -> Answer:
+            answer = await control.report(execution_id, report, room=room)
+            for grant in answer.next:
+                self._use(execution_id, grant)
+            return answer
+
+        answer = await self._request(execution_id, ask)
         self._store.granted.discard(asyncio.current_task())
         if answer.word == "go":
             position = self._store.position(execution_id, report.frame)
@@ -255,8 +284,16 @@ class SimLink:
                 continue
         return stop
 
-    async def start(self, execution_id: str, path: str, start: Start) -> None:
-        await self._request(execution_id, lambda control: control.start(execution_id, path, start))
+    async def start(self, execution_id: str, digest: str, start: Start) -> None:
+        await self._request(execution_id, lambda control: control.start(execution_id, digest, start))
 
     async def command(self, execution_id: str, command: Command) -> None:
-        await self._request(execution_id, lambda control: control.command(execution_id, command))
+        try:
+            await self._request(execution_id, lambda control: control.command(execution_id, command))
+        except Rejected:
+            self._store.granted.discard(asyncio.current_task())  # it is answered: there is nothing to record
+            raise
+        self._store.granted.discard(asyncio.current_task())
+
+    async def iterations(self, execution_id: str, run: str) -> list[Output | None]:
+        return await self._request(execution_id, lambda control: control.iterations(execution_id, run))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from noetl.output import JSON
-from noetl.tool import Tool
+from noetl.clock import Clock, SystemClock
+from noetl.output import JSON, Output, failed
+from noetl.tool import Call, Tool
+
+if TYPE_CHECKING:
+    from noetl.tools.http_client import Client
 
 
 class HttpInput(Struct, kw_only=True):
@@ -48,3 +53,31 @@ class Http(Tool):
     Spec = HttpSpec
     defaults = {"timeout": {"connect": 10, "total": 60}, "redirects": 10, "verify": True}
     output = "http"
+
+    def __init__(
+        self, *, allow_private: bool = True, allow: Sequence[str] = (), clock: Clock | None = None
+    ) -> None:
+        """Where it may connect to (D88): `allow` lists networks that are open besides those of the world."""
+        self._allow_private = allow_private
+        self._allow = tuple(allow)
+        self._clock = clock or SystemClock()
+        self._client: Client | None = None
+
+    async def run(self, input: HttpInput, call: Call) -> Output:
+        # The client brings aiohttp with it, which a playbook without `http` need not pay for.
+        from noetl.tools.http_request import Unfit, build
+
+        if self._client is None:
+            from noetl.tools.http_client import Client
+
+            self._client = Client(self._clock, allow_private=self._allow_private, allow=self._allow)
+        try:
+            request = await build(input, call)
+        except Unfit as error:
+            return failed("input", str(error))
+        return await self._client.send(request, input.response, call)
+
+    async def close(self) -> None:
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.close()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from noetl.tool import Tool
+from noetl.output import Output
+from noetl.tool import Call, Tool
 
 
 class NoopInput(Struct):
@@ -18,3 +19,9 @@ class Noop(Tool):
     Input = NoopInput
     pure = True
     free_input = True
+
+    async def run(self, input: NoopInput, call: Call) -> Output:  # noqa: ARG002  # the seam's signature
+        return Output(data=call.arguments or call.prev)
+
+    async def close(self) -> None:
+        """It holds nothing."""

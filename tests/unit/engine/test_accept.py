@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from noetl.engine import Recorded, accept, facts
+from noetl.engine import Recorded, accept, facts, handle
 from noetl.engine.commands import Expire, Report, Signal, Start, Wake
 from noetl.engine.facts import ForChild, ForTime, FrameParked, TaskDone, Until
 from noetl.errors import Rejected
 from noetl.output import Failure, Output
-from noetl.testing.scenario import START, Player
+from noetl.testing.scenario import START, Player, played
 from tests.playbooks import kinds
 
 TWO_TASKS = """
@@ -162,3 +162,67 @@ def test_a_run_that_has_ended_does_not_expire() -> None:
     made = player()
     with pytest.raises(Recorded):
         accept(made.program, made.state, Expire(run="start#2"), START)
+
+
+CALLED = """\
+playbook
+  workflow:
+  - step: call
+    tool:
+    - name: child
+      kind: playbook
+      path: some/child
+      spec: {policy: {rules: [{when: "{{ output.status == 'error' }}", then: {do: DIRECTIVE}},
+        {else: {then: {do: continue}}}]}}
+    - {name: after, kind: http, url: x}
+  executor: {spec: {entry_step: call}}
+
+start
+
+wake call#1 error playbook
+"""
+WENT_ON = CALLED.replace("DIRECTIVE", "continue")
+ENDED = CALLED.replace("DIRECTIVE", "fail")
+AGAIN = CALLED.replace("DIRECTIVE", "retry")
+RETRIED = ENDED + "\nretry\n"
+LATE = Wake(frame="call#1", output=Output(data=1), call=1)
+
+
+def children(parent: Player) -> list[tuple[str, int, str]]:
+    """Who called a child: the frame, its call, the child."""
+    return [
+        (event.fact.frame, event.fact.call, event.fact.until.execution_id)
+        for event in parent.log
+        if isinstance(event.fact, facts.FrameParked) and isinstance(event.fact.until, ForChild)
+    ]
+
+
+@pytest.mark.parametrize(
+    "scenario", [WENT_ON, AGAIN, RETRIED], ids=["went on", "called again", "was retried"]
+)
+def test_a_child_that_ends_once_more_changes_nothing_for_a_parent_that_lives_d58(scenario: str) -> None:
+    parent = played(scenario, kinds())
+    before = parent.state.seq
+    with pytest.raises(Recorded):
+        handle(parent.program, parent.state, LATE, START, parent.agenda)
+    assert parent.state.seq == before
+
+
+def test_a_parent_that_has_ended_refuses_it_d58() -> None:
+    parent = played(ENDED, kinds())
+    before = parent.state.seq
+    with pytest.raises(Rejected, match="has ended"):
+        handle(parent.program, parent.state, LATE, START, parent.agenda)
+    assert parent.state.seq == before
+
+
+def test_a_parent_that_is_retried_calls_another_child_d58() -> None:
+    [(first, _, one), (second, _, other)] = children(played(RETRIED, kinds()))
+    assert (first, second) == ("call#1", "call#2")
+    assert one != other
+
+
+def test_another_attempt_calls_another_child_d58() -> None:
+    [(_, first, one), (_, second, other)] = children(played(AGAIN, kinds()))
+    assert (first, second) == (1, 2)
+    assert one != other

@@ -5,8 +5,8 @@ from __future__ import annotations
 from noetl.engine import facts, handle
 from noetl.engine.commands import Report
 from noetl.engine.facts import TaskDone
-from noetl.engine.results import TOO_LARGE, WHOLE
-from noetl.output import JSON, Failure, Output
+from noetl.net.template import compile_value
+from noetl.output import JSON, Output
 from noetl.testing.scenario import START, Player
 from tests.playbooks import kinds
 
@@ -36,16 +36,19 @@ def routed(body: str, output: Output, picked: dict[str, JSON] | None = None) -> 
     return made
 
 
-def test_picked_parts_stand_for_data_that_is_elsewhere_d52() -> None:
+def test_what_was_picked_stands_for_data_that_is_elsewhere_d52() -> None:
     output = Output(ref={"type": "blob", "locator": "x"})
-    made = routed(BODY, output, {WHOLE: {"rows": [{"n": 5}]}})
+    [key] = [part.key for part in compile_value("{{ output.data.rows[0].n }}").lean().parts]
+    made = routed(BODY, output, {key: {"is": 5}})
     assert made == facts.NextEvaluated(run="start#1", set={"ctx.n": 5}, asked=((0, True),), ended=1)
 
 
-def test_what_is_too_large_to_be_picked_fails_the_routing_d52() -> None:
-    made = routed(BODY, Output(ref={"type": "blob", "locator": "x"}), {TOO_LARGE: "read a part"})
-    failure = Failure(kind="payload-too-large", message="read a part")
-    assert made == facts.NextEvaluated(run="start#1", error=failure)
+def test_what_nobody_has_picked_fails_the_routing_and_is_not_taken_for_missing_d52() -> None:
+    body = BODY.replace("output.data.rows[0].n", "output.data.rows[0].n | default(5)")
+    made = routed(body, Output(ref={"type": "blob", "locator": "x"}), {})
+    assert made.error is not None
+    assert (made.error.kind, made.set) == ("template", {})
+    assert made.error.message.endswith("what it reads of output.data is not on record")
 
 
 def test_a_step_set_that_writes_too_much_fails_the_routing_d55() -> None:

@@ -6,7 +6,8 @@ from textwrap import dedent, indent
 
 import pytest
 
-from noetl.net.program import Pipeline, Program, compile_program
+from noetl.net.program import Picked, Pipeline, Program, compile_program
+from noetl.net.values import path_text
 from tests.playbooks import checked, kinds
 
 
@@ -37,23 +38,26 @@ def test_a_task_is_kept_when_some_template_of_its_frame_reads_it_by_name_d18() -
     assert {task.name for task in tasks if task.kept} == {"by_input", "by_rule", "by_set", "by_path"}
 
 
+def sources(picks: tuple[Picked, ...]) -> list[tuple[list[str], bool]]:
+    """What is read by each value that is evaluated when the step has ended, and is only its truth asked for?"""
+    return [(sorted(path_text(read.path) for read in each.value.reads), each.asks) for each in picks]
+
+
 @pytest.mark.parametrize(
-    ("rest", "paths"),
+    ("rest", "picks"),
     [
-        ("set: {ctx.n: '{{ output.data.a.b }}'}", {("a", "b")}),
-        ("set: {ctx.n: '{{ output.data.rows[0].id }}'}", {("rows", 0, "id")}),
-        ("set: {ctx.n: '{{ output.data | length }}'}", {()}),
-        ("set: {ctx.n: '{{ output }}'}", {()}),
-        ("set: {ctx.n: '{{ output.status }}'}", set()),
-        ("next: {arcs: [{step: end, when: '{{ output.data.a }}'}]}", {("a",)}),
-        ("next: {arcs: [{step: end, set: {ctx.n: '{{ output.data.b }}'}}]}", {("b",)}),
-        ("next: {arcs: [{step: '{{ output.data.c }}', to: [end]}]}", {("c",)}),
+        ("set: {ctx.n: '{{ output.data.a.b }}'}", [(["output.data.a.b"], False)]),
+        ("set: {ctx.n: '{{ output }}'}", [(["output"], False)]),
+        ("set: {ctx.n: '{{ output.status }}'}", []),
+        ("next: {arcs: [{step: end, when: '{{ output.data.a }}'}]}", [(["output.data.a"], True)]),
+        ("next: {arcs: [{step: end, set: {ctx.n: '{{ output.data.b }}'}}]}", [(["output.data.b"], False)]),
+        ("next: {arcs: [{step: '{{ output.data.c }}', to: [end]}]}", [(["output.data.c"], False)]),
     ],
 )
 def test_what_set_and_arcs_read_of_the_data_is_known_d52(
-    rest: str, paths: set[tuple[str | int, ...]]
+    rest: str, picks: list[tuple[list[str], bool]]
 ) -> None:
-    assert step(f"tool: {{kind: http, url: x}}\n{rest}\n").picks == paths
+    assert sources(step(f"tool: {{kind: http, url: x}}\n{rest}\n").picks) == picks
 
 
 def test_a_failure_picks_only_what_its_own_arcs_read_d52() -> None:
@@ -65,8 +69,9 @@ def test_a_failure_picks_only_what_its_own_arcs_read_d52() -> None:
           - {step: end, when: "{{ output.data.b }}"}
           - {step: end, when: "{{ event.status == 'error' and output.data.c }}", set: {ctx.d: "{{ output.data.d }}"}}
         """)
-    assert pipeline.failure_picks == {("c",), ("d",)}
-    assert pipeline.picks == {("a",), ("b",), ("c",), ("d",)}
+    failed = [(["event.status", "output.data.c"], True), (["output.data.d"], False)]
+    assert sources(pipeline.failure_picks) == failed
+    assert sources(pipeline.picks) == [(["output.data.a"], False), (["output.data.b"], True), *failed]
 
 
 @pytest.mark.parametrize(

@@ -14,22 +14,31 @@ class MemoryQueue:
 
     def __init__(self) -> None:
         self._waiting: deque[Pointer] = deque()
-        self._takers: list[asyncio.Future[None]] = []
+        self._takers: deque[asyncio.Future[None]] = deque()
         self._deliveries = 0
 
     async def put(self, pointers: Sequence[Pointer]) -> None:
         self._waiting.extend(pointers)
-        # All of them: the first in line may be gone, and then nobody would come.
-        takers, self._takers = self._takers, []
-        for taker in takers:
+        for _ in range(len(pointers)):
+            self._wake_one()
+
+    def _wake_one(self) -> None:
+        while self._takers:
+            taker = self._takers.popleft()
             if not taker.done():
                 taker.set_result(None)
+                return
 
     async def take(self, limit: int) -> list[Claim]:
         while not self._waiting:
             taker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._takers.append(taker)
-            await taker
+            try:
+                await taker
+            except asyncio.CancelledError:
+                if taker.done() and not taker.cancelled():
+                    self._wake_one()  # it was our turn, and we are gone: somebody else comes
+                raise
         claims: list[Claim] = []
         while self._waiting and len(claims) < limit:
             self._deliveries += 1

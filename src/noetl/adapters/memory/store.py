@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from noetl.clock import Clock
+from noetl.engine.state import LIVE, Status
 from noetl.errors import Conflict, Fenced
 from noetl.ids import partition_of
-from noetl.ports import Append, Owned, Row
+from noetl.ports import Append, Owned, Row, Snapshot
 
 
 class _Owner(NamedTuple):
@@ -18,13 +19,15 @@ class _Owner(NamedTuple):
 
 
 class MemoryStore:
-    """Keeps the contract of EventStore as long as the process lives."""
+    """Keeps the contracts of EventStore and Partitions as long as the process lives."""
 
     def __init__(self, clock: Clock, partitions: int) -> None:
         self._clock = clock
         self._partitions = partitions
         self.rows: dict[str, list[Row]] = {}
         self._heads: dict[str, int] = {}
+        self._statuses: dict[str, Status] = {}
+        self._snapshots: dict[str, Snapshot] = {}
         self._live: dict[int, dict[str, None]] = {number: {} for number in range(partitions)}
         self._owners: dict[int, _Owner] = {}
 
@@ -41,7 +44,8 @@ class MemoryStore:
             return Conflict(f"{each.execution_id} stands at {head}, and not at {each.first_seq - 1}")
         self.rows.setdefault(each.execution_id, []).append(Row(each.first_seq, each.at, each.facts))
         self._heads[each.execution_id] = head + len(each.facts)
-        if each.live:
+        self._statuses[each.execution_id] = each.status
+        if each.status in LIVE:
             self._live[partition][each.execution_id] = None
         else:
             self._live[partition].pop(each.execution_id, None)
@@ -53,6 +57,17 @@ class MemoryStore:
     async def read(self, execution_id: str, after: int = 0) -> list[Row]:
         rows = self.rows.get(execution_id, [])
         return [row for row in rows if row.first_seq + len(row.facts) - 1 > after]
+
+    async def status(self, execution_id: str) -> Status | None:
+        return self._statuses.get(execution_id)
+
+    async def snapshot(self, execution_id: str) -> Snapshot | None:
+        return self._snapshots.get(execution_id)
+
+    async def keep(self, execution_id: str, snapshot: Snapshot) -> None:
+        kept = self._snapshots.get(execution_id)
+        if kept is None or kept.seq <= snapshot.seq or kept.schema != snapshot.schema:
+            self._snapshots[execution_id] = snapshot
 
     async def live(self, partition: int) -> list[tuple[str, int]]:
         return [(execution_id, self._heads[execution_id]) for execution_id in self._live[partition]]

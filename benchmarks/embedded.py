@@ -1,0 +1,195 @@
+"""W1–W5 of PERFORMANCE.md on the embedded house: SQLite with `synchronous=FULL`, everything in one process.
+
+The floor is measured in the same run: what the disk takes one row a commit, with no engine around it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from statistics import median, quantiles
+
+import apsw
+
+from noetl.wiring import House, open_house
+
+Row = tuple[str, float, str]
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: bench, path: bench/%s}\n"
+RUNS = 3
+
+CHAIN_STEPS = 1_000
+LOOP_ITEMS = 10_000
+MANY = 1_000
+
+
+def chain() -> str:
+    steps = [
+        f"- step: s{n}\n  tool: {{kind: noop, input: {{n: {n}}}}}\n  next: {{arcs: [{{step: s{n + 1}}}]}}\n"
+        for n in range(CHAIN_STEPS - 1)
+    ]
+    steps.append(f"- step: s{CHAIN_STEPS - 1}\n  tool: {{kind: noop, input: {{n: last}}}}\n")
+    return HEAD % "chain" + "executor: {spec: {entry_step: s0}}\nworkflow:\n" + "".join(steps)
+
+
+FAN_OUT = (
+    HEAD % "fan-out"
+    + f"""\
+workflow:
+- step: start
+  loop: {{in: "{{{{ range({LOOP_ITEMS}) }}}}", iterator: n, spec: {{mode: parallel, max_in_flight: 100}}}}
+  tool: {{kind: noop, input: {{n: "{{{{ iter.n }}}}"}}}}
+"""
+)
+
+THREE = (
+    HEAD % "three"
+    + """\
+workflow:
+- {step: start, tool: {kind: noop, input: {n: 1}}, next: {arcs: [{step: b}]}}
+- {step: b, tool: {kind: noop, input: {n: 2}}, next: {arcs: [{step: c}]}}
+- {step: c, tool: {kind: noop, input: {n: 3}}}
+"""
+)
+
+PAGES = (
+    HEAD % "pages"
+    + """\
+workload: {url: "", endpoints: 50, pages: 20}
+workflow:
+- step: start
+  loop: {in: "{{ range(workload.endpoints) }}", iterator: endpoint, spec: {mode: parallel, max_in_flight: 10}}
+  tool:
+  - {name: init, kind: noop, set: {iter.page: 0}}
+  - name: fetch
+    kind: http
+    url: "{{ workload.url }}/{{ iter.endpoint }}"
+    params: {page: "{{ iter.page }}"}
+    set: {iter.page: "{{ iter.page + 1 }}"}
+    spec:
+      policy:
+        rules:
+        - {when: "{{ output.data.more }}", then: {do: jump, to: fetch}}
+        - else: {then: {do: break}}
+"""
+)
+
+
+def measure() -> Iterator[Row]:
+    with tempfile.TemporaryDirectory(prefix="noetl-bench-") as folder:
+        root = Path(folder)
+        yield from floor(root)
+        yield "embedded: W1 chain of 1,000 steps", median(_runs(root, w1)), "steps/s"
+        yield "embedded: W2 loop of 10,000, 100 in flight", median(_runs(root, w2)), "items/s"
+        many = [asyncio.run(w3(root / f"w3-{run}.db")) for run in range(RUNS)]
+        yield "embedded: W3 1,000 executions of 3 steps", median(rate for rate, _, _ in many), "exec/s"
+        yield "embedded: W3 p50", median(p50 for _, p50, _ in many), "s"
+        yield "embedded: W3 p99", median(p99 for _, _, p99 in many), "s"
+        yield "embedded: W4 50 × 20 pages, 10 at once", median(_runs(root, w4)), "pages/s"
+        yield from w5(root)
+
+
+def _runs(root: Path, work: Callable[[Path], Awaitable[float]]) -> list[float]:
+    name = getattr(work, "__name__", "run")
+
+    async def run(path: Path) -> float:
+        return await work(path)
+
+    return [asyncio.run(run(root / f"{name}-{number}.db")) for number in range(RUNS)]
+
+
+def floor(root: Path) -> Iterator[Row]:
+    """One row a commit, and 100."""
+    connection = apsw.Connection(str(root / "floor.db"))
+    connection.pragma("journal_mode", "wal")
+    connection.pragma("synchronous", "full")
+    connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, body TEXT)")
+    body = "x" * 600
+    for rows, commits in ((1, 2_000), (100, 100)):
+        begun = time.perf_counter()
+        for _ in range(commits):
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany("INSERT INTO t (body) VALUES (?)", [(body,)] * rows)
+            connection.execute("COMMIT")
+        spent = time.perf_counter() - begun
+        yield f"embedded: floor, {rows} rows a commit", rows * commits / spent, "rows/s"
+    connection.close()
+
+
+async def _run(house: House, text: str, workload: dict[str, object] | None = None) -> float:
+    digest = await house.playbooks.add(text, None)
+    begun = time.perf_counter()
+    state = await house.rest(await house.start(digest, workload or {}))
+    spent = time.perf_counter() - begun
+    assert state.status == "ok", state.failure
+    return spent
+
+
+async def w1(path: Path) -> float:
+    async with open_house(path) as house:
+        return CHAIN_STEPS / await _run(house, chain())
+
+
+async def w2(path: Path) -> float:
+    async with open_house(path, slots=100) as house:
+        return LOOP_ITEMS / await _run(house, FAN_OUT)
+
+
+async def w3(path: Path) -> tuple[float, float, float]:
+    async with open_house(path) as house:
+        digest = await house.playbooks.add(THREE, None)
+        spent: list[float] = []
+
+        async def one() -> None:
+            state = await house.rest(await house.start(digest, {}))
+            assert state.status == "ok"
+            spent.append(time.perf_counter() - begun)
+
+        begun = time.perf_counter()
+        await asyncio.gather(*(one() for _ in range(MANY)))
+        total = time.perf_counter() - begun
+    return MANY / total, median(spent), quantiles(spent, n=100)[98]
+
+
+async def w4(path: Path) -> float:
+    process = subprocess.Popen([sys.executable, "-m", "benchmarks.pages"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        async with open_house(path) as house:
+            return 50 * 20 / await _run(house, PAGES, {"url": url})
+    finally:
+        process.kill()
+        process.wait()
+
+
+def w5(root: Path) -> Iterator[Row]:
+    playbook = root / "one.yaml"
+    playbook.write_text(
+        HEAD % "one" + "workflow:\n- {step: start, tool: {kind: noop, input: {n: 1}}}\n", "utf-8"
+    )
+    script = (
+        "import resource, subprocess, sys, time; begun = time.perf_counter();"
+        "subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL);"
+        "print(time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)"
+    )
+    command = [
+        str(Path(sys.executable).with_name("noetl")),
+        "run",
+        str(playbook),
+        "--db",
+        str(root / "w5.db"),
+    ]
+    times, sizes = [], []
+    for _ in range(5):
+        told = subprocess.run(
+            [sys.executable, "-c", script, *command], check=True, capture_output=True, text=True
+        ).stdout.split()
+        times.append(float(told[0]))
+        sizes.append(float(told[1]))
+    yield "embedded: W5 cold start", median(times), "s"
+    yield "embedded: W5 peak memory", median(sizes), "MiB"

@@ -1,0 +1,43 @@
+"""The local server of W4: endpoints of 20 pages with 100 JSON records each, every answer 1 ms late.
+
+Run by itself, it prints its address and serves until it is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+PAGES = 20
+RECORDS = [{"id": number, "name": f"record {number}", "value": number * 1.5} for number in range(100)]
+BODIES = {more: json.dumps({"records": RECORDS, "more": more}).encode() for more in (True, False)}
+HEADS = {
+    more: f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    for more, body in BODIES.items()
+}
+
+
+async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    loop = asyncio.get_running_loop()
+    while (line := await reader.readline()) not in (b"", b"\r\n"):
+        while await reader.readline() not in (b"", b"\r\n"):
+            pass
+        page = int(line.split(b"page=")[1].split(b" ")[0].split(b"&")[0])
+        late: asyncio.Future[None] = loop.create_future()
+        loop.call_later(0.001, late.set_result, None)
+        await late
+        more = page < PAGES - 1
+        writer.write(HEADS[more] + BODIES[more])
+        await writer.drain()
+    writer.close()
+
+
+async def main() -> None:
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()[:2]
+    print(f"http://{host}:{port}", flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

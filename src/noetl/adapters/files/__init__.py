@@ -1,0 +1,1 @@
+"""Large results as files beside the database, each durable before a Ref to it exists."""

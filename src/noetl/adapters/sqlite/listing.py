@@ -1,0 +1,121 @@
+"""What executions there are, newest first: read from their heads, so that nobody folds a log for a list."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from noetl.adapters.sqlite import locks
+from noetl.adapters.sqlite.connection import instant
+from noetl.adapters.sqlite.database import Database
+from noetl.engine.state import Status
+from noetl.errors import NotFound
+
+LISTED_MAX: Final = 1_000
+FOUND_MAX: Final = 20  # ids that begin alike: enough to show that the prefix is too short
+
+_SELECT: Final = """
+SELECT heads.execution_id, heads.path, heads.digest, heads.status, heads.seq,
+       heads.started_at, heads.updated_at, heads.parent, owners.lock, owners.pid
+FROM heads LEFT JOIN owners ON owners.number = heads.owner
+"""
+_NEWEST_FIRST: Final = "ORDER BY heads.started_at DESC, heads.execution_id DESC LIMIT ?"
+_BEFORE: Final = """
+(heads.started_at, heads.execution_id) < (SELECT started_at, execution_id FROM heads WHERE execution_id = ?)
+"""
+_OPEN: Final = "heads.status NOT IN ('ok', 'error', 'cancelled')"  # word for word as in the index
+
+
+class Head(NamedTuple):
+    """An execution as a list shows it."""
+
+    execution_id: str
+    path: str
+    digest: str
+    status: Status
+    seq: int
+    started_at: datetime
+    updated_at: datetime
+    parent: str | None
+    pid: int | None  # of the process that has it or had it last; None: it is long gone
+    owner_alive: bool
+
+
+class SqliteListing:
+    """Questions over all executions of a file."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def executions(
+        self,
+        limit: int = 100,
+        *,
+        before: str | None = None,
+        status: Status | None = None,
+        open_only: bool = False,
+        path: str | None = None,
+    ) -> list[Head]:
+        """Newest first; `before` is the id of the last one on the page before."""
+        wanted: list[str] = []
+        values: list[str | int] = []
+        if before is not None:
+            wanted.append(_BEFORE)
+            values.append(before)
+        if status is not None:
+            wanted.append("heads.status = ?")
+            values.append(status)
+        if open_only:
+            wanted.append(_OPEN)
+        if path is not None:
+            wanted.append("heads.path = ?")
+            values.append(path)
+        where = f"WHERE {' AND '.join(wanted)}" if wanted else ""
+        query = f"{_SELECT} {where} {_NEWEST_FIRST}"
+        return self._heads(query, (*values, max(0, min(limit, LISTED_MAX))))
+
+    async def head(self, execution_id: str) -> Head:
+        """Raises NotFound."""
+        found = self._heads(f"{_SELECT} WHERE heads.execution_id = ?", (execution_id,))
+        if not found:
+            raise NotFound(f"no execution {execution_id}")
+        return found[0]
+
+    async def find(self, prefix: str) -> list[str]:
+        """The ids that begin so, at most FOUND_MAX; the whole id finds itself alone."""
+        # As a range, which the index answers; no id holds the highest character.
+        query = (
+            f"SELECT execution_id FROM heads WHERE execution_id BETWEEN ?1 AND ?1 || char(0x10FFFF)"
+            f" ORDER BY execution_id <> ?1, execution_id LIMIT {FOUND_MAX}"
+        )
+        found = [row[0] for row in self._database.fetch(query, (prefix,))]
+        return found[:1] if found[:1] == [prefix] else found
+
+    async def last(self) -> str:
+        """The execution that started last. Raises NotFound when there is none."""
+        found = self._heads(f"{_SELECT} {_NEWEST_FIRST}", (1,))
+        if not found:
+            raise NotFound("nothing has been run yet")
+        return found[0].execution_id
+
+    def _heads(self, query: str, values: tuple[str | int, ...]) -> list[Head]:
+        alive: dict[str | None, bool] = {None: False}
+        heads = []
+        for row in self._database.fetch(query, values):
+            execution_id, path, digest, status, seq, started_at, updated_at, parent, lock, pid = row
+            if lock not in alive:
+                alive[lock] = locks.lives(self._database.locks, lock)
+            head = Head(
+                execution_id=execution_id,
+                path=path,
+                digest=digest,
+                status=status,
+                seq=seq,
+                started_at=instant(started_at),
+                updated_at=instant(updated_at),
+                parent=parent,
+                pid=pid,
+                owner_alive=alive[lock],
+            )
+            heads.append(head)
+        return heads

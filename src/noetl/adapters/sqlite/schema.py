@@ -1,0 +1,113 @@
+"""The tables, and how a file becomes ours: made when it is empty, refused when it is another's or newer.
+
+Instants are integer microseconds since 1970. A changed table is a new version and a step in `_STEPS`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import apsw
+
+from noetl.errors import Unavailable
+
+APPLICATION_ID: Final = 0x4E6F4554  # "NoET", where `file` looks for it
+
+# The log is a plain table with an index, and not WITHOUT ROWID: there a row over 1 kB takes a whole page.
+_FIRST: Final = """
+CREATE TABLE log (
+    execution_id TEXT NOT NULL,
+    first_seq    INTEGER NOT NULL,
+    last_seq     INTEGER NOT NULL,
+    at           INTEGER NOT NULL,
+    body         TEXT NOT NULL, -- a JSON array of facts
+    PRIMARY KEY (execution_id, first_seq)
+) STRICT;
+
+CREATE TABLE heads (
+    execution_id TEXT PRIMARY KEY,
+    seq          INTEGER NOT NULL, -- of the last fact
+    owner        INTEGER NOT NULL, -- a number in owners
+    status       TEXT NOT NULL,
+    path         TEXT NOT NULL,
+    digest       TEXT NOT NULL,
+    parent       TEXT,
+    started_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX heads_by_start ON heads (started_at, execution_id);
+CREATE INDEX heads_open ON heads (started_at, execution_id) WHERE status NOT IN ('ok', 'error', 'cancelled');
+
+CREATE TABLE owners (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, -- never given twice, so that a later owner is always higher
+    lock   TEXT NOT NULL,                     -- the file that its process keeps locked
+    pid    INTEGER NOT NULL,
+    since  INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE inbox (
+    id           INTEGER PRIMARY KEY AUTOINCREMENT,
+    execution_id TEXT NOT NULL,
+    command      BLOB NOT NULL,
+    at           INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE snapshots (
+    execution_id TEXT PRIMARY KEY,
+    seq          INTEGER NOT NULL,
+    schema       TEXT NOT NULL,
+    body         BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE playbooks (
+    digest TEXT PRIMARY KEY,
+    path   TEXT NOT NULL,
+    text   TEXT NOT NULL,
+    origin TEXT,
+    place  INTEGER NOT NULL, -- the order of putting: the highest of a path is its newest
+    at     INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX playbooks_by_path ON playbooks (path, place);
+
+CREATE VIEW events AS
+SELECT log.execution_id,
+       log.first_seq + each.key AS seq,
+       strftime('%Y-%m-%dT%H:%M:%fZ', log.at / 1000000.0, 'unixepoch') AS at,
+       each.value ->> '$.fact' AS fact,
+       each.value AS body
+FROM log, json_each(log.body) AS each;
+"""
+
+_STEPS: Final[tuple[str, ...]] = (_FIRST,)  # the n-th makes version n + 1 of version n
+VERSION: Final = len(_STEPS)
+
+
+def version_of(connection: apsw.Connection, name: str) -> int:
+    """Which of our versions a file has, 0 for an empty one. Raises Unavailable when it is not ours."""
+    with connection:  # one look at all three: another process may just be making them
+        application = connection.pragma("application_id")
+        version = connection.pragma("user_version")
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+    assert isinstance(version, int)
+    if application != APPLICATION_ID and (application or version or tables):
+        raise Unavailable(f'"{name}" is a database of something else: name another file for NoETL')
+    if version > VERSION:
+        raise Unavailable(
+            f'"{name}" was written by a newer NoETL (version {version} of its tables, we know {VERSION}): '
+            "update NoETL, or name another file"
+        )
+    return version
+
+
+def bring_up_to_date(connection: apsw.Connection, name: str) -> None:
+    """Make the tables that are missing, in one transaction; whoever comes second finds them made."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for step in _STEPS[version_of(connection, name) :]:
+            connection.execute(step)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")

@@ -1,0 +1,137 @@
+"""The log on SQLite: one row an append; the head of an execution is compare-and-set and fence at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import apsw
+from msgspec import DecodeError
+from msgspec.json import Decoder, Encoder
+
+from noetl.adapters.sqlite.connection import instant, micros
+from noetl.adapters.sqlite.database import Database
+from noetl.engine.facts import Fact, Requested
+from noetl.engine.state import Status
+from noetl.errors import Conflict, Damaged, Fenced
+from noetl.failpoints import failpoint
+from noetl.ports import Append, Row, Snapshot
+
+FAR_FACTS: Final = 2_000  # more are fetched on another thread, so that the loop goes on meanwhile
+
+_BEGIN: Final = """
+INSERT INTO heads (execution_id, seq, owner, status, path, digest, parent, started_at, updated_at)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8 WHERE EXISTS (SELECT 1 FROM owners WHERE number = ?3)
+ON CONFLICT DO NOTHING
+"""
+# While the status stays the same no index has to be touched.
+_GO_ON: Final = """
+UPDATE heads SET seq = ?2, updated_at = ?5 WHERE execution_id = ?1 AND seq = ?3 AND owner = ?4 AND status = ?6
+"""
+_TURN: Final = """
+UPDATE heads SET seq = ?2, updated_at = ?5, status = ?6 WHERE execution_id = ?1 AND seq = ?3 AND owner = ?4
+"""
+_INSERT: Final = "INSERT INTO log VALUES (?, ?, ?, ?, CAST(? AS TEXT))"
+_HEAD: Final = "SELECT seq, owner FROM heads WHERE execution_id = ?"
+# From the row that holds `after` on, which the index finds: the rest of a long log is not looked at.
+_READ: Final = """
+SELECT first_seq, at, CAST(body AS BLOB) FROM log WHERE execution_id = ?1 AND last_seq > ?2
+AND first_seq >= coalesce((SELECT max(first_seq) FROM log WHERE execution_id = ?1 AND first_seq <= ?2), 0)
+ORDER BY first_seq
+"""
+_KEEP: Final = """
+INSERT INTO snapshots VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
+SET seq = excluded.seq, schema = excluded.schema, body = excluded.body
+WHERE excluded.seq >= seq OR excluded.schema <> schema
+"""
+
+
+class _Ready(NamedTuple):
+    """An append, encoded before anyone waits for it."""
+
+    append: Append
+    at: int
+    body: bytes
+
+
+class SqliteStore:
+    """Keeps the contract of EventStore. Whose an execution is, `SqliteHolding` says."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._encoder = Encoder()
+        self._decoder: Decoder[tuple[Fact, ...]] = Decoder(tuple[Fact, ...])
+
+    async def append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
+        ready = [_Ready(each, micros(each.at), self._encoder.encode(each.facts)) for each in appends]
+        return await self._database.writer.write(lambda cursor: [_append(cursor, each) for each in ready])
+
+    async def read(self, execution_id: str, after: int = 0) -> list[Row]:
+        values = (execution_id, after)
+        head = self._database.fetch(_HEAD, (execution_id,))
+        if not head:
+            return []
+        if head[0][0] - after > FAR_FACTS:
+            return await asyncio.to_thread(lambda: self._rows(self._database.fetch_far(_READ, values)))
+        return self._rows(self._database.fetch(_READ, values))
+
+    def _rows(self, found: list[tuple[int, int, bytes]]) -> list[Row]:
+        decode = self._decoder.decode
+        try:
+            return [Row(first_seq, instant(at), decode(body)) for first_seq, at, body in found]
+        except DecodeError as error:
+            raise Damaged(f'"{self._database.name}" holds facts that can not be read: {error}') from error
+
+    async def status(self, execution_id: str) -> Status | None:
+        found = self._database.fetch("SELECT status FROM heads WHERE execution_id = ?", (execution_id,))
+        return found[0][0] if found else None
+
+    async def snapshot(self, execution_id: str) -> Snapshot | None:
+        query = "SELECT seq, schema, body FROM snapshots WHERE execution_id = ?"
+        found = self._database.fetch(query, (execution_id,))
+        return Snapshot(*found[0]) if found else None
+
+    async def keep(self, execution_id: str, snapshot: Snapshot) -> None:
+        def work(cursor: apsw.Cursor) -> None:
+            failpoint("sqlite.snapshot.before")
+            cursor.execute(_KEEP, (execution_id, *snapshot))
+            failpoint("sqlite.snapshot.after")
+
+        await self._database.writer.write(work)
+
+
+def _append(cursor: apsw.Cursor, ready: _Ready) -> Conflict | Fenced | None:
+    append = ready.append
+    last_seq = append.first_seq + len(append.facts) - 1
+    if append.first_seq == 1:
+        _begin(cursor, ready, last_seq)
+    else:
+        before = append.first_seq - 1
+        values = (append.execution_id, last_seq, before, append.owner, ready.at, append.status)
+        cursor.execute(_GO_ON, values)
+        if not cursor.connection.changes():
+            cursor.execute(_TURN, values)
+    if not cursor.connection.changes():
+        return _refusal(cursor, append)
+    failpoint("sqlite.append.torn")
+    cursor.execute(_INSERT, (append.execution_id, append.first_seq, last_seq, ready.at, ready.body))
+    return None
+
+
+def _begin(cursor: apsw.Cursor, ready: _Ready, last_seq: int) -> None:
+    append = ready.append
+    first = append.facts[0]
+    path, digest, parent = (
+        (first.path, first.digest, first.parent) if isinstance(first, Requested) else ("", "", None)
+    )
+    values = (append.execution_id, last_seq, append.owner, append.status, path, digest, parent, ready.at)
+    cursor.execute(_BEGIN, values)
+
+
+def _refusal(cursor: apsw.Cursor, append: Append) -> Conflict | Fenced:
+    """The head did not move: someone else's, or moved by someone else."""
+    seq, owner = cursor.execute(_HEAD, (append.execution_id,)).fetchone() or (0, None)
+    if owner != append.owner and (owner is not None or append.first_seq == 1):
+        return Fenced(f"{append.execution_id} is not held under number {append.owner}")
+    return Conflict(f"{append.execution_id} stands at {seq}, and not at {append.first_seq - 1}")

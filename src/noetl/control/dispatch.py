@@ -1,0 +1,172 @@
+"""Who gets what to do: frames that are due, as pointers in the queue or straight to a worker with room.
+
+Fair between executions: pointers go out round robin and no more than a window of them; a worker that is
+handed frame after frame of one execution lets others come in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from noetl.clock import Clock
+from noetl.control.house import Settings
+from noetl.control.live import Live, Out, is_due
+from noetl.engine import Event, facts
+from noetl.engine.state import Run
+from noetl.engine.work import due, due_of
+from noetl.errors import Unavailable
+from noetl.ids import frame_id, frame_parts
+from noetl.ports import Epoch, Pointer, WorkQueue
+
+STREAK_MAX = 3  # frames that an execution hands on in a row while others wait
+
+
+class Dispatch:
+    """What is due of all executions here, what of it is on its way, and who has it."""
+
+    def __init__(self, queue: WorkQueue, clock: Clock, settings: Settings) -> None:
+        self._queue = queue
+        self._clock = clock
+        self._settings = settings
+        self._ring: dict[str, Live] = {}  # executions with frames to hand out; the first is next
+        self._unbegun = 0
+
+    # What there is to do
+
+    def gather(self, live: Live, events: Sequence[Event]) -> None:
+        """After a commit: what has become due by it. It costs what is new, and not what there is."""
+        runs: dict[str, bool] = {}  # run → look at all of it
+        for event in events:
+            match event.fact:
+                case facts.StepScheduled(run=run):
+                    runs[run] = True
+                case facts.LoopStarted(run=run):
+                    runs[run] = True
+                    if live.opening.pop(run, None) is not None:
+                        self.returned(live, run)
+                case facts.IterationDone(run=run) | facts.IterationFailed(run=run):
+                    runs.setdefault(run, False)
+                case facts.FrameResumed(frame=frame):
+                    self.add(live, [frame])
+                case facts.StepFailed(run=str(run)):
+                    self._give_up(live, run)
+                case facts.Resumed() | facts.Retried():
+                    self.gather_all(live)
+        for name, whole in runs.items():
+            run_ = live.state.runs.get(name)
+            if run_ is not None and run_.output is None:
+                self.add(live, due_of(run_) if whole else _newest(live, run_))
+
+    def gather_all(self, live: Live) -> None:
+        """Everything that is due: after a fold, and when something may have been lost."""
+        self.add(live, due(live.state))
+
+    def add(self, live: Live, frames: Iterable[str]) -> None:
+        """Frames that are due: those are handed out that are on nobody's way."""
+        if live.state.status != "running":
+            return
+        now = self._clock.monotonic()
+        for frame in frames:
+            out = live.out.get(frame)
+            if out is not None and out.until <= now:
+                self.returned(live, frame)  # lost, however it was lost
+            if frame not in live.out:
+                live.ready[frame] = None
+        if live.ready:
+            self._ring[live.id] = live
+
+    def _give_up(self, live: Live, run: str) -> None:
+        """Frames of a run that has ended without them."""
+        for frame in [frame for frame in live.out if frame_parts(frame)[0] == run]:
+            self.returned(live, frame)
+
+    # Handing it out
+
+    def next_for(self, live: Live) -> str | None:
+        """A frame that a worker with room may have at once; None: it should ask the queue like everyone."""
+        if self._unbegun > live.unbegun or len(self._ring) > (live.id in self._ring):
+            live.streak += 1
+            if live.streak > STREAK_MAX:
+                live.streak = 0
+                return None
+        return next(self._next(live), None)
+
+    def _next(self, live: Live) -> Iterator[str]:
+        """Frames to hand out, as long as limits.in_flight allows (D45)."""
+        most = live.program.limits["in_flight"]
+        while live.ready and len(live.out) < most:
+            frame = next(iter(live.ready))
+            del live.ready[frame]
+            if is_due(live, frame):
+                yield frame
+        if not live.ready:
+            self._ring.pop(live.id, None)
+
+    async def pump(self) -> None:
+        """Put pointers, one execution after the other, until the window is full."""
+        if not self._ring or self._unbegun >= self._settings.window:
+            return
+        until = self._clock.monotonic() + self._settings.resend_s
+        pointers: list[Pointer] = []
+        idle = 0  # executions in a row that may not have more out
+        while self._ring and self._unbegun < self._settings.window and idle <= len(self._ring):
+            live = self._ring.pop(next(iter(self._ring)))
+            self._ring[live.id] = live
+            frame = next(self._next(live), None)
+            idle = idle + 1 if frame is None else 0
+            if frame is not None:
+                self._send(live, frame, until)
+                pointers.append(Pointer(live.id, frame, live.dispatched))
+        if pointers:
+            try:
+                await self._queue.put(pointers)
+            except Unavailable:
+                return  # the sweeper puts them again
+
+    def _send(self, live: Live, frame: str, until: float) -> None:
+        live.unbegun += 1
+        self._unbegun += 1
+        live.dispatched += 1
+        live.out[frame] = Out(until)
+
+    def granted(self, live: Live, frame: str, worker: str, epoch: Epoch) -> None:
+        """A worker has it, until its lease runs out."""
+        before = live.out.get(frame)
+        if before is not None and not before.worker:
+            self._followed(live)
+        live.ready.pop(frame, None)
+        live.out[frame] = Out(self._clock.monotonic() + self._settings.lease_s, worker, epoch)
+
+    def returned(self, live: Live, frame: str) -> None:
+        """Nobody has it any more."""
+        before = live.out.pop(frame, None)
+        if before is not None and not before.worker:
+            self._followed(live)
+
+    def _followed(self, live: Live) -> None:
+        live.unbegun -= 1
+        self._unbegun -= 1
+
+    def recount(self, lives: Mapping[str, Live]) -> None:
+        """What is out and no longer due is over; executions that left us take their pointers with them."""
+        for live in lives.values():
+            if not live.busy:
+                for frame in [frame for frame in live.out if not is_due(live, frame)]:
+                    self.returned(live, frame)
+        self._ring = {id: live for id, live in self._ring.items() if lives.get(id) is live}
+        self._unbegun = sum(live.unbegun for live in lives.values())
+
+
+def _newest(live: Live, run: Run) -> list[str]:
+    """Iterations that were handed out last, and that are not on their way: the lowest first."""
+    found: list[str] = []
+    if run.loop is None:
+        return found
+    for index in reversed(run.loop.flying):
+        frame = frame_id(run.id, index)
+        if frame in live.out or frame in live.ready:
+            break
+        known = run.frames.get(index)
+        if known is None or (known.parked is None and known.pc >= 0):
+            found.append(frame)
+    return found[::-1]

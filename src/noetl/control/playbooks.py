@@ -1,0 +1,57 @@
+"""Compiled playbooks: read from the catalog, checked and compiled once for each digest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+from noetl.errors import NotFound, PlaybookError
+from noetl.net.check import check
+from noetl.net.program import Program, compile_program
+from noetl.playbook.kinds import Kinds
+from noetl.ports import Catalog, Text
+
+
+class Playbooks:
+    """Keeps the contract of Programs, for the tools that are installed here."""
+
+    def __init__(self, catalog: Catalog, kinds: Kinds, read: Callable[[Path], str] | None = None) -> None:
+        """`read`: how a child's file is read that lies beside its caller's; None: only the catalog counts."""
+        self._catalog = catalog
+        self._kinds = kinds
+        self._read = read
+        self._programs: dict[str, Program] = {}
+
+    async def add(self, text: str, origin: str | None) -> str:
+        """Into the catalog with it, when it can run: its digest. Raises PlaybookError."""
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        program = self._compile(digest, text, origin)
+        await self._catalog.put(Text(digest, program.playbook.path, text, origin))
+        return digest
+
+    async def by_digest(self, digest: str) -> Program:
+        if digest not in self._programs:
+            text = await self._catalog.get(digest)
+            self._compile(digest, text.text, text.origin)
+        return self._programs[digest]
+
+    async def find(self, path: str, near: str | None = None) -> str:
+        if self._read is not None and near is not None:
+            origin = (await self._catalog.get(near)).origin
+            beside = Path(origin).parent / path if origin else None
+            if beside is not None and beside.is_file():
+                return await self.add(self._read(beside), str(beside))
+        try:
+            return (await self._catalog.newest(path)).digest
+        except NotFound:
+            raise NotFound(f'no playbook "{path}": neither a file beside its caller nor registered') from None
+
+    def _compile(self, digest: str, text: str, origin: str | None) -> Program:
+        checked = check(text, self._kinds, origin or "playbook")
+        if checked.errors or checked.playbook is None:
+            raise PlaybookError(checked.errors)
+        program = compile_program(checked.playbook, self._kinds, digest)
+        folder = str(Path(origin).parent) if origin else None
+        made = self._programs[digest] = program._replace(folder=folder)
+        return made

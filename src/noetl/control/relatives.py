@@ -1,0 +1,63 @@
+"""Parents and children as they are told of each other: started, paused, resumed, cancelled, woken (D58).
+
+Whatever is lost on the way is made up for by the sweeper, who asks after the children of parked frames.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from noetl.control.family import TOLD, Waiting, child_start, children, wake_of
+from noetl.engine.commands import Command, Wake
+from noetl.engine.facts import Cancelled, Fact, ForChild, FrameParked, Paused, Processed, Resumed
+from noetl.engine.state import State
+from noetl.errors import NotFound, PlaybookError, Rejected, Unavailable
+from noetl.output import failed
+from noetl.ports import Link
+
+if TYPE_CHECKING:
+    from noetl.control.executions import Control
+
+
+class Relatives:
+    """What control tells other executions, after the commit that makes it true."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self.link: Link | None = None  # to the owners of other executions
+
+    def see(self, state: State, fact: Fact) -> None:
+        match fact:
+            case FrameParked(until=ForChild() as child, frame=frame, call=call):
+                self._control.spawn(self.start(state, Waiting(child, frame, call)))
+            case Processed() if state.parent:
+                self._control.spawn(self.wake_parent(state))
+            case Paused() | Resumed() | Cancelled():
+                self._control.spawn(self.tell_children(state, TOLD[type(fact)]))
+
+    async def start(self, state: State, waiting: Waiting) -> None:
+        child, frame, call = waiting
+        try:
+            digest = await self._control.programs.find(child.path, state.digest)
+            assert self.link is not None
+            await self.link.start(child.execution_id, digest, child_start(state, waiting))
+        except (NotFound, PlaybookError) as error:
+            wake = Wake(frame=frame, output=failed("playbook", str(error)), call=call)
+            with suppress(Unavailable, Rejected):
+                await self._control.command(state.execution_id, wake)
+        except (Unavailable, Rejected):
+            return
+
+    async def tell(self, execution_id: str, command: Command) -> None:
+        assert self.link is not None
+        with suppress(Unavailable, NotFound, Rejected):
+            await self.link.command(execution_id, command)
+
+    async def tell_children(self, state: State, command: Command) -> None:
+        """Pausing, resuming and cancelling go down to children (D67, D68)."""
+        for waiting in children(state):
+            await self.tell(waiting.child.execution_id, command)
+
+    async def wake_parent(self, state: State) -> None:
+        await self.tell(*wake_of(state))

@@ -1,0 +1,67 @@
+"""Timers: what is due in time is woken when it is due; the sweeper finds those that were lost."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from contextlib import suppress
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from noetl.engine.commands import Command, Expire, Wake
+from noetl.engine.facts import Fact, ForTime, FrameParked, StepScheduled, StepStarted
+from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
+
+if TYPE_CHECKING:
+    from noetl.control.executions import Control
+
+PASSING = (Unavailable, Rejected, NotFound, Conflict, Fenced)  # the next sweep tries again
+
+
+class Timers:
+    """A heap of instants, and one task that sleeps until the first."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._heap: list[tuple[datetime, int, str, Command]] = []
+        self._count = 0
+        self._sleeper: asyncio.Task[None] | None = None
+
+    def see(self, execution_id: str, fact: Fact) -> None:
+        """A fact on record: does it name an instant?"""
+        match fact:
+            case FrameParked(until=ForTime(at=at), frame=frame, call=call):
+                self._add(at, execution_id, Wake(frame=frame, call=call))
+            case StepStarted(timeout_at=datetime() as at, run=run):
+                self._add(at, execution_id, Expire(run=run))
+            case StepScheduled(deadline_at=datetime() as at, run=run):
+                self._add(at, execution_id, Expire(run=run))
+
+    def _add(self, at: datetime, execution_id: str, command: Command) -> None:
+        self._count += 1
+        entry = (at, self._count, execution_id, command)
+        heapq.heappush(self._heap, entry)
+        if self._heap[0] is entry:
+            if self._sleeper is not None:
+                self._sleeper.cancel()
+            self._sleeper = asyncio.ensure_future(self._sleep())
+
+    async def _sleep(self) -> None:
+        control = self._control
+        while self._heap:
+            wait = (self._heap[0][0] - control.now()).total_seconds()
+            if wait > 0:
+                await control.clock.sleep(wait)
+                continue
+            _, _, execution_id, command = heapq.heappop(self._heap)
+            control.spawn(self._fire(execution_id, command))
+        self._sleeper = None
+
+    async def _fire(self, execution_id: str, command: Command) -> None:
+        with suppress(*PASSING):
+            if execution_id in self._control.lives:
+                await self._control.command(execution_id, command)
+
+    def close(self) -> None:
+        if self._sleeper is not None:
+            self._sleeper.cancel()

@@ -1,0 +1,188 @@
+"""A state as bytes and back: what many runs and frames hold together is written once.
+
+`SCHEMA` names the shape of a state: a snapshot of another shape is dropped, and the log is read instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+from typing import TypeAlias, get_args, get_type_hints
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from noetl.engine.state import Frame, Loop, Run, State
+from noetl.output import JSON, Output
+
+FORMAT = 1  # another number is another schema: when the bytes change, or what a field means
+LONG_CHARS = 64  # of a text that is worth a number of its own
+_LEVELS = 3  # of mappings that share what is in them; deeper down they are written as they are
+_ALONE = -1  # in the place of a number: the value stands where it belongs
+_NO_INDEX = -1  # of a frame that is no iteration: JSON has no other keys
+
+Slot: TypeAlias = Callable[[JSON, JSON], JSON]  # what stands in a slot, and what is nothing there → another
+
+
+class _Frozen(Struct, array_like=True):
+    state: State  # with nothing in its slots
+    slots: list[int]  # what stands in them, by its number, in the order of going through a state
+    values: list[JSON]  # by number; a mapping has None where it shares
+    links: dict[int, dict[str, int]]  # number of a mapping → key → number of what it shares
+
+
+def freeze(state: State) -> bytes:
+    """Equal mappings are shared as they are in the state: by identity."""
+    table = _Table()
+    empty = _through(state, table.put, lambda index: _NO_INDEX if index is None else index)
+    return _encode(_Frozen(empty, table.slots, table.values, table.links))
+
+
+def thaw(frozen: bytes) -> State:
+    """The same state. Raises ValueError for bytes that no `freeze` has made."""
+    try:
+        state, slots, values, links = msgspec.structs.astuple(_decode(frozen))
+        for number, shared in links.items():  # What a mapping shares has a lower number than the mapping.
+            values[number].update({key: values[inner] for key, inner in shared.items()})
+        return _through(
+            state, _filled(values, iter(slots)), lambda index: None if index == _NO_INDEX else index
+        )
+    except (msgspec.DecodeError, LookupError, AttributeError, StopIteration) as error:
+        raise ValueError("this is no snapshot of ours") from error
+
+
+class _Table:
+    """Values by number."""
+
+    def __init__(self) -> None:
+        self.slots: list[int] = []
+        self.values: list[JSON] = []
+        self.links: dict[int, dict[str, int]] = {}
+        self._numbers: dict[int, int] = {}  # id → number; the state keeps what it holds alive
+
+    def put(self, value: JSON, nothing: JSON) -> JSON:
+        if not _is_large(value):
+            self.slots.append(_ALONE)
+            return value
+        self.slots.append(self._number(value, _LEVELS))
+        return nothing
+
+    def _number(self, value: JSON, levels: int) -> int:
+        known = self._numbers.get(id(value))
+        if known is not None:
+            return known
+        links: dict[str, int] = {}
+        if levels and type(value) is dict:
+            links = {key: self._number(each, levels - 1) for key, each in value.items() if _is_large(each)}
+        number = self._numbers[id(value)] = len(self.values)
+        if links:
+            self.links[number] = links
+            self.values.append({key: None if key in links else each for key, each in value.items()})
+        else:
+            self.values.append(value)
+        return number
+
+
+def _is_large(value: JSON) -> bool:
+    kind = type(value)
+    return len(value) >= LONG_CHARS if kind is str else (kind is dict or kind is list) and bool(value)
+
+
+def _filled(values: list[JSON], numbers: Iterator[int]) -> Slot:
+    def fill(value: JSON, _nothing: JSON) -> JSON:
+        number = next(numbers)
+        return value if number == _ALONE else values[number]
+
+    return fill
+
+
+Key: TypeAlias = Callable[[int | None], int | None]
+
+
+def _through(state: State, slot: Slot, key: Key) -> State:
+    """A copy of the state with other values in its slots: always the same slots in the same order."""
+    return replace(
+        state,
+        workload=slot(state.workload, {}),
+        ctx=slot(state.ctx, {}),
+        runs={name: _run(run, slot, key) for name, run in state.runs.items()},
+        failed={name: _run(run, slot, key) for name, run in state.failed.items()},
+        mended={name: _run(run, slot, key) for name, run in state.mended.items()},
+        reached_end=_output(state.reached_end, slot),
+        last_output=_output(state.last_output, slot),
+        end_output=_output(state.end_output, slot),
+    )
+
+
+def _run(run: Run, slot: Slot, key: Key) -> Run:
+    return replace(
+        run,
+        input=slot(run.input, {}),
+        ctx=slot(run.ctx, {}),
+        values=slot(run.values, {}),
+        frames={key(index): _frame(frame, slot, key) for index, frame in run.frames.items()},
+        loop=None if run.loop is None else _loop(run.loop, slot, key),
+        output=_output(run.output, slot),
+    )
+
+
+def _frame(frame: Frame, slot: Slot, key: Key) -> Frame:
+    return replace(
+        frame,
+        ctx=slot(frame.ctx, {}),
+        step=slot(frame.step, {}),
+        iter=slot(frame.iter, {}),
+        outputs=slot(frame.outputs, {}),
+        written=slot(frame.written, {}),
+        prev=slot(frame.prev, None),
+        last=_output(frame.last, slot),
+        before=_output(frame.before, slot),
+        answer=_output(frame.answer, slot),
+        block=None if frame.block is None else _run(frame.block, slot, key),
+    )
+
+
+def _loop(loop: Loop, slot: Slot, key: Key) -> Loop:
+    return replace(
+        loop,
+        items=slot(loop.items, None),
+        start=slot(loop.start, {}),
+        lost={index: _frame(frame, slot, key) for index, frame in loop.lost.items()},
+    )
+
+
+def _output(output: Output | None, slot: Slot) -> Output | None:
+    return None if output is None else replace(output, data=slot(output.data, None))
+
+
+def shape_of(root: type[Struct]) -> dict[str, list[str]]:
+    """Every struct in it, with its fields, their types, and what is not written because it is the default."""
+    found: dict[str, list[str]] = {}
+    rest: list[JSON] = [root]
+    while rest:
+        kind = rest.pop()
+        rest.extend(get_args(kind))
+        if isinstance(kind, type) and issubclass(kind, Struct) and kind.__name__ not in found:
+            hints = get_type_hints(kind)
+            names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+            fields = zip_longest(reversed(names), map(_told, reversed(defaults)), fillvalue="required")
+            found[kind.__name__] = [str(kind.__struct_config__.tag)]
+            found[kind.__name__] += [f"{name}: {hints[name]} = {default}" for name, default in fields]
+            rest.extend(hints.values())
+    return found
+
+
+def _told(default: JSON) -> str:
+    """A default in words that are the same in every process."""
+    if default is msgspec.NODEFAULT:
+        return "required"
+    made = getattr(default, "factory", None)
+    return repr(default) if made is None else f"a new {made.__name__}"
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Frozen).decode
+_described = msgspec.json.encode([FORMAT, shape_of(_Frozen)], order="sorted")
+SCHEMA: str = hashlib.sha256(_described).hexdigest()[:16]

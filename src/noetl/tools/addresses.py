@@ -1,0 +1,90 @@
+"""Which addresses a tool may connect to (D88): a pure check of the final address, whatever name led to it.
+
+An IPv6 address that carries an IPv4 one (mapped, NAT64, 6to4, Teredo) is judged by what it carries too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final, TypeAlias
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = IPv4Network | IPv6Network
+
+# What hands out a machine's own credentials, where no range of its own gives it away.
+METADATA: Final = frozenset(
+    ip_address(each)
+    for each in ("100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::254", "fd20:ce::254")
+)
+NAT64: Final = ip_network("64:ff9b::/96")
+NAT64_LOCAL: Final = ip_network("64:ff9b:1::/48")
+IPV4_COMPATIBLE: Final = ip_network("::/96")
+SITE_LOCAL: Final = ip_network("fec0::/10")
+
+
+def refusal(address: str, *, allow_private: bool, allow: Sequence[Network] = ()) -> str | None:
+    """Why there is no way to this address; None: there is one.
+
+    `allow_private` opens loopback and private addresses; `allow` opens whatever is in one of its networks.
+    """
+    try:
+        outer = ip_address(address.partition("%")[0])
+    except ValueError:
+        return f'"{address}" is no IP address'
+    for each in (outer, *_inside(outer)):
+        if any(each.version == network.version and each in network for network in allow):
+            continue
+        what = _class(each)
+        if what is not None and not (allow_private and what in ("loopback", "private")):
+            carrier = "" if each == outer else f", inside {outer}"
+            article = "an" if what == "unspecified" else "a"
+            return f"{each} is {article} {what} address{carrier}"
+    return None
+
+
+def _inside(address: Address) -> Iterator[Address]:
+    """The IPv4 addresses that an IPv6 one leads to by way of a translator or a tunnel."""
+    if isinstance(address, IPv4Address):
+        return
+    if address.ipv4_mapped is not None:
+        yield address.ipv4_mapped
+    if address.sixtofour is not None:
+        yield address.sixtofour
+    if address.teredo is not None:
+        yield from address.teredo
+    low = int(address) & 0xFFFF_FFFF
+    if address in NAT64:
+        yield IPv4Address(low)
+    if address in NAT64_LOCAL:
+        # A prefix of 96 bits has the IPv4 address at the end, one of 48 bits on both sides of bits 64 to 71.
+        split = (int(address) >> 64 & 0xFFFF) << 16 | int(address) >> 40 & 0xFFFF
+        yield from (IPv4Address(each) for each in (low, split) if each >> 24)
+
+
+def _class(address: Address) -> str | None:
+    """What is special about it; None: nothing, or nothing but what it carries inside."""
+    if address in METADATA:
+        return "metadata"
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None or address in NAT64:
+            return None
+        if address in IPV4_COMPATIBLE and int(address) > 1:
+            return "reserved"
+        if address in SITE_LOCAL:
+            return "link-local"
+        if address in NAT64_LOCAL:
+            return "private"
+    elif int(address) >> 24 in (0, 255):
+        return "broadcast" if int(address) >> 24 else "unspecified"
+    if address.is_unspecified:
+        return "unspecified"
+    if address.is_loopback:
+        return "loopback"
+    if address.is_link_local:
+        return "link-local"
+    if address.is_multicast:
+        return "multicast"
+    if address.is_reserved:
+        return "reserved"
+    return None if address.is_global else "private"

@@ -1,0 +1,150 @@
+"""An answer of a server → an Output: the body within limits, the status, and what a retry should know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from noetl.clock import Clock
+from noetl.errors import NoetlError
+from noetl.output import JSON, Failure, Output
+from noetl.tool import Call
+from noetl.tools.http_request import Request, shown
+from noetl.tools.plain import NotPlain, in_base64, is_json, known_charset, parsed, text_or_base64
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse
+
+BODY_BYTES_MAX = 64 * 1024 * 1024  # after decompression
+FILE_BYTES_MAX = 256 * 1024 * 1024  # with `response: file`
+RETRYABLE: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+PHRASES: Final = {status.value: f" {status.phrase}" for status in HTTPStatus}
+
+
+class Asked(NamedTuple):
+    """What stays the same over all redirects."""
+
+    response: str  # how the body is to be read
+    call: Call
+    clock: Clock
+    begun: float  # on the clock's pulse
+
+
+async def answered(reply: ClientResponse, request: Request, asked: Asked) -> Output:
+    """The whole answer, read and judged: only a status of 2xx is well."""
+    well = 200 <= reply.status < 300
+    file = well and asked.response == "file"
+    body = await _body(reply, FILE_BYTES_MAX if file else BODY_BYTES_MAX)
+    own = {"http": _own(reply, request, asked)}
+    if body is None:
+        return Output(status="error", error=_too_large(request, file), own=own)
+    if file:
+        return await _stored(reply, body, asked.call, own)
+    try:
+        data = _data(reply, body, asked.response if well else "auto")
+    except NotPlain as trouble:
+        failure = Failure(kind="http", message=f"the body of {request} {trouble}")
+        return Output(status="error", data=text_or_base64(body, reply.charset), error=failure, own=own)
+    if well:
+        return Output(data=data, own=own)
+    return Output(status="error", data=data, error=_failure(reply, request, asked.clock), own=own)
+
+
+async def _body(reply: ClientResponse, limit: int) -> bytes | None:
+    """None: it is larger than the limit, and nobody reads the rest."""
+    if (reply.content_length or 0) <= limit:
+        parts, size = [], 0
+        while part := await reply.content.readany():
+            size += len(part)
+            if size > limit:
+                break
+            parts.append(part)
+        else:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+    reply.close()
+    return None
+
+
+def _data(reply: ClientResponse, body: bytes, response: str) -> JSON:
+    """Raises NotPlain when JSON was asked for and it is none."""
+    if response == "bytes":
+        return in_base64(body)
+    if not body:
+        return None
+    if response == "text":
+        return body.decode(known_charset(reply.charset), errors="replace")
+    if response == "json":
+        return parsed(body.removeprefix(b"\xef\xbb\xbf"))
+    if is_json(reply.content_type):
+        try:
+            return parsed(body.removeprefix(b"\xef\xbb\xbf"))
+        except NotPlain:
+            return text_or_base64(body, reply.charset)
+    return text_or_base64(body, reply.charset)
+
+
+def _own(reply: ClientResponse, request: Request, asked: Asked) -> dict[str, JSON]:
+    headers = _headers(reply.headers)
+    return {
+        "status": reply.status,
+        "headers": headers,
+        "request_id": headers.get("x-request-id"),
+        "elapsed_ms": round((asked.clock.monotonic() - asked.begun) * 1000, 3),
+        "url": shown(request.url),
+    }
+
+
+def _headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Names in lower case; what comes more than once is joined by a comma."""
+    found: dict[str, str] = {}
+    for name, value in headers.items():
+        text = value if value.isascii() else value.encode(errors="surrogateescape").decode(errors="replace")
+        key = name.lower()
+        found[key] = f"{found[key]}, {text}" if key in found else text
+    return found
+
+
+def _failure(reply: ClientResponse, request: Request, clock: Clock) -> Failure:
+    status = reply.status
+    details: dict[str, JSON] = {"status": status}
+    wait = _retry_after(reply.headers.get("Retry-After", ""), clock)
+    if wait is not None:
+        details["retry_after_s"] = wait
+    message = f"HTTP {status}{PHRASES.get(status, '')} from {request}"
+    return Failure(kind="http", message=message, retryable=status in RETRYABLE, details=details)
+
+
+def _retry_after(text: str, clock: Clock) -> float | None:
+    """Seconds, or until an instant; None: the header is not there, or says neither."""
+    text = text.strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        at = parsedate_to_datetime(text)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
+    return round(max(0.0, (at - clock.now()).total_seconds()), 3)
+
+
+def _too_large(request: Request, file: bool) -> Failure:
+    if file:
+        limit, advice = f"FILE_BYTES_MAX: {FILE_BYTES_MAX:,}", "fetch it in parts"
+    else:
+        limit, advice = f"BODY_BYTES_MAX: {BODY_BYTES_MAX:,}", "use response: file"
+    message = f"the body of {request} is larger than the limit ({limit} bytes); {advice}"
+    return Failure(kind="payload-too-large", message=message)
+
+
+async def _stored(reply: ClientResponse, body: bytes, call: Call, own: dict[str, JSON]) -> Output:
+    """Read whole and then put: the result store takes bytes, and no stream so far."""
+    content_type = reply.content_type if "Content-Type" in reply.headers else "application/octet-stream"
+    try:
+        ref = await call.results.put(call.execution_id, body, content_type)
+    except NoetlError as error:
+        failure = Failure(kind="reference", message=f"the body can not be stored: {error}", retryable=True)
+        return Output(status="error", error=failure, own=own)
+    return Output(ref=ref, own=own)

@@ -1,0 +1,225 @@
+"""The documents that `run`, `show` and `state` answer with (D76), from what was remembered of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from msgspec import UNSET, Struct, UnsetType
+
+from noetl.engine import Event
+from noetl.engine.state import State, Status
+from noetl.output import JSON, Failure, Output
+from noetl.views.log import instant
+from noetl.views.runs import RunRecord, Runs
+
+Told: TypeAlias = Literal["running", "paused", "ok", "error", "cancelled"]
+_TOLD: dict[Status, Told] = {
+    "new": "running", "running": "running", "paused": "paused", "cancelling": "running",
+    "ok": "ok", "error": "error", "cancelled": "cancelled",
+}  # fmt: skip
+
+
+class ErrorShown(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The first failure that nothing handled."""
+
+    kind: str
+    message: str
+    step: str | None = None
+    run: str | None = None
+    details: dict[str, JSON] = {}
+
+
+class OutputShown(Struct, frozen=True, kw_only=True):
+    """What the playbook gave back (D31)."""
+
+    status: Literal["ok", "error"]
+    data: JSON
+    ref: dict[str, JSON] | UnsetType = UNSET
+    error: Failure | UnsetType = UNSET
+
+
+class Iterations(Struct, frozen=True, kw_only=True):
+    count: int
+    succeeded: int
+    failed: int
+
+
+class StepShown(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A run of a step or a block; or a token that was not admitted, or could not be."""
+
+    id: str
+    step: str
+    status: str  # scheduled, running, ok, error, cancelled, stopped; of a token: waiting, error
+    started: str | None = None
+    ended: str | None = None
+    duration_s: float | None = None
+    iterations: Iterations | None = None
+    calls: int = 0
+    retries: int = 0
+    error: Failure | None = None
+    handled: bool = False  # an arc has taken the failure
+    why: str | None = None  # what it waits for
+    child: str | None = None  # the execution that it called
+    retry_of: str | None = None
+    blocks: tuple[StepShown, ...] = ()
+    blocks_left_out: int = 0
+
+
+class ShowDocument(Struct, frozen=True, kw_only=True):
+    execution_id: str
+    status: Told
+    output: OutputShown | None  # None: it has not ended, or gave nothing back
+    error: ErrorShown | None
+    duration_s: float | None
+    steps: tuple[StepShown, ...]
+
+
+class TokenShown(Struct, frozen=True, kw_only=True):
+    id: str
+    step: str
+    waiting: bool
+
+
+class RunShown(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    id: str
+    step: str
+    status: str
+    iterations: Iterations | None = None
+
+
+class StateDocument(Struct, frozen=True, kw_only=True):
+    seq: int
+    status: Told
+    workload: dict[str, JSON]
+    ctx: dict[str, JSON]
+    tokens: tuple[TokenShown, ...]
+    runs: tuple[RunShown, ...]  # those that have ended are last
+
+
+def remembered(execution_id: str, events: Iterable[Event], *, up_to: int | None = None) -> Runs:
+    """A log, read up to a fact; None: to its end. It can be fed on."""
+    runs = Runs(execution_id)
+    for event in events:
+        if up_to is not None and event.seq > up_to:
+            break
+        runs.feed(event)
+    return runs
+
+
+def show_document(runs: Runs, now: datetime | None = None) -> ShowDocument:
+    """`now`: how long what still runs has run by then; None: by the last fact."""
+    state = runs.state
+    until = now if now is not None and state.live else state.at
+    steps = (*(_run(record, until) for record in runs.steps.values()), *_tokens(state))
+    return ShowDocument(
+        execution_id=state.execution_id,
+        status=_TOLD[state.status],
+        output=_output(state.end_output),
+        error=_error(runs),
+        duration_s=_between(runs.begun_at, until),
+        steps=steps,
+    )
+
+
+def state_document(runs: Runs) -> StateDocument:
+    state = runs.state
+    listed = sorted(runs.records(), key=lambda record: record.ended_at is not None)
+    waiting = {*state.waiting, *(token for tokens in state.joins.values() for token in tokens)}
+    return StateDocument(
+        seq=state.seq,
+        status=_TOLD[state.status],
+        workload=state.workload,
+        ctx=state.ctx,
+        tokens=tuple(
+            TokenShown(id=token.id, step=token.step, waiting=token.id in waiting)
+            for token in state.tokens.values()
+        ),
+        runs=tuple(
+            RunShown(id=each.id, step=each.step, status=each.status, iterations=_iterations(each))
+            for each in listed
+        ),
+    )
+
+
+def _output(output: Output | None) -> OutputShown | None:
+    if output is None:
+        return None
+    return OutputShown(
+        status=output.status,
+        data=output.data,
+        ref=UNSET if output.ref is None else output.ref,
+        error=UNSET if output.error is None else output.error,
+    )
+
+
+def _error(runs: Runs) -> ErrorShown | None:
+    failure = runs.state.failure
+    if failure is None:
+        return None
+    step, run = runs.failed_at or (None, None)
+    return ErrorShown(kind=failure.kind, message=failure.message, step=step, run=run, details=failure.details)
+
+
+def _run(record: RunRecord, until: datetime | None) -> StepShown:
+    begun = record.started_at or (record.scheduled_at if record.ended_at is not None else None)
+    ended = record.ended_at
+    return StepShown(
+        id=record.id,
+        step=record.step,
+        status=record.status,
+        started=None if begun is None else instant(begun),
+        ended=None if ended is None else instant(ended),
+        duration_s=_between(begun, ended or until),
+        iterations=_iterations(record),
+        calls=record.calls,
+        retries=record.retries,
+        error=record.error,
+        handled=record.handled,
+        why=record.waits_for and f"waits {record.waits_for}",
+        child=record.child,
+        retry_of=record.retry_of,
+        blocks=tuple(_run(block, until) for block in record.blocks.values()),
+        blocks_left_out=max(0, sum(record.blocks_ended.values()) - _ended(record)),
+    )
+
+
+def _ended(record: RunRecord) -> int:
+    return sum(block.ended_at is not None for block in record.blocks.values())
+
+
+def _iterations(record: RunRecord) -> Iterations | None:
+    if record.iterations is None:
+        return None
+    count, succeeded, failed = record.iterations
+    return Iterations(count=count, succeeded=succeeded, failed=failed)
+
+
+def _tokens(state: State) -> Iterable[StepShown]:
+    """Tokens never admitted do not change the status; they are listed."""
+    for token in state.tokens.values():
+        if token.id in state.waiting:
+            why = waits_in_words(state.waiting[token.id])
+        elif token.id in state.joins.get(token.step, ()):
+            why = "waits for the others that can still come"
+        else:
+            why = "is not tried yet"
+        yield StepShown(id=token.id, step=token.step, status="waiting", why=why)
+    for id, spoiled in state.spoiled.items():
+        yield StepShown(id=id, step=spoiled.token.step, status="error", error=spoiled.error)
+
+
+def waits_in_words(reads: tuple[tuple[str, ...], ...]) -> str:
+    """Why a token that is not admitted may be admitted later."""
+    if not reads:
+        return "is not admitted, and its rules read nothing that changes"
+    return (
+        f"is not admitted; tried again when {', '.join('.'.join(('ctx', *path)) for path in reads)} changes"
+    )
+
+
+def _between(begun: datetime | None, ended: datetime | None) -> float | None:
+    if begun is None or ended is None:
+        return None
+    return round((ended - begun).total_seconds(), 6)

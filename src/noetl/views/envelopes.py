@@ -1,0 +1,259 @@
+"""Facts as envelopes: what is shown of a log, one event a line (D75). One fact may show as several.
+
+Derived from the fact and the fold beside it: `task.started`, `token.enqueued`, `ctx.patched` and
+`loop.iteration.started`. The order is that in which things happened, so a task starts before it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from functools import cache
+from itertools import islice
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from noetl.engine import Event, apply, facts
+from noetl.engine.facts import Fact
+from noetl.engine.state import State
+from noetl.ids import call_id, frame_id, frame_parts
+from noetl.output import JSON
+from noetl.views.log import instant
+
+Source: TypeAlias = Literal["server", "worker"]
+Entity: TypeAlias = Literal[
+    "playbook", "workflow", "step", "task", "loop", "next", "frame", "token", "execution"
+]  # D89
+Shown: TypeAlias = Literal["in_progress", "success", "error", "skipped", "paused"]
+
+# The spec's own words, where they are not just the name in capitals.
+_ALIASES = {"task.done": "TaskProcessed", "loop.iteration.done": "LoopIterationCompleted"}
+_BY_WORKER = frozenset({"task.started", "task.done", "step.started", "frame.parked"})
+_ENDED: dict[str, Shown] = {"ok": "success", "error": "error", "cancelled": "error", "skipped": "skipped"}
+
+
+class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One event as people and programs read it. The spec gives the names of the fields."""
+
+    event_id: str  # "<execution_id>/<seq>", or with ".<part>" behind it
+    execution_id: str
+    seq: int
+    part: int = 0  # 0: the fact itself, others are derived from it
+    timestamp: str
+    source: Source
+    name: str
+    alias: str
+    entity: Entity
+    entity_id: str
+    status: Shown
+    data: dict[str, JSON]  # of a fact: all that was recorded
+    step_run_id: str | None = None
+    task_run_id: str | None = None
+    iteration_id: str | None = None
+    task_label: str | None = None
+    attempt: int | None = None
+
+
+class _About(NamedTuple):
+    """What an envelope is about, and how that stands."""
+
+    entity: Entity
+    id: str
+    status: Shown
+    run: str | None = None
+    call: str | None = None
+    iteration: str | None = None
+    task: str | None = None
+    attempt: int | None = None
+
+
+class _Derived(NamedTuple):
+    name: str
+    about: _About
+    data: dict[str, JSON]
+
+
+class Envelopes:
+    """Fed with events in order, it gives their envelopes; it can follow a log that still grows.
+
+    It begins at the start of a log, or behind a state that was folded up to there and is its own from now on.
+    """
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self._stamped: tuple[datetime | None, str] = (None, "")
+
+    def of(self, events: Iterable[Event]) -> Iterator[Envelope]:
+        for event in events:
+            yield from self.feed(event)
+
+    def feed(self, event: Event) -> list[Envelope]:
+        """The envelopes of one more event."""
+        state, fact = self.state, event.fact
+        ctx = state.ctx
+        in_flight = _in_flight(state, fact)
+        about = _about(state, fact)  # Before it is applied: what it ends is still there.
+        apply(state, fact, event.at)
+        derived = list(_tokens(fact))
+        if state.ctx is not ctx:  # A mapping is never changed in place: another one, or nothing was written.
+            derived.append(_patched(state, fact))
+        derived += _iterations(state, in_flight)
+        data = msgspec.to_builtins(fact)
+        name = data.pop("fact")
+        if "output" in data:
+            data["output"] = {"status": "ok", **data["output"]}  # It is not written down when it is ok.
+        made = [self._made(event, 0, _Derived(name, about, data))]
+        if isinstance(fact, facts.TaskDone) and fact.started_at is not None:
+            started = _Derived("task.started", about._replace(status="in_progress"), {"task": fact.task})
+            made.insert(0, self._made(event._replace(at=fact.started_at), 1, started))
+        made += [self._made(event, part, each) for part, each in enumerate(derived, len(made))]
+        return made
+
+    def _made(self, event: Event, part: int, each: _Derived) -> Envelope:
+        name, about, data = each
+        execution_id = self.state.execution_id
+        if self._stamped[0] is not event.at:
+            self._stamped = (event.at, instant(event.at))
+        return Envelope(
+            event_id=f"{execution_id}/{event.seq}.{part}" if part else f"{execution_id}/{event.seq}",
+            execution_id=execution_id,
+            seq=event.seq,
+            part=part,
+            timestamp=self._stamped[1],
+            source="worker" if name in _BY_WORKER else "server",
+            name=name,
+            alias=alias(name),
+            entity=about.entity,
+            entity_id=about.id,
+            status=about.status,
+            data=data,
+            step_run_id=about.run,
+            task_run_id=about.call,
+            iteration_id=about.iteration,
+            task_label=about.task,
+            attempt=about.attempt,
+        )
+
+
+@cache
+def alias(name: str) -> str:
+    """The name as the spec writes it: `step.done` is StepDone."""
+    return _ALIASES.get(name) or "".join(map(str.capitalize, name.split(".")))
+
+
+def _in_flight(state: State, fact: Fact) -> dict[str, int]:
+    """Runs whose iterations the fact may hand out, each with how many of them stay in flight."""
+    match fact:
+        case facts.IterationDone(run=run) | facts.IterationFailed(run=run):
+            loop = state.runs[run].loop
+            return {run: len(loop.flying) - 1 if loop is not None else 0}
+        case facts.LoopStarted(run=run) | facts.StepScheduled(run=run, retry_of=str()):
+            return {run: 0}
+        case facts.Resumed():
+            return {run.id: len(run.loop.flying) for run in state.runs.values() if run.loop is not None}
+    return {}
+
+
+def _iterations(state: State, in_flight: dict[str, int]) -> Iterator[_Derived]:
+    """New ones stand last in the window: it costs what is new."""
+    for run, before in in_flight.items():
+        loop = state.runs[run].loop
+        flying = loop.flying if loop is not None else {}
+        for index in [*islice(reversed(flying), len(flying) - before)][::-1]:
+            frame = frame_id(run, index)
+            about = _About("loop", frame, "in_progress", run=run, iteration=frame)
+            yield _Derived("loop.iteration.started", about, {"run": run, "index": index})
+
+
+def _tokens(fact: Fact) -> Iterator[_Derived]:
+    match fact:
+        case facts.Started(token=token):
+            yield _Derived("token.enqueued", _About("token", token.id, "in_progress"), _plain(token))
+        case facts.NextEvaluated(tokens=tokens, run=run):
+            for token in tokens:
+                about = _About("token", token.id, "in_progress", run=run)
+                yield _Derived("token.enqueued", about, _plain(token))
+
+
+def _plain(token: facts.Token) -> dict[str, JSON]:
+    data: dict[str, JSON] = msgspec.to_builtins(token)
+    return data
+
+
+def _patched(state: State, fact: Fact) -> _Derived:
+    """Only writes that have taken effect: those of a parallel iteration do so when its loop is done (D47)."""
+    written: dict[str, JSON] = getattr(fact, "set", {})
+    data = {target: value for target, value in written.items() if target.startswith("ctx.")}
+    about = _About("execution", state.execution_id, "success", run=_run_of(fact))
+    return _Derived("ctx.patched", about, {"set": data})
+
+
+def _run_of(fact: Fact) -> str | None:
+    match fact:
+        case facts.TaskDone(frame=frame) | facts.FrameResumed(frame=frame):
+            return frame_parts(frame)[0]
+        case facts.LoopDone(run=run) | facts.NextEvaluated(run=run):
+            return run
+    return None
+
+
+def _about(state: State, fact: Fact) -> _About:
+    match fact:
+        case facts.TaskDone():
+            return _of_task(fact)
+        case facts.FrameParked(frame=frame, call=call):
+            run, index = frame_parts(frame)
+            iteration = frame if index is not None else None
+            return _About("frame", frame, "paused", run=run, call=call_id(frame, call), iteration=iteration)
+        case facts.FrameResumed(frame=frame):
+            run, index = frame_parts(frame)
+            iteration = frame if index is not None else None
+            return _About("frame", frame, "in_progress", run=run, iteration=iteration)
+        case facts.IterationDone(run=run, index=index) | facts.IterationFailed(run=run, index=index):
+            frame = frame_id(run, index)
+            status: Shown = "success" if isinstance(fact, facts.IterationDone) else "error"
+            return _About("loop", frame, status, run=run, iteration=frame)
+        case facts.LoopStarted(run=run):
+            return _About("loop", run, "in_progress", run=run)
+        case facts.LoopDone(run=run):
+            return _About("loop", run, "success", run=run)
+        case facts.StepScheduled(run=run) | facts.StepStarted(run=run):
+            return _About("step", run, "in_progress", run=run)
+        case facts.StepDone(run=run):
+            return _About("step", run, "success", run=run)
+        case facts.StepFailed(run=str(run)):
+            return _About("step", run, "error", run=run)
+        case facts.StepFailed(tokens=tokens):  # There is no run: its admission could not be evaluated (D16).
+            return _About("step", state.tokens[tokens[0]].step, "error")
+        case facts.StepWaiting(token=token):
+            return _About("token", token, "paused")
+        case facts.NextEvaluated(run=run, error=error):
+            return _About("next", run, "success" if error is None else "error", run=run)
+    return _of_execution(state, fact)
+
+
+def _of_task(fact: facts.TaskDone) -> _About:
+    frame, call = fact.frame, call_id(fact.frame, fact.call)
+    run, index = frame_parts(frame)
+    iteration = frame if index is not None else None
+    return _About("task", call, _ENDED[fact.status], run, call, iteration, fact.task, fact.attempt)
+
+
+def _of_execution(state: State, fact: Fact) -> _About:
+    """Facts that are about no step."""
+    match fact:
+        case facts.Requested(path=path):
+            return _About("playbook", path, "in_progress")
+        case facts.Evaluated(error=error):
+            return _About("playbook", state.path, "success" if error is None else "error")
+        case facts.Started():
+            return _About("workflow", state.execution_id, "in_progress")
+        case facts.Finished(status=status):
+            return _About("workflow", state.execution_id, _ENDED[status])
+        case facts.Processed(status=status):
+            return _About("playbook", state.path, _ENDED[status])
+        case facts.Paused():
+            return _About("execution", state.execution_id, "paused")
+    return _About("execution", state.execution_id, "in_progress")

@@ -1,0 +1,37 @@
+"""A log as all views read it: one event after the other, whatever rows it was stored in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from noetl.engine import Event, apply
+from noetl.engine.facts import Fact
+from noetl.engine.state import State
+
+LogRow: TypeAlias = tuple[int, datetime, Sequence[Fact]]  # the seq of its first fact; ports.Row is one
+
+
+def events_of(rows: Iterable[LogRow], *, after: int = 0) -> Iterator[Event]:
+    """The facts of all rows, each with its own seq; those up to `after` are left out."""
+    for first_seq, at, facts in rows:
+        for seq, fact in enumerate(facts, first_seq):
+            if seq > after:
+                yield Event(seq, at, fact)
+
+
+def folded(execution_id: str, events: Iterable[Event], *, up_to: int | None = None) -> State:
+    """The state after fact `up_to`; None: after the last."""
+    state = State(execution_id=execution_id)
+    for event in events:
+        if up_to is not None and event.seq > up_to:
+            break
+        apply(state, event.fact, event.at)
+    return state
+
+
+def instant(at: datetime) -> str:
+    """As it is written everywhere outside: RFC 3339, in UTC, with a Z."""
+    utc = at if at.tzinfo is UTC else at.astimezone(UTC)
+    return utc.isoformat()[:-6] + "Z"

@@ -1,0 +1,236 @@
+"""The embedded house: log, control, worker and tools in this process, on one file, with nothing to install.
+
+`async with open_house(path) as house:` starts it; leaving it lets running calls end, and loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from noetl.adapters.files.results import FileResults
+from noetl.adapters.memory.queue import MemoryQueue
+from noetl.adapters.sqlite.catalog import SqliteCatalog
+from noetl.adapters.sqlite.database import Database, open_sqlite
+from noetl.adapters.sqlite.holding import SqliteHolding
+from noetl.adapters.sqlite.inbox import SqliteInbox
+from noetl.adapters.sqlite.listing import SqliteListing
+from noetl.adapters.sqlite.store import SqliteStore
+from noetl.clock import Clock, SystemClock
+from noetl.control.executions import Control
+from noetl.control.house import Outside as Reach
+from noetl.control.house import Settings
+from noetl.control.live import Live
+from noetl.control.ownership import HeldOwners
+from noetl.control.playbooks import Playbooks
+from noetl.control.sweeper import sweep
+from noetl.engine import Event
+from noetl.engine.commands import Command, Start
+from noetl.engine.facts import Evaluated, Processed, Requested
+from noetl.engine.state import State
+from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
+from noetl.output import JSON, Failure
+from noetl.playbook.kinds import Kinds
+from noetl.ports import Append, Text
+from noetl.tool import Tools
+from noetl.worker.calls import Toolbox
+from noetl.worker.refs import Refs
+from noetl.worker.worker import Outside, Worker
+
+Watch: TypeAlias = Callable[[Live, list[Event]], None]
+
+SLOTS = 64  # calls at once (D87); tools that take a core each have fewer of their own
+SWEEP_S = 2.0
+HURRY_S = 0.2  # between sweeps while something is being cancelled, and between looks into the inbox
+LEASE_S = 30.0
+TROUBLE_S = 10.0  # commits fail for so long: whoever waits is told
+GRACE_S = 5.0
+
+
+class Disk(NamedTuple):
+    """What a house keeps in its file and beside it."""
+
+    database: Database
+    store: SqliteStore
+    catalog: SqliteCatalog
+    listing: SqliteListing
+    inbox: SqliteInbox
+    results: FileResults
+
+    def close(self) -> None:
+        self.database.close()
+
+
+def open_disk(path: Path, clock: Clock | None = None) -> Disk:
+    """Only the file: to look at what is there, and to leave commands for whoever runs it."""
+    database = open_sqlite(path, clock or SystemClock())
+    results = FileResults(path.with_name(path.name + "-results"))
+    return Disk(
+        database=database,
+        store=SqliteStore(database),
+        catalog=SqliteCatalog(database),
+        listing=SqliteListing(database),
+        inbox=SqliteInbox(database),
+        results=results,
+    )
+
+
+async def record_refused(disk: Disk, text: Text, workload: dict[str, JSON], error: Failure) -> str:
+    """A request that can not run is on record all the same (D65): the id of its execution."""
+    clock = disk.database.clock
+    id = clock.new_id()
+    facts = (
+        Requested(path=text.path, digest=text.digest, workload=workload),
+        Evaluated(error=error),
+        Processed(status="error"),
+    )
+    await disk.catalog.put(text)
+    number = await SqliteHolding(disk.database).hold(id)
+    await disk.store.append([Append(id, 1, clock.now(), facts, number, "error")])
+    return id
+
+
+class House:
+    """One process that runs executions."""
+
+    def __init__(
+        self, disk: Disk, clock: Clock, tools: Tools, *, kinds: Kinds | None = None, slots: int = SLOTS
+    ) -> None:
+        """`kinds`: those of the tools, when the caller has them already: it takes 10 ms to describe them."""
+        self.disk = disk
+        self.clock = clock
+        known = tools.kinds() if kinds is None else kinds
+        self.playbooks = Playbooks(disk.catalog, known, lambda path: path.read_text("utf-8"))
+        queue = MemoryQueue()
+        self.control = Control(
+            Reach(disk.store, queue, disk.results),
+            self.playbooks,
+            HeldOwners(SqliteHolding(disk.database)),
+            clock,
+            Settings(lease_s=LEASE_S, window=2 * slots),
+        )
+        self.control.relatives.link = self.control
+        self.control.watch, self.control.trouble = self._see, self._worry
+        self.toolbox = Toolbox(tools, Refs(disk.results, self.control))
+        self.worker = Worker("here", Outside(self.control, queue, disk.results), self.toolbox, clock)
+        self.watchers: list[Watch] = []
+        self._slots = slots
+        self._tasks: list[asyncio.Task[None]] = []
+        self._ends: dict[str, asyncio.Future[State]] = {}
+        self._trouble: asyncio.TimerHandle | None = None
+
+    # What callers ask
+
+    async def start(
+        self,
+        digest: str,
+        workload: dict[str, JSON],
+        *,
+        execution_id: str | None = None,
+        by: str | None = None,
+    ) -> str:
+        """It is on record when this returns."""
+        id = execution_id or self.clock.new_id()
+        await self.control.start(id, digest, Start(workload=workload, by=by))
+        return id
+
+    async def take_up(self, execution_id: str) -> State:
+        """Make it ours, and go on with it where it stands. Raises NotFound, or Rejected: another has it."""
+        live = await self.control.live(execution_id)
+        await sweep(self.control)
+        return live.state
+
+    async def command(self, execution_id: str, command: Command) -> None:
+        await self.control.command(execution_id, command)
+
+    async def rest(self, execution_id: str) -> State:
+        """Wait until it has ended or is paused. Raises Unavailable when the disk does not take it."""
+        live = await self.control.live(execution_id)
+        if _is_at_rest(live.state):
+            return live.state
+        end = self._ends.setdefault(execution_id, asyncio.get_running_loop().create_future())
+        return await asyncio.shield(end)
+
+    def _see(self, live: Live, events: list[Event]) -> None:
+        if self._trouble is not None:
+            self._trouble.cancel()
+            self._trouble = None
+        for watcher in self.watchers:
+            watcher(live, events)
+        if _is_at_rest(live.state) and (end := self._ends.pop(live.id, None)) is not None and not end.done():
+            end.set_result(live.state)
+
+    def _worry(self, error: Unavailable) -> None:
+        """It is tried again, for a while: space may be made, another process may let go."""
+        if self._trouble is None:
+            self._trouble = asyncio.get_running_loop().call_later(TROUBLE_S, self._tell_all, error)
+
+    # Its life
+
+    def open(self) -> None:
+        for _ in range(self._slots):
+            self._run(self.worker.serve())
+        self._run(self.worker.beat(LEASE_S / 3))
+        self._run(self._sweep())
+        self._run(self._look_into_inbox())
+
+    def _run(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(self._fell)
+        self._tasks.append(task)
+
+    def _fell(self, task: asyncio.Task[None]) -> None:
+        """A bug of ours: whoever waits must not wait for ever."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._tell_all(error)
+
+    def _tell_all(self, error: BaseException) -> None:
+        for end in self._ends.values():
+            if not end.done():
+                end.set_exception(error)
+                end.exception()  # seen: whoever waited may have given up
+        self._ends.clear()
+
+    async def _sweep(self) -> None:
+        while True:
+            hurry = any(live.state.status == "cancelling" for live in self.control.lives.values())
+            await self.clock.sleep(HURRY_S if hurry else SWEEP_S)
+            await sweep(self.control)
+
+    async def _look_into_inbox(self) -> None:
+        while True:
+            await self.clock.sleep(HURRY_S)
+            with suppress(Unavailable):
+                for posted in await self.disk.inbox.collect():
+                    with suppress(Rejected, NotFound, Conflict, Fenced):
+                        await self.control.command(posted.execution_id, posted.command)
+                    await self.disk.inbox.done([posted.id])
+
+    async def close(self, grace_s: float = GRACE_S) -> None:
+        await self.worker.leave(grace_s)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.control.timers.close()
+        await self.toolbox.close()
+        self._tell_all(Unavailable("the house is closed"))
+
+
+def _is_at_rest(state: State) -> bool:
+    return not state.live or state.status == "paused"
+
+
+@asynccontextmanager
+async def open_house(path: Path, *, slots: int = SLOTS, clock: Clock | None = None) -> AsyncIterator[House]:
+    clock = clock or SystemClock()
+    disk = open_disk(path, clock)
+    house = House(disk, clock, Tools.installed(), slots=slots)
+    house.open()
+    try:
+        yield house
+    finally:
+        await house.close()
+        disk.close()

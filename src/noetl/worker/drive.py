@@ -1,0 +1,224 @@
+"""One frame in a worker's hands, from its grant to its end or to someone else's.
+
+The pipeline machine says what to do; what came of it is reported before the next effect begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from msgspec.json import decode, encode
+from msgspec.structs import replace
+
+from noetl.engine.apply import advance
+from noetl.engine.commands import Report
+from noetl.engine.facts import ForTime, FrameParked, TaskDone
+from noetl.engine.pipeline import Answered, Decided, Over, Park, RunTask, Wait, next_move, take
+from noetl.engine.results import INLINE_BYTES_MAX, absent, recorded, restore
+from noetl.errors import NoetlError, NotFound, Unavailable
+from noetl.output import JSON, Output, failed
+from noetl.paging import is_json
+from noetl.ports import Answer, Grant
+from noetl.worker.calls import total_s
+from noetl.worker.opening import open_loop
+from noetl.worker.stopping import REPORT_TRIES_MAX, RETRY_S, Stopped
+
+if TYPE_CHECKING:
+    from noetl.worker.worker import Worker
+
+PATIENCE_S = 5.0  # a longer wait parks the frame
+SLOW_S = 0.05  # a task that takes longer is reported as started
+
+
+class Drive:
+    """Holds the frame, and the time of its owner."""
+
+    def __init__(self, worker: Worker, execution_id: str, grant: Grant) -> None:
+        self.worker = worker
+        self.execution_id = execution_id
+        self.work = grant.work
+        self.epoch = grant.epoch
+        self.position = grant.work.frame.calls
+        self.answered = True  # is everything that we did on record?
+        self.following: tuple[Grant, ...] = ()  # what the last answer gave us to go on with
+        self._time = (grant.at, worker.clock.monotonic())
+        self._made: list[TaskDone] = []
+        self._stopped = False
+        self._scope: asyncio.Timeout | None = None  # around the call that runs now
+        self._missing: Output | None = None  # why the frame can not see what it should
+
+    def now(self) -> datetime:
+        """The owner's time, carried on by our own pulse."""
+        at, then = self._time
+        return at + timedelta(seconds=self.worker.clock.monotonic() - then)
+
+    def stop(self) -> None:
+        """The owner says so: the call that runs is given up, and nothing follows."""
+        self._stopped = True
+        if self._scope is not None:
+            self._scope.reschedule(0)
+
+    async def run(self) -> None:
+        try:
+            if self.work.place.opens is not None:
+                await open_loop(self, self.work.place.opens)
+                return
+            await self._fetch()
+            await self._go()
+        except Stopped:
+            self.answered = False  # what we did is on nobody's record
+
+    async def _go(self) -> None:
+        clock = self.worker.clock
+        while not self._stopped and not (self.worker.leaving and not self._made):
+            move = next_move(self.work, self.now())
+            match move:
+                case RunTask():
+                    begun, started_at = clock.monotonic(), self.now()
+                    output = await self._call(move, started_at)
+                    ms = round((clock.monotonic() - begun) * 1000, 3)
+                    fact = take(self.work, move, output, self.now(), chance=clock.chance(), ms=ms)
+                    self._add(replace(fact, started_at=started_at, ms=ms))
+                    # The barrier: the next effect begins only when this one is on record.
+                    if not move.task.pure and not await self._flush():
+                        return
+                case Answered():
+                    self._add(take(self.work, move, move.output, self.now(), chance=clock.chance()))
+                case Decided(fact):
+                    self._add(fact)
+                case Park(parked):
+                    await self._flush(parked)
+                    return
+                case Wait(until):
+                    if not await self._flush() or not await self._wait(until):
+                        return
+                case Over():
+                    await self._flush()
+                    return
+        raise Stopped
+
+    async def _wait(self, until: datetime) -> bool:
+        """Between two attempts: here when it is short, parked when it is long."""
+        wait = until - self.now()
+        if wait > timedelta(seconds=PATIENCE_S):
+            frame = self.work.frame
+            await self._flush(FrameParked(frame=frame.id, call=frame.calls + 1, until=ForTime(at=until)))
+            return False
+        await self.worker.clock.sleep(max(0.0, wait.total_seconds()))
+        return True
+
+    # The call
+
+    async def _call(self, called: RunTask, started_at: datetime) -> Output:
+        if self._missing is not None:
+            return self._missing
+        if called.task.pure:
+            return await self._kept(await self.worker.tool(called))
+        loop = asyncio.get_running_loop()
+        slow = loop.call_later(SLOW_S, self._say_started, started_at) if self.position == 0 else None
+        seconds = total_s(called.task.spec)
+        try:
+            async with asyncio.timeout(seconds) as self._scope:
+                output = await self.worker.tool(called)
+        except TimeoutError:
+            if self._stopped:
+                raise Stopped from None
+            message = f'task "{called.task.name}" took longer than its timeout of {seconds:g} s'
+            output = failed("timeout", message, retryable=True)
+        finally:
+            self._scope = None
+            if slow is not None:
+                slow.cancel()
+        return await self._kept(output)
+
+    def _say_started(self, started_at: datetime) -> None:
+        """People see what runs, and the step's timeout begins to count."""
+        frame = self.work.frame
+        report = Report(frame=frame.id, position=frame.calls, epoch=self.epoch, started_at=started_at)
+        self.worker.spawn(self._report_started(report))
+
+    async def _report_started(self, report: Report) -> None:
+        try:
+            answer = await self.worker.link.report(self.execution_id, report)
+        except (Unavailable, NotFound):
+            return
+        if answer.why == "fenced":
+            self.stop()
+
+    async def _kept(self, output: Output) -> Output:
+        """Large data goes to the result store before the event that names it (D51)."""
+        always = self.work.pipeline.reads_ref
+        if output.ref is not None or not (always or isinstance(output.data, str | list | dict)):
+            return output
+        body = encode(output.data)
+        if len(body) <= INLINE_BYTES_MAX and not always:
+            return output
+        return replace(output, ref=await self._store(body))
+
+    async def _store(self, body: bytes) -> dict[str, JSON]:
+        for attempt in range(REPORT_TRIES_MAX):
+            try:
+                return await self.worker.results.put(self.execution_id, body, "application/json")
+            except Unavailable:
+                await self.worker.clock.sleep(RETRY_S * min(attempt + 1, 6))
+        raise Stopped  # nothing of it is on record: someone does it again when there is room
+
+    async def _fetch(self) -> None:
+        """The item, and what earlier tasks gave back, when it was too large for the log (D44, D52)."""
+        bodies: dict[str, JSON] = {}
+        pipeline, frame, place = self.work
+        try:
+            for slot, ref in absent(frame).items():
+                if is_json(ref):  # a file that a tool has kept is read by whoever resolves it
+                    bodies[slot] = decode(await self.worker.refs.get(ref))
+            if place.items is not None:
+                assert place.iter is not None
+                assert pipeline.loop is not None
+                item = await self.worker.pages.item(place.items, place.iter["index"])
+                around = {**place.iter, pipeline.loop.iterator: item}
+                self.work = self.work._replace(place=place._replace(iter=around))
+        except Unavailable:
+            raise Stopped from None
+        except NoetlError as error:
+            self._missing = failed("reference", str(error))
+            return
+        restore(frame, bodies)
+
+    # The report
+
+    def _add(self, fact: TaskDone) -> None:
+        """What goes on record is cut to the limit; our own frame goes on with all of it."""
+        self._made.append(recorded(self.work, fact))
+        advance(self.work.frame, fact)
+
+    async def _flush(self, parked: FrameParked | None = None) -> bool:
+        """Report what was made. False: the frame is no longer ours."""
+        if not self._made and parked is None:
+            return True
+        report = Report(
+            frame=self.work.frame.id,
+            position=self.position,
+            facts=tuple(self._made),
+            parked=parked,
+            epoch=self.epoch,
+        )
+        over = parked is not None or self.work.frame.pc < 0
+        answer = await self._report(report, room=1 if over else 0)
+        self.position += len(self._made)
+        self._made = []
+        self.following = answer.next
+        return answer.word == "go"
+
+    async def _report(self, report: Report, room: int) -> Answer:
+        """The same report again until it is answered: its position makes it count once."""
+        for attempt in range(REPORT_TRIES_MAX):
+            try:
+                return await self.worker.link.report(self.execution_id, report, room=room)
+            except Unavailable:
+                await self.worker.clock.sleep(RETRY_S * min(attempt + 1, 6))
+            except NotFound:
+                return Answer("stop", "gone")
+        self.answered = False
+        return Answer("stop", "nobody answers")

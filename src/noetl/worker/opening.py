@@ -1,0 +1,55 @@
+"""Reading the items of a loop over a Ref: a worker's work, so that control never holds them (D44)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.json import encode
+
+from noetl.engine.commands import StartLoop
+from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
+from noetl.output import JSON, Failure
+from noetl.paging import items_in, put_pages
+from noetl.worker.stopping import REPORT_TRIES_MAX, RETRY_S, Stopped
+
+if TYPE_CHECKING:
+    from noetl.worker.drive import Drive
+
+INLINE_BYTES_MAX = 65_536  # of items that stand in the log
+
+
+async def open_loop(drive: Drive, ref: dict[str, JSON]) -> None:
+    """Read what lies there, keep it in pages, and tell control that the loop may start."""
+    try:
+        start = await _start(drive, ref)
+    except Unavailable:
+        raise Stopped from None
+    for attempt in range(REPORT_TRIES_MAX):
+        try:
+            await drive.worker.link.command(drive.execution_id, start)
+            return
+        except (Rejected, NotFound):
+            return  # it is over, or someone was faster
+        except Unavailable:
+            await drive.worker.clock.sleep(RETRY_S * min(attempt + 1, 6))
+    raise Stopped
+
+
+async def _start(drive: Drive, ref: dict[str, JSON]) -> StartLoop:
+    run = drive.work.frame.id
+    try:
+        items = items_in(await drive.worker.refs.get(ref), _content_type(ref))
+    except Unavailable:
+        raise
+    except (NoetlError, ValueError, msgspec.DecodeError) as error:
+        failure = Failure(kind="loop", message=f'loop.in of "{drive.work.pipeline.name}": {error}')
+        return StartLoop(run=run, source=ref, error=failure)
+    if len(encode(items)) <= INLINE_BYTES_MAX:
+        return StartLoop(run=run, source=ref, count=len(items), items=items)
+    pages = await put_pages(drive.worker.results, drive.execution_id, items)
+    return StartLoop(run=run, source=ref, count=len(items), ref=pages)
+
+
+def _content_type(ref: dict[str, JSON]) -> str:
+    return str((ref.get("meta") or {}).get("content_type", "application/json"))

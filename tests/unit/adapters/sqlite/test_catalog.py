@@ -1,0 +1,35 @@
+"""The catalog on SQLite, beyond its contract: what the same text costs, and where it came from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from noetl.adapters.sqlite.catalog import SqliteCatalog
+from noetl.adapters.sqlite.database import Database
+from noetl.ports import Text
+from tests.unit.adapters.houses import on_file
+
+
+def test_putting_the_newest_again_writes_nothing(tmp_path: Path) -> None:
+    async def work(database: Database) -> None:
+        catalog, text = SqliteCatalog(database), Text("d1", "p", "1", "/a.yaml")
+        await catalog.put(text)
+        before = database.fetch("PRAGMA data_version")
+        await catalog.put(text)
+        assert database.fetch("PRAGMA data_version") == before
+        await catalog.put(text._replace(digest="d2"))
+        assert database.fetch("PRAGMA data_version") != before
+
+    on_file(tmp_path / "noetl.db", work)
+
+
+def test_a_text_that_comes_from_another_file_is_now_from_there(tmp_path: Path) -> None:
+    async def work(database: Database) -> None:
+        catalog, text = SqliteCatalog(database), Text("d1", "p", "1", "/a.yaml")
+        await catalog.put(text)
+        await catalog.put(text._replace(origin="/b.yaml"))
+        assert (await catalog.get("d1")).origin == "/b.yaml"
+        await catalog.put(text._replace(origin=None))
+        assert (await catalog.get("d1")).origin == "/b.yaml", "whoever sends no file takes none away"
+
+    on_file(tmp_path / "noetl.db", work)

@@ -1,0 +1,131 @@
+"""A file is ours, becomes ours, or is refused with words that tell what to do."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import apsw
+import pytest
+
+from noetl.adapters.sqlite.database import Database, open_sqlite
+from noetl.adapters.sqlite.schema import APPLICATION_ID, VERSION
+from noetl.adapters.sqlite.store import SqliteStore
+from noetl.clock import SystemClock
+from noetl.errors import Damaged, Unavailable
+from tests.unit.adapters.houses import append, begun, child, on_file, opened
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(Unavailable) as caught:
+        open_sqlite(path, SystemClock())
+    return str(caught.value)
+
+
+def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database, but long enough to have the header of one, and then some" * 10)
+    before = path.read_bytes()
+    assert "is not a database" in refusal(path)
+    assert path.read_bytes() == before
+
+
+def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    other = apsw.Connection(str(path))
+    other.execute("CREATE TABLE t (x)")
+    other.close()
+    assert "something else" in refusal(path)
+    other = apsw.Connection(str(path))
+    assert other.pragma("journal_mode") == "delete"
+    other.close()
+
+
+def test_tables_of_a_newer_version_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "noetl.db"
+    with opened(path):
+        pass
+    newer = apsw.Connection(str(path))
+    newer.pragma("user_version", VERSION + 1)
+    newer.close()
+    assert "newer NoETL" in refusal(path)
+
+
+def test_a_place_where_nothing_can_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert "can not be opened" in refusal(tmp_path / "file" / "data" / "noetl.db")
+    assert "can not be opened" in refusal(tmp_path)
+
+
+def test_the_file_and_its_folders_are_made_and_private(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "noetl.db"
+    with opened(path) as database:
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert database.fetch("PRAGMA application_id") == [(APPLICATION_ID,)]
+        assert database.fetch("PRAGMA user_version") == [(VERSION,)]
+
+
+def test_the_writer_is_durable_and_readers_change_nothing(tmp_path: Path) -> None:
+    async def work(database: Database) -> None:
+        def settings(cursor: apsw.Cursor) -> list[object]:
+            names = ("journal_mode", "synchronous", "trusted_schema", "foreign_keys", "mmap_size")
+            return [cursor.connection.pragma(name) for name in names]
+
+        assert await database.writer.write(settings) == ["wal", 2, 0, 1, 0]
+        assert database.fetch("PRAGMA wal_autocheckpoint") == [(0,)]
+        with pytest.raises(Unavailable, match="may not be written"):
+            database.fetch("DELETE FROM heads")
+
+    on_file(tmp_path / "noetl.db", work)
+
+
+def test_processes_that_open_a_fresh_file_at_once_all_get_it(tmp_path: Path) -> None:
+    path = tmp_path / "noetl.db"
+    processes = [child("holder.py", str(path), f"e{number}") for number in range(4)]
+    for process in processes:
+        _, complaints = process.communicate(timeout=60)
+        assert (process.returncode, complaints) == (0, "")
+    with opened(path) as database:
+        assert database.fetch("SELECT count(*) FROM heads") == [(4,)]
+        assert database.fetch("SELECT count(DISTINCT owner) FROM heads") == [(4,)]
+
+
+def test_events_are_a_row_each_for_people_who_like_sql(tmp_path: Path) -> None:
+    async def work(database: Database) -> None:
+        owner = await begun(database, "e")
+        both = append("e", 2, owner)
+        await SqliteStore(database).append([both._replace(facts=both.facts * 2)])
+        assert database.fetch("SELECT execution_id, seq, at, fact FROM events ORDER BY seq") == [
+            ("e", 1, "2026-01-02T03:04:05.679Z", "playbook.execution.requested"),
+            ("e", 2, "2026-01-02T03:04:05.679Z", "playbook.request.evaluated"),
+            ("e", 3, "2026-01-02T03:04:05.679Z", "playbook.request.evaluated"),
+        ]
+        assert database.fetch("SELECT body ->> 'digest' FROM events WHERE seq = 1") == [("d",)]
+
+    on_file(tmp_path / "noetl.db", work)
+
+
+def test_facts_that_can_not_be_read_are_damage_and_not_a_crash(tmp_path: Path) -> None:
+    async def work(database: Database) -> None:
+        await begun(database, "e")
+        spoil = 'UPDATE log SET body = \'[{"fact": "no.such"}]\''
+        await database.writer.write(lambda cursor: cursor.execute(spoil))
+        with pytest.raises(Damaged, match="can not be read"):
+            await SqliteStore(database).read("e")
+
+    on_file(tmp_path / "noetl.db", work)
+
+
+def test_a_fresh_file_that_many_open_at_the_same_instant_is_made_once(tmp_path: Path) -> None:
+    together = Barrier(6)
+
+    def open_and_close(path: Path) -> int:
+        together.wait()
+        with opened(path) as database:
+            return int(database.fetch("PRAGMA user_version")[0][0])
+
+    with ThreadPoolExecutor(6) as threads:
+        for number in range(15):
+            found = list(threads.map(open_and_close, [tmp_path / f"{number}.db"] * 6))
+            assert found == [VERSION] * 6

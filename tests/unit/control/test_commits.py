@@ -1,0 +1,67 @@
+"""What happens when the store does not say yes: nothing is shown, nothing is used that is not on record."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from noetl.adapters.memory.store import MemoryStore
+from noetl.clock import SystemClock
+from noetl.control.house import Settings
+from noetl.engine.commands import Pause, Resume
+from noetl.errors import Conflict, Fenced, Unavailable
+from noetl.ports import Append
+from tests.unit.control.houses import MemoryHouse, run_house
+
+ONE = "workflow:\n- {step: start, tool: {kind: http, url: x}}\n"
+
+
+class SilentStore(MemoryStore):
+    """It does what it is asked for, and once it does not say so."""
+
+    silent = False
+
+    async def append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
+        done = await super().append(appends)
+        if self.silent:
+            self.silent = False
+            raise Unavailable("no answer")
+        return done
+
+
+def test_a_state_that_may_not_be_on_record_is_used_by_nobody_who_kept_hold_of_it() -> None:
+    house = MemoryHouse({"t": ONE})
+    store = SilentStore(SystemClock(), 1)
+    house.store = house.control.store = house.owners._store = store
+
+    async def work(house: MemoryHouse) -> None:
+        await house.start("e", "t")
+        held = house.control.lives["e"]
+        store.silent = True
+        with pytest.raises(Unavailable):
+            await house.control.command("e", Pause())
+        with pytest.raises(Unavailable, match="read from the log anew"):
+            await house.control._look(held, lambda: None)
+        await house.control.command("e", Resume())
+
+    run_house(house, work, slots=0)
+    names = [type(fact).__name__ for row in store.rows["e"] for fact in row.facts]
+    assert names[-2:] == ["Paused", "Resumed"]
+
+
+def test_an_execution_is_read_from_its_snapshot_and_what_follows_it() -> None:
+    house = MemoryHouse({"t": ONE}, settings=Settings(snapshot_bytes=1))
+
+    async def work(house: MemoryHouse) -> tuple[int | None, object, object]:
+        await house.start("e", "t")
+        before = house.control.lives.pop("e")
+        await asyncio.gather(*house.control._tasks)
+        kept = await house.store.snapshot("e")
+        await house.control.command("e", Pause())
+        return kept and kept.seq, before.state.runs, house.control.lives["e"].state.runs
+
+    seq, before, after = run_house(house, work, slots=0)
+    assert seq is not None
+    assert before == after

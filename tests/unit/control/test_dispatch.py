@@ -1,0 +1,109 @@
+"""Who gets what to do: fair between executions, within the limits, and straight on where there is room."""
+
+from __future__ import annotations
+
+from noetl.adapters.memory.queue import MemoryQueue
+from noetl.control.house import Settings
+from noetl.engine import facts
+from noetl.engine.pipeline import RunTask
+from noetl.output import Output
+from noetl.ports import Claim
+from tests.unit.control.houses import MemoryHouse, run_house
+
+LOOP = """\
+workflow:
+- step: start
+  loop: {in: "{{ range(400) }}", iterator: n, spec: {mode: parallel, max_in_flight: 50}}
+  tool: {kind: http, url: x}
+"""
+CHAIN = """\
+workflow:
+- {step: start, tool: {kind: http, url: x}, next: {arcs: [{step: b}]}}
+- {step: b, tool: {kind: http, url: x}, next: {arcs: [{step: c}]}}
+- {step: c, tool: {kind: http, url: x}}
+"""
+
+
+class CountingQueue(MemoryQueue):
+    """Counts what passes through it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken = 0
+
+    async def take(self, limit: int) -> list[Claim]:
+        claims = await super().take(limit)
+        self.taken += len(claims)
+        return claims
+
+
+def test_a_short_execution_does_not_wait_for_a_long_loop() -> None:
+    house = MemoryHouse({"loop": LOOP, "chain": CHAIN}, settings=Settings(window=8))
+
+    async def work(house: MemoryHouse) -> None:
+        await house.start("long", "loop")
+        await house.start("short", "chain")
+        await house.end("short")
+
+    run_house(house, work)
+    done = sum(isinstance(told.fact, facts.IterationDone) for told in house.told)
+    assert 0 < done < 200
+
+
+def test_a_chain_passes_through_the_queue_once() -> None:
+    house = MemoryHouse({"chain": CHAIN})
+    queue = house.worker.queue = CountingQueue()
+    house.control.dispatch._queue = queue
+
+    async def work(house: MemoryHouse) -> None:
+        await house.start("e", "chain")
+        await house.end("e")
+
+    run_house(house, work)
+    assert queue.taken == 1
+
+
+def test_no_more_than_the_window_is_on_its_way() -> None:
+    house = MemoryHouse({"loop": LOOP}, settings=Settings(window=7))
+
+    async def work(house: MemoryHouse) -> int:
+        await house.start("e", "loop")
+        return len(await house.queue.take(1_000))
+
+    assert run_house(house, work, slots=0) == 7
+
+
+def test_in_flight_of_the_execution_holds_whatever_its_loops_say_d45() -> None:
+    body = "executor: {spec: {policy: {limits: {in_flight: 3}}}}\n" + LOOP
+    most = out = 0
+
+    async def count(called: RunTask) -> Output:
+        nonlocal most, out
+        out += 1
+        most = max(most, out)
+        await house.clock.sleep(0)
+        out -= 1
+        return Output(data=called.input["url"])
+
+    house = MemoryHouse({"loop": body}, count)
+
+    async def work(house: MemoryHouse) -> None:
+        await house.start("e", "loop")
+        await house.end("e")
+
+    run_house(house, work, slots=8)
+    assert most == 3
+
+
+def test_what_was_lost_on_its_way_is_put_again() -> None:
+    house = MemoryHouse({"chain": CHAIN}, settings=Settings(resend_s=0.0))
+
+    async def work(house: MemoryHouse) -> list[str]:
+        await house.start("e", "chain")
+        house.queue.wipe()
+        live = house.control.lives["e"]
+        house.control.dispatch.gather_all(live)
+        await house.control.dispatch.pump()
+        return [claim.pointer.frame for claim in await house.queue.take(9)]
+
+    assert run_house(house, work, slots=0) == ["start#1"]

@@ -1,0 +1,115 @@
+"""Loops whose items do not stand in the log: too many of them, or behind a Ref (D44, D30)."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.json import encode
+
+from noetl.control.house import Settings
+from noetl.engine.facts import Fact, ForBlock, FrameParked, LoopStarted, StepFailed
+from noetl.output import JSON
+from tests.unit.control.houses import MemoryHouse, run_house
+
+OVER_A_REF = """\
+workload: {rows_ref: null}
+workflow:
+- step: start
+  loop: {in: "{{ workload.rows_ref }}", iterator: row, spec: {mode: parallel}}
+  tool: {kind: noop, input: {got: "{{ iter.row }}"}}
+"""
+NESTED = """\
+workload: {cities: []}
+workflow:
+- step: start
+  loop:
+  - {in: "{{ workload.cities }}", iterator: city}
+  - {in: "{{ iter.city.hotels }}", iterator: hotel}
+  tool: {kind: noop, input: {at: "{{ iter.parent.city.name }}", hotel: "{{ iter.hotel }}"}}
+"""
+AGAIN = """\
+workflow:
+- step: start
+  loop: {in: "{{ range(300) }}", iterator: n, spec: {mode: parallel}}
+  tool: {kind: noop, input: {n: "{{ iter.n }}", text: "{{ 'x' | center(400) }}"}}
+  set: {ctx.all_ref: "{{ output.ref }}"}
+  next: {arcs: [{step: again}]}
+- step: again
+  loop: {in: "{{ ctx.all_ref }}", iterator: row, spec: {mode: parallel}}
+  tool: {kind: noop, input: {n: "{{ iter.row.n }}"}}
+"""
+
+
+def run(body: str, workload: dict[str, JSON], items_bytes: int = 65_536) -> tuple[JSON, list[Fact]]:
+    house = MemoryHouse({"t": body}, settings=Settings(items_bytes=items_bytes))
+
+    async def work(house: MemoryHouse) -> JSON:
+        given = dict(workload)
+        if isinstance(body_ := given.get("rows_ref"), tuple):
+            given["rows_ref"] = await house.results.put("e", *body_)
+        await house.start("e", "t", given)
+        await house.end("e")
+        output = house.control.lives["e"].state.end_output
+        return output.data if output else None
+
+    data = run_house(house, work)
+    return data, [told.fact for told in house.told]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "items"),
+    [
+        (b'[1, "b", null]', "application/json", [1, "b", None]),
+        (b'{"a": 1}', "application/json", [{"key": "a", "value": 1}]),
+        (b'{"id": 1}\n\n{"id": 2}\n', "application/x-ndjson", [{"id": 1}, {"id": 2}]),
+        (b"[]", "application/json", []),
+        (encode(["x" * 50] * 3_000), "application/json", ["x" * 50] * 3_000),
+    ],
+)
+def test_a_worker_reads_what_lies_behind_a_ref_d44(body: bytes, kind: str, items: list[JSON]) -> None:
+    data, told = run(OVER_A_REF, {"rows_ref": (body, kind)})
+    (started,) = [fact for fact in told if isinstance(fact, LoopStarted)]
+    assert started.count == len(items)
+    if len(body) < 65_536:
+        assert data == [{"got": item} for item in items]
+        assert started.items == items
+    else:
+        assert started.items is None
+        assert started.ref is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "words"), [(b"3", "it holds int, and not a list"), (b"[1,", "Input data was truncated")]
+)
+def test_what_is_no_list_fails_the_loop_and_says_so_d44(body: bytes, words: str) -> None:
+    _, told = run(OVER_A_REF, {"rows_ref": (body, "application/json")})
+    (failed,) = [fact for fact in told if isinstance(fact, StepFailed)]
+    assert (failed.error.kind, words in failed.error.message) == ("loop", True)
+
+
+def test_a_ref_to_nothing_fails_the_loop() -> None:
+    ref = {"type": "blob", "locator": {"key": "e/nothing"}, "meta": {"bytes": 1, "sha256": "x"}}
+    _, told = run(OVER_A_REF, {"rows_ref": ref})
+    (failed,) = [fact for fact in told if isinstance(fact, StepFailed)]
+    assert failed.error.kind == "loop"
+
+
+def test_an_inner_loop_is_over_an_item_that_control_does_not_have_d45() -> None:
+    cities = [{"name": "Rome", "hotels": ["a", "b"]}, {"name": "Bern", "hotels": ["c"]}]
+    data, told = run(NESTED, {"cities": cities}, items_bytes=1)
+    assert data == [
+        [{"at": "Rome", "hotel": "a"}, {"at": "Rome", "hotel": "b"}],
+        [{"at": "Bern", "hotel": "c"}],
+    ]
+    parked = [fact.until for fact in told if isinstance(fact, FrameParked)]
+    assert [until.iter for until in parked if isinstance(until, ForBlock)] == [
+        {"index": 0, "city": cities[0]},
+        {"index": 1, "city": cities[1]},
+    ]
+    assert run(NESTED, {"cities": cities})[0] == data
+
+
+def test_the_results_of_a_loop_are_the_items_of_another_d30() -> None:
+    data, told = run(AGAIN, {})
+    assert data == [{"n": n} for n in range(300)]
+    first, second = [fact for fact in told if isinstance(fact, LoopStarted)]
+    assert (first.count, second.count) == (300, 300)

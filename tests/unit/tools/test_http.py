@@ -1,0 +1,563 @@
+"""`http` against a server on loopback: requests, answers, redirects, limits and failures."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.client_reqrep import ConnectionKey
+from yarl import URL
+
+from noetl.adapters.memory.results import MemoryResults
+from noetl.clock import SystemClock
+from noetl.errors import Unavailable
+from noetl.output import JSON, Failure, Output, failed
+from noetl.tools.http import Http, HttpInput
+from noetl.tools.http_client import Timeouts, failure_of
+from noetl.tools.http_request import Request
+from noetl.tools.http_response import BODY_BYTES_MAX
+from tests.unit.tools.calls import Handler, call, raw_server, server
+
+
+class Noon(SystemClock):
+    """It is always noon."""
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+class Full(MemoryResults):
+    """A store that takes nothing."""
+
+    async def put(self, execution_id: str, body: bytes, content_type: str) -> dict[str, JSON]:
+        raise Unavailable(f"no room for {len(body)} bytes of {execution_id} ({content_type})")
+
+
+def with_http(use: Callable[[Http], Awaitable[Any]], tool: Http | None = None) -> Any:
+    async def go() -> Any:
+        http = tool or Http()
+        try:
+            return await use(http)
+        finally:
+            await http.close()
+
+    return asyncio.run(go())
+
+
+def sent(handler: Handler, wish: dict[str, JSON], spec: dict[str, JSON] | None = None) -> Output:
+    """One request to a server with this handler; "{at}" in the url is its address."""
+
+    async def use(http: Http) -> Output:
+        async with server(handler) as at:
+            fields = {"url": "{at}/items", **wish}
+            fields["url"] = fields["url"].replace("{at}", at)
+            return await http.run(HttpInput(**fields), call(spec=spec))
+
+    result: Output = with_http(use)
+    return result
+
+
+async def echo(request: web.Request) -> web.StreamResponse:
+    return web.json_response(
+        {
+            "method": request.method,
+            "path": request.path,
+            "query": [list(each) for each in request.query.items()],
+            "headers": {name.lower(): value for name, value in request.headers.items()},
+            "body": (await request.read()).decode("latin-1"),
+        }
+    )
+
+
+def answering(
+    body: bytes, content_type: str | None = None, status: int = 200, *headers: tuple[str, str]
+) -> Handler:
+    async def handler(_: web.Request) -> web.StreamResponse:
+        response = web.Response(body=body, status=status, headers=dict(headers))
+        if content_type is not None:
+            response.headers["Content-Type"] = content_type
+        return response
+
+    return handler
+
+
+def error_of(output: Output) -> Failure:
+    assert output.status == "error"
+    assert output.error is not None
+    return output.error
+
+
+def test_a_get_gives_the_parsed_body_and_how_it_came_d82() -> None:
+    output = sent(answering(b'{"a":1}', "application/json", 200, ("X-Request-Id", "r1"), ("X-Odd", "1")), {})
+    assert (output.status, output.data) == ("ok", {"a": 1})
+    http = output.own["http"]
+    assert {name: http[name] for name in ("status", "request_id")} == {"status": 200, "request_id": "r1"}
+    assert (http["headers"]["content-type"], http["headers"]["x-odd"]) == ("application/json", "1")
+    assert http["url"].startswith("http://127.0.0.1:")
+    assert http["url"].endswith("/items")
+    assert http["elapsed_ms"] > 0
+
+
+def test_query_parameters_leave_nulls_out_and_repeat_lists() -> None:
+    params = {"a": None, "b": [1, "x&y"], "c": True, "d": 1.5, "e": "ä"}
+    data = sent(echo, {"url": "{at}/p?z=0", "params": params}).data
+    assert data["query"] == [["z", "0"], ["b", "1"], ["b", "x&y"], ["c", "true"], ["d", "1.5"], ["e", "ä"]]
+
+
+@pytest.mark.parametrize(
+    ("wish", "content_type", "body"),
+    [
+        ({"json": {"a": [1, None]}}, "application/json", '{"a":[1,null]}'),
+        ({"json": False}, "application/json", "false"),
+        ({"form": {"a": "1 2", "b": [True, None]}}, "application/x-www-form-urlencoded", "a=1+2&b=true"),
+        ({"body": "hi"}, "text/plain; charset=utf-8", "hi"),
+        ({"body": "<x/>", "headers": {"content-type": "text/xml"}}, "text/xml", "<x/>"),
+    ],
+)
+def test_a_body_is_sent_as_json_as_a_form_or_as_it_is(
+    wish: dict[str, JSON], content_type: str, body: str
+) -> None:
+    data = sent(echo, {"method": "POST", **wish}).data
+    assert (data["headers"]["content-type"], data["body"]) == (content_type, body)
+
+
+def test_a_multipart_body_has_values_and_references() -> None:
+    async def use(http: Http) -> Output:
+        async with server(echo) as at:
+            results = MemoryResults()
+            ref = await results.put("e1", b"\x01\x02", "image/png")
+            parts = [
+                {"name": "n", "value": 1},
+                {"name": "f", "ref": ref, "filename": "a.png", "content_type": "image/png"},
+            ]
+            return await http.run(HttpInput(url=at, method="POST", multipart=parts), call(results=results))
+
+    data = with_http(use).data
+    assert data["headers"]["content-type"].startswith("multipart/form-data; boundary=")
+    assert 'name="n"\r\n\r\n1\r\n' in data["body"]
+    assert 'name="f"; filename="a.png"' in data["body"]
+    assert "\x01\x02" in data["body"]
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "key"),
+    [
+        ("POST", {}, "e1/fetch#1/1"),
+        ("PUT", {}, "e1/fetch#1/1"),
+        ("PATCH", {}, "e1/fetch#1/1"),
+        ("DELETE", {}, "e1/fetch#1/1"),
+        ("POST", {"idempotency-key": "mine"}, "mine"),
+        ("GET", {}, None),
+    ],
+)
+def test_a_request_with_an_effect_carries_the_calls_key(
+    method: str, headers: dict[str, JSON], key: str | None
+) -> None:
+    assert sent(echo, {"method": method, "headers": headers}).data["headers"].get("idempotency-key") == key
+
+
+def test_proxies_and_cookies_are_nobodys_but_the_authors() -> None:
+    async def use(http: Http) -> list[JSON]:
+        async with server(answering(b"", None, 200, ("Set-Cookie", "a=1"))) as at:
+            await http.run(HttpInput(url=at), call())
+        async with server(echo) as at:
+            return [(await http.run(HttpInput(url=at), call())).data["headers"].get("cookie")]
+
+    assert with_http(use) == [None]
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        ({"url": "ftp://127.0.0.1/x"}, '`url` must begin with http:// or https://, and not with "ftp"'),
+        ({"url": "file:///etc/passwd"}, '`url` must begin with http:// or https://, and not with "file"'),
+        ({"url": "items"}, '`url` must begin with http:// or https://, and not with ""'),
+        ({"url": "http:///x"}, "`url` "),
+        ({"url": "http://[::1/x"}, "`url` is no URL"),
+        ({"url": "http://127.0.0.1:99999/"}, "`url` is no URL"),
+        ({"headers": {"a b": 1}}, "'a b' is no name of a header"),
+        ({"headers": {"x": "1\r\ny: 2"}}, "header `x` holds a line break or another control character"),
+        ({"headers": {"x": {}}}, "`headers.x` is a mapping, and must be text or a number"),
+        ({"headers": {"Content-Length": 3}}, "header `Content-Length` is set by the tool itself"),
+        ({"params": {"x": [[1]]}}, "`params.x` is a list, and must be text or a number"),
+        ({"json": 1, "form": {}}, "a request has one body, and here are `json` and `form`"),
+        ({"multipart": [{"value": 1}]}, "`multipart[0]` must be a mapping with a `name`"),
+        ({"multipart": [{"name": "a"}]}, "`multipart[0]` takes either `value` or `ref`"),
+    ],
+)
+def test_fields_that_make_no_request_are_an_error_of_kind_input(wish: dict[str, JSON], message: str) -> None:
+    error = error_of(sent(echo, wish))
+    assert error.kind == "input"
+    assert error.message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "response", "data"),
+    [
+        (b'{"a":1}', "application/problem+json", "auto", {"a": 1}),
+        (b"\xef\xbb\xbf[1]", "application/json", "auto", [1]),
+        (b"{oops", "application/json", "auto", "{oops"),
+        (b"[1]", "text/plain", "auto", "[1]"),
+        (b"[1]", "text/plain", "json", [1]),
+        (b"\xe4", "text/plain; charset=latin-1", "auto", "ä"),
+        (b"\xff\x00", "application/octet-stream", "auto", {"base64": "/wA="}),
+        (b"[1]", "application/json", "text", "[1]"),
+        (b"[1]", "application/json", "bytes", {"base64": "WzFd"}),
+        (b"", "application/json", "json", None),
+        (b"", "text/plain", "auto", None),
+    ],
+)
+def test_the_body_is_read_as_it_is_announced_or_as_it_is_asked_for(
+    body: bytes, content_type: str, response: str, data: JSON
+) -> None:
+    output = sent(answering(body, content_type), {"response": response})
+    assert (output.status, output.data) == ("ok", data)
+
+
+def test_a_body_that_was_to_be_json_and_is_not_is_an_error_with_its_text() -> None:
+    output = sent(answering(b"<html>", "text/html"), {"response": "json"})
+    assert error_of(output).kind == "http"
+    assert " is no JSON: " in error_of(output).message
+    assert output.data == "<html>"
+
+
+def test_a_file_goes_to_the_result_store_and_its_ref_comes_back() -> None:
+    async def use(http: Http) -> tuple[Output, bytes]:
+        results = MemoryResults()
+        async with server(answering(b"\x00" * 1000, "image/png")) as at:
+            output = await http.run(HttpInput(url=at, response="file"), call(results=results))
+            assert output.ref is not None
+            return output, await results.get(output.ref)
+
+    output, body = with_http(use)
+    assert (output.data, output.ref["meta"]["content_type"], body) == (None, "image/png", b"\x00" * 1000)
+
+
+def test_a_file_that_can_not_be_stored_may_be_later() -> None:
+    async def use(http: Http) -> Output:
+        async with server(answering(b"x", "image/png")) as at:
+            return await http.run(HttpInput(url=at, response="file"), call(results=Full()))
+
+    message = "the body can not be stored: no room for 1 bytes of e1 (image/png)"
+    assert error_of(with_http(use)) == Failure(kind="reference", message=message, retryable=True)
+
+
+def test_an_error_is_read_and_not_stored_even_where_a_file_was_asked_for() -> None:
+    output = sent(answering(b'{"why":1}', "application/json", 404), {"response": "file"})
+    assert (output.status, output.data, output.ref) == ("error", {"why": 1}, None)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422, 501])
+def test_a_status_that_will_not_change_is_not_retryable(status: int) -> None:
+    assert not error_of(sent(answering(b"", None, status), {})).retryable
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
+def test_a_status_that_may_change_is_retryable(status: int) -> None:
+    assert error_of(sent(answering(b"", None, status), {})).retryable
+
+
+def test_an_error_says_what_was_asked_without_what_may_be_secret_d82() -> None:
+    output = sent(
+        answering(b'{"why":"gone"}', "application/json", 404),
+        {"url": "{at}/items?token=canary#canary", "params": {"k": "canary"}, "headers": {"x-key": "canary"}},
+    )
+    error = error_of(output)
+    assert output.data == {"why": "gone"}
+    assert (error.kind, error.retryable, error.details) == ("http", False, {"status": 404})
+    assert error.message == f"HTTP 404 Not Found from GET {output.own['http']['url']}"
+    assert "canary" not in repr(output)
+
+
+def test_a_password_in_the_url_is_used_and_not_shown() -> None:
+    async def use(http: Http) -> Output:
+        async with server(echo) as at:
+            return await http.run(HttpInput(url=at.replace("//", "//me:canary@") + "/x"), call())
+
+    output = with_http(use)
+    assert output.data["headers"]["authorization"] == "Basic bWU6Y2FuYXJ5"
+    assert "canary" not in repr(output.own)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("7", 7.0),
+        (format_datetime(datetime(2026, 1, 1, 12, 0, 30, tzinfo=UTC), usegmt=True), 30.0),
+        (format_datetime(datetime(2026, 1, 1, tzinfo=UTC) - timedelta(days=9)), 0.0),
+        ("soon", None),
+        ("-1", None),
+    ],
+)
+def test_a_server_that_says_when_to_come_again_is_heard(text: str, seconds: float | None) -> None:
+    async def use(http: Http) -> Output:
+        async with server(answering(b"", None, 429, ("Retry-After", text))) as at:
+            return await http.run(HttpInput(url=at), call())
+
+    assert error_of(with_http(use, Http(clock=Noon()))).details.get("retry_after_s") == seconds
+
+
+def test_a_body_that_unpacks_to_more_than_the_limit_is_refused() -> None:
+    bomb = gzip.compress(b"\x00" * (BODY_BYTES_MAX + 1), compresslevel=1)
+    output = sent(answering(bomb, "application/json", 200, ("Content-Encoding", "gzip")), {})
+    error = error_of(output)
+    assert error.kind == "payload-too-large"
+    assert error.message.endswith(f"(BODY_BYTES_MAX: {BODY_BYTES_MAX:,} bytes); use response: file")
+
+
+def test_a_body_that_is_announced_as_too_large_is_not_read() -> None:
+    async def use(http: Http) -> Output:
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {BODY_BYTES_MAX + 1}\r\n\r\n"
+        async with raw_server(head.encode()) as at:
+            return await http.run(HttpInput(url=at), call())
+
+    assert error_of(with_http(use)).kind == "payload-too-large"
+
+
+def test_headers_that_are_no_text_become_text() -> None:
+    async def use(http: Http) -> Output:
+        async with raw_server(b"HTTP/1.1 204 No\r\nX-A: \xff\r\nX-B: 1\r\nx-b: 2\r\n\r\n") as at:
+            return await http.run(HttpInput(url=at), call())
+
+    output = with_http(use)
+    assert output.own["http"]["headers"] == {"x-a": "\N{REPLACEMENT CHARACTER}", "x-b": "1, 2"}
+
+
+def redirecting(status: int, to: str) -> Handler:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if request.path == "/items":
+            return web.Response(status=status, headers={"Location": to})
+        return await echo(request)
+
+    return handler
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "then", "body"),
+    [
+        (301, "POST", "GET", ""),
+        (302, "POST", "GET", ""),
+        (303, "PUT", "GET", ""),
+        (303, "HEAD", "HEAD", None),
+        (302, "PUT", "PUT", "[1]"),
+        (307, "POST", "POST", "[1]"),
+        (308, "POST", "POST", "[1]"),
+    ],
+)
+def test_a_redirect_is_followed_as_its_status_says(
+    status: int, method: str, then: str, body: str | None
+) -> None:
+    output = sent(redirecting(status, "/new?a=1"), {"method": method, "json": [1]})
+    assert output.own["http"]["url"].endswith("/new")
+    if body is not None:
+        assert (output.data["method"], output.data["body"]) == (then, body)
+
+
+@pytest.mark.parametrize("same_origin", [True, False])
+def test_credentials_go_to_no_other_origin(same_origin: bool) -> None:
+    headers = {"Authorization": "s", "Cookie": "s", "X-Api-Key": "s", "Private-Token": "s", "X-Page": "1"}
+
+    async def use(http: Http) -> JSON:
+        async with server(echo) as other, server(redirecting(307, "/new" if same_origin else other)) as at:
+            return (await http.run(HttpInput(url=f"{at}/items", headers=headers), call())).data
+
+    found = with_http(use)["headers"]
+    arrived = {name for name in headers if name.lower() in found}
+    assert arrived == (set(headers) if same_origin else {"X-Page"})
+
+
+def test_redirects_have_a_limit_and_can_be_switched_off() -> None:
+    error = error_of(sent(redirecting(302, "/items"), {}, {"redirects": 3}))
+    assert (error.kind, error.retryable) == ("http", False)
+    assert error.message.startswith("more than 3 redirects, the last one to http://127.0.0.1:")
+    stays = sent(redirecting(302, "/new"), {}, {"redirects": 0})
+    assert error_of(stays).message.startswith("HTTP 302 Found from GET")
+    assert stays.own["http"]["headers"]["location"] == "/new"
+
+
+@pytest.mark.parametrize("to", ["file:///etc/passwd", "ftp://127.0.0.1/", "http://[::1/", "gopher://x"])
+def test_a_redirect_to_another_scheme_is_refused(to: str) -> None:
+    error = error_of(sent(redirecting(302, to), {}))
+    assert (error.kind, error.retryable) == ("http", False)
+    assert error.message.endswith("redirects to where no HTTP request can go")
+
+
+def test_a_refused_address_gets_no_connection_however_it_is_spelled_d88() -> None:
+    reached = []
+
+    async def decoy(request: web.Request) -> web.StreamResponse:
+        reached.append(request.path)
+        return web.Response()
+
+    async def use(http: Http) -> list[Output]:
+        async with server(decoy) as at:
+            port = at.rpartition(":")[2]
+            hosts = [
+                "127.0.0.1",
+                "localhost",
+                "[::ffff:127.0.0.1]",
+                "127.1",
+                "2130706433",
+                "0x7f.1",
+                "0.0.0.0",
+            ]
+            return [await http.run(HttpInput(url=f"http://{host}:{port}/"), call()) for host in hosts]
+
+    outputs = with_http(use, Http(allow_private=False))
+    assert reached == []
+    assert {(error_of(each).kind, error_of(each).retryable) for each in outputs} <= {
+        ("http", False),
+        ("input", False),
+    }
+    assert error_of(outputs[0]).message.startswith(
+        "refused: 127.0.0.1 is a loopback address (GET http://127."
+    )
+
+
+def test_a_redirect_does_not_lead_around_the_refusal_d88() -> None:
+    reached = []
+
+    async def decoy(request: web.Request) -> web.StreamResponse:
+        reached.append(request.path)
+        return web.Response()
+
+    async def use(http: Http) -> Output:
+        async with server(decoy) as other:
+            to = other.replace("127.0.0.1", "127.0.0.2")
+            async with server(redirecting(302, to)) as at:
+                return await http.run(HttpInput(url=f"{at}/items"), call())
+
+    output = with_http(use, Http(allow_private=False, allow=["127.0.0.1/32"]))
+    assert error_of(output).message.startswith("refused: 127.0.0.2 is a loopback address")
+    assert reached == []
+
+
+def test_nobody_listening_may_change() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}/x?canary"
+        output = with_http(lambda http: http.run(HttpInput(url=url), call()))
+    address = url.removesuffix("?canary")
+    port = address.removeprefix("http://127.0.0.1:").removesuffix("/x")
+    message = f"no connection: Connect call failed ('127.0.0.1', {port}) (GET {address})"
+    assert output == failed("http", message, retryable=True)
+
+
+def test_a_name_without_an_address_may_get_one() -> None:
+    request = Request("GET", URL("http://no.example/?canary"), {}, None)
+    unknown = aiohttp.ClientConnectorDNSError(
+        ConnectionKey("no.example", 80, False, True, None, None, None),
+        OSError(-2, "Name or service not known"),
+    )
+    expected = 'no address for the host "no.example" (GET http://no.example/)'
+    assert failure_of(unknown, request, Timeouts.of(60)) == failed("http", expected, retryable=True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words", "retryable"),
+    [
+        (b"", "the connection was lost", True),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "the answer broke off", True),
+        (b"220 ftp ready\r\n\r\n", "the answer is no valid HTTP", False),
+    ],
+)
+def test_an_answer_that_is_none_is_told_as_it_is(answer: bytes, words: str, retryable: bool) -> None:
+    async def use(http: Http) -> tuple[Output, str]:
+        async with raw_server(answer) as at:
+            return await http.run(HttpInput(url=f"{at}/x?canary"), call()), at
+
+    output, at = with_http(use)
+    assert output == failed("http", f"{words} (GET {at}/x)", retryable=retryable)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "words"),
+    [
+        (0.05, "no answer within 0.05 s from"),
+        ({"total": 0.05}, "no answer within 0.05 s from"),
+        ({"read": 0.05, "total": 60}, "nothing came for 0.05 s from"),
+    ],
+)
+def test_a_server_that_does_not_answer_in_time_is_a_timeout_d33(timeout: JSON, words: str) -> None:
+    async def use(http: Http) -> Output:
+        over = asyncio.Event()
+
+        async def silent(_: web.Request) -> web.StreamResponse:
+            await over.wait()
+            return web.Response()
+
+        async with server(silent) as at:
+            output = await http.run(HttpInput(url=at), call(spec={"timeout": timeout}))
+            over.set()
+            return output
+
+    error = error_of(with_http(use))
+    assert (error.kind, error.retryable) == ("timeout", True)
+    assert error.message.startswith(words)
+
+
+def test_a_server_that_speaks_no_tls_is_not_asked_again() -> None:
+    async def plain(http: Http) -> Output:
+        async with server(echo) as at:
+            return await http.run(HttpInput(url=at.replace("http:", "https:")), call())
+
+    error = error_of(with_http(plain))
+    assert (error.kind, error.retryable) == ("http", False)
+    assert error.message.startswith("no TLS connection")
+
+
+def test_a_certificate_is_checked_unless_the_author_says_otherwise() -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(Path(__file__).with_name("self_signed.pem"))
+
+    async def use(http: Http) -> list[Output]:
+        async with server(echo, context) as at:
+            return [await http.run(HttpInput(url=at), call(spec={"verify": each})) for each in (True, False)]
+
+    checked, unchecked = with_http(use)
+    assert (error_of(checked).kind, error_of(checked).retryable) == ("http", False)
+    assert error_of(checked).message.startswith("the certificate is not valid: ")
+    assert unchecked.status == "ok"
+
+
+def test_connections_are_kept_alive() -> None:
+    peers = set()
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        peers.add(request.transport.get_extra_info("peername"))
+        return web.json_response(1)
+
+    async def use(http: Http) -> list[Output]:
+        async with server(handler) as at:
+            return [await http.run(HttpInput(url=at), call()) for _ in range(5)]
+
+    with_http(use)
+    assert len(peers) == 1
+
+
+def test_a_tool_that_was_never_used_is_closed_without_a_client() -> None:
+    asyncio.run(Http().close())
+
+
+def test_a_tools_module_brings_nothing_that_only_its_work_needs() -> None:
+    program = (
+        "import sys\n"
+        "import noetl.tools.http, noetl.tools.noop, noetl.tools.python, noetl.tools.resolve\n"
+        "heavy = ('aiohttp', 'yarl', 'ctypes', 'noetl.tools.python_pool', 'noetl.tools.http_client')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

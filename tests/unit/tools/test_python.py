@@ -1,0 +1,463 @@
+"""`python` runs an author's code in child processes; whatever it does, the worker lives and the pool is whole."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl.output import DATA_LEVELS_MAX, JSON, Failure, Output
+from noetl.tools import python_child
+from noetl.tools.python import Python, PythonInput
+from noetl.tools.python_child import PROGRAMS_MAX
+from noetl.tools.python_pool import CALLS_PER_CHILD_MAX, PRINTED_BYTES_MAX
+from tests.unit.tools.calls import call
+
+ROOT = Path(__file__).parents[3]
+QUIET = {"py": {"stdout": "", "stderr": ""}}
+
+
+def with_tool(use: Callable[[Python], Awaitable[Any]], children: int = 1) -> Any:
+    async def go() -> Any:
+        tool = Python(children)
+        try:
+            return await use(tool)
+        finally:
+            await tool.close()
+
+    return asyncio.run(go())
+
+
+def ran(code: str, memory_mb: int = 512, **arguments: JSON) -> Output:
+    async def use(tool: Python) -> Output:
+        return await tool.run(PythonInput(code=code), call(arguments, spec={"memory_mb": memory_mb}))
+
+    result: Output = with_tool(use)
+    return result
+
+
+def error_of(output: Output) -> Failure:
+    assert output.status == "error"
+    assert output.error is not None
+    return output.error
+
+
+def alive(pid: int) -> bool:
+    """Does it run? One that has ended and was not asked after yet does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+async def gone(pid: int) -> None:
+    """Until a process that is no child of ours has ended."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    over = asyncio.Event()
+    asyncio.get_running_loop().add_reader(handle, over.set)
+    try:
+        async with asyncio.timeout(5):
+            await over.wait()
+    finally:
+        asyncio.get_running_loop().remove_reader(handle)
+        os.close(handle)
+
+
+def test_main_is_called_with_the_input_and_its_data_is_what_it_returns_d83() -> None:
+    assert ran("def main(a, b=2):\n    return {'sum': a + b}", a=1) == Output(data={"sum": 3}, own=QUIET)
+
+
+def test_a_script_sees_the_keys_of_input_as_names_and_sets_result_d83() -> None:
+    assert ran("result = [n * 2 for n in numbers]", numbers=[1, 2]).data == [2, 4]
+
+
+def test_a_script_that_sets_no_result_gives_null() -> None:
+    assert ran("x = 1") == Output(own=QUIET)
+
+
+@pytest.mark.parametrize(
+    ("code", "data"),
+    [
+        ("def main(a): return a", 1),
+        ("def main(*, b): return b", 2),
+        ("def main(): return 0", 0),
+        ("def main(**all): return all", {"a": 1, "b": 2}),
+        ("main = lambda b: b", 2),
+        ("async def main(a):\n    import asyncio\n    await asyncio.sleep(0)\n    return a", 1),
+        ("class Main:\n    def __call__(self, a, b): return a + b\nmain = Main()", 3),
+    ],
+)
+def test_main_takes_the_arguments_that_it_has_names_for(code: str, data: JSON) -> None:
+    assert ran(code, a=1, b=2).data == data
+
+
+def test_an_exception_is_told_by_the_authors_own_lines() -> None:
+    code = "import json\ndef main(text):\n    return read(text)\n\ndef read(text):\n    return json.loads(text)\n"
+    error = error_of(ran(code, text="{"))
+    assert error == Failure(
+        kind="python",
+        message="JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+        details={
+            "traceback": "line 3, in main\n    return read(text)\nline 6, in read\n    return json.loads(text)",
+            "line": 6,
+        },
+    )
+
+
+def test_a_syntax_error_has_its_line_too() -> None:
+    error = error_of(ran("def main():\n    return 1 +\n"))
+    assert error.message == "SyntaxError: invalid syntax"
+    assert error.details == {"traceback": "line 2\n    return 1 +", "line": 2}
+
+
+def test_an_argument_that_is_missing_is_named() -> None:
+    error = error_of(ran("def main(a): return a"))
+    assert error.message == "TypeError: main() missing 1 required positional argument: 'a'"
+
+
+def test_an_endless_message_and_an_endless_recursion_are_cut() -> None:
+    assert error_of(ran("raise ValueError('x' * 10**6)")).message.endswith("… (995,916 characters more)")
+    traceback = error_of(ran("def main(): return main()")).details["traceback"]
+    assert (traceback.startswith("… "), traceback.count("\n")) == (True, 40)
+
+
+@pytest.mark.parametrize(
+    ("code", "data"),
+    [
+        ("result = (1, 2)", [1, 2]),
+        ("import datetime; result = datetime.date(2026, 1, 2)", "2026-01-02"),
+        ("result = {1: 'a'}", {"1": "a"}),
+        ("result = {3}", [3]),
+        ("import uuid; result = uuid.UUID(int=1)", "00000000-0000-0000-0000-000000000001"),
+        ("result = 2**100", 2**100),
+        ("result = 'ä\\u0000'", "ä\0"),
+    ],
+)
+def test_what_has_a_plain_form_is_put_into_it(code: str, data: JSON) -> None:
+    assert ran(code).data == data
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (
+            "result = {'a': [1, object()]}",
+            "a object at data['a'][1], which is no JSON; make a text, a number or a dict of it",
+        ),
+        (
+            "result = {'a': float('nan')}",
+            "nan at data['a']: JSON has no such number; give back None or a text",
+        ),
+        ("result = {(1, 2): 3}", "a tuple as a key of data: keys are texts"),
+        ("result = '\\ud800'", "text with half a surrogate pair"),
+        (
+            "result = 0\nfor _ in range(65): result = [result]",
+            "lists and mappings that are nested deeper than 64 levels",
+        ),
+        ("result = []\nresult.append(result)", "lists and mappings that are nested deeper than 64 levels"),
+        ("result = b'x'", "a bytes at data, which is no JSON; make a text, a number or a dict of it"),
+    ],
+)
+def test_what_is_no_json_is_refused_with_its_place(code: str, message: str) -> None:
+    assert error_of(ran(code)).message == f"the code gave back {message}"
+
+
+def test_the_child_which_knows_nothing_of_ours_has_the_same_limit_of_depth() -> None:
+    assert python_child.DEPTH_MAX == DATA_LEVELS_MAX
+
+
+def test_sixty_four_levels_are_taken() -> None:
+    assert ran("result = 0\nfor _ in range(64): result = [result]").status == "ok"
+
+
+def test_a_result_that_is_too_large_is_refused() -> None:
+    error = error_of(ran("result = 'x' * (64 * 1024 * 1024)"))
+    assert error.kind == "payload-too-large"
+    assert "limit ANSWER_BYTES_MAX: 67,108,864" in error.message
+
+
+def test_all_that_is_written_is_captured_whoever_writes_it() -> None:
+    code = (
+        "import os, subprocess, sys\nprint('a')\nos.write(1, b'b\\n')\n"
+        "subprocess.run(['echo', 'c'])\nprint('d', file=sys.stderr)\nresult = 1"
+    )
+    assert ran(code) == Output(data=1, own={"py": {"stdout": "a\nb\nc\n", "stderr": "d\n"}})
+
+
+def test_what_is_written_before_a_failure_is_kept() -> None:
+    assert ran("print('so far')\n1 / 0").own == {"py": {"stdout": "so far\n", "stderr": ""}}
+
+
+def test_a_flood_of_output_is_cut_and_counted() -> None:
+    output = ran("import os\nfor _ in range(1024): os.write(1, b'x' * 65536)\nresult = 1")
+    assert output.data == 1
+    assert output.own["py"]["stdout"] == "x" * PRINTED_BYTES_MAX + f"\n… {1023 * 65536:,} bytes more"
+
+
+def test_code_reads_nothing_and_sees_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_TEST_TOKEN", "canary")
+    code = "import os, sys\nresult = [sys.stdin.read(), sorted(os.environ)]"
+    text, names = ran(code).data
+    assert text == ""
+    assert set(names) <= {"PATH", "HOME", "LANG", "TZ", "LC_CTYPE"}
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("import os; os._exit(3)", "the child process ended with exit code 3 before it answered"),
+        ("import ctypes; ctypes.string_at(0)", "the child process was ended by SIGSEGV"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "the child process was ended by SIGKILL"),
+        ("import os; os.closerange(0, 100)", "the child process"),
+        ("x = bytearray(8 * 1024**3)", "MemoryError (the limit is spec.memory_mb)"),
+        ("import sys; sys.exit(2)", "SystemExit: 2"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("import sys; sys.stdout.close(); sys.stderr.close(); 1 / 0", "ZeroDivisionError: division by zero"),
+        (
+            "class E(Exception):\n    def __str__(self): raise ValueError\nraise E",
+            "E: (its text can not be shown)",
+        ),
+    ],
+)
+def test_poison_is_an_error_of_its_call_and_the_pool_is_whole_again(code: str, message: str) -> None:
+    async def use(tool: Python) -> tuple[Output, Output]:
+        bad = await tool.run(PythonInput(code=code), call())
+        return bad, await tool.run(PythonInput(code="print(1); result = 2"), call())
+
+    bad, good = with_tool(use)
+    assert error_of(bad).kind == "python"
+    assert error_of(bad).message.startswith(message)
+    assert good == Output(data=2, own={"py": {"stdout": "1\n", "stderr": ""}})
+
+
+def test_a_little_memory_is_enough_for_a_little_code() -> None:
+    assert ran("result = 1", memory_mb=16).data == 1
+    assert error_of(ran("result = len(bytearray(20 * 1024**2))", memory_mb=16)).message.startswith(
+        "MemoryError"
+    )
+
+
+def test_who_cancels_a_call_ends_its_child_with_all_that_it_started(tmp_path: Path) -> None:
+    pipe = tmp_path / "pids"
+    os.mkfifo(pipe)
+    code = (
+        "import os, subprocess\nchild = subprocess.Popen(['sleep', '600'])\n"
+        "with open(pipe, 'w') as file: file.write(f'{os.getpid()} {child.pid}')\nwhile True: pass"
+    )
+
+    async def use(tool: Python) -> tuple[list[bool], Output]:
+        running = asyncio.ensure_future(tool.run(PythonInput(code=code), call({"pipe": str(pipe)})))
+        pids = [int(pid) for pid in (await asyncio.to_thread(pipe.read_text)).split()]
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        for pid in pids:
+            await gone(pid)
+        return [alive(pid) for pid in pids], await tool.run(PythonInput(code="result = 1"), call())
+
+    left, after = with_tool(use)
+    assert left == [False, False]
+    assert after.data == 1
+
+
+def test_children_of_a_worker_that_is_killed_end_even_out_of_an_endless_loop(tmp_path: Path) -> None:
+    pipe = tmp_path / "pid"
+    os.mkfifo(pipe)
+    program = (
+        "import asyncio, sys\n"
+        "from noetl.tools.python import Python, PythonInput\n"
+        "from tests.unit.tools.calls import call\n"
+        "code = 'import os\\nwith open(pipe, \"w\") as f: f.write(str(os.getpid()))\\nwhile True: pass'\n"
+        "asyncio.run(Python(1).run(PythonInput(code=code), call({'pipe': sys.argv[1]})))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program, str(pipe)], cwd=ROOT) as worker:
+        child = int(pipe.read_text())
+        was_alive = alive(child)
+        worker.kill()
+    asyncio.run(gone(child))
+    assert (was_alive, alive(child)) == (True, False)
+
+
+def test_a_crowd_of_forks_ends_with_the_call(tmp_path: Path) -> None:
+    pipe = tmp_path / "pids"
+    os.mkfifo(pipe)
+    code = (
+        "import os, signal\n"
+        "out = os.open(pipe, os.O_WRONLY)\n"
+        "for _ in range(4): os.fork()\n"
+        "os.write(out, b'%d\\n' % os.getpid())\n"
+        "os.close(out)\n"
+        "while True: signal.pause()\n"
+    )
+
+    async def use(tool: Python) -> list[bool]:
+        running = asyncio.ensure_future(tool.run(PythonInput(code=code), call({"pipe": str(pipe)})))
+        pids = [int(pid) for pid in (await asyncio.to_thread(pipe.read_text)).split()]
+        running.cancel()
+        await asyncio.wait([running])
+        for pid in pids:
+            await gone(pid)
+        return [alive(pid) for pid in pids]
+
+    assert with_tool(use) == [False] * 16
+
+
+def test_a_child_that_left_something_behind_makes_no_further_call() -> None:
+    async def use(tool: Python) -> list[bool]:
+        async def pid(code: str) -> JSON:
+            output = await tool.run(PythonInput(code=f"import os\n{code}\nresult = os.getpid()"), call())
+            assert output.status == "ok", output
+            return output.data
+
+        same = []
+        for trace in (
+            "x = 1",
+            "os.chdir('/')",
+            "os.environ['SECRET'] = 'x'",
+            "import sys; sys.path.append('x')",
+            "import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()",
+            "import subprocess; subprocess.Popen(['sleep', '600'])",
+            "import sys, io; sys.stdout = io.StringIO()",
+            "os.dup2(os.open('/dev/null', os.O_WRONLY), 1)",
+        ):
+            before = await pid("")
+            await pid(trace)
+            same.append(await pid("") == before)
+        return same
+
+    assert with_tool(use) == [True, True, False, False, False, False, False, False]
+
+
+def test_names_of_one_call_are_not_there_in_the_next() -> None:
+    async def use(tool: Python) -> JSON:
+        await tool.run(PythonInput(code="secret = 1"), call({"token": "x"}))
+        output = await tool.run(
+            PythonInput(code="result = ['secret' in globals(), 'token' in globals()]"), call()
+        )
+        return output.data
+
+    assert with_tool(use) == [False, False]
+
+
+def test_a_copy_that_comes_back_from_a_fork_says_nothing() -> None:
+    code = "import os, warnings\nwarnings.simplefilter('ignore')\nos.fork()\nresult = 1"
+
+    async def use(tool: Python) -> list[JSON]:
+        return [(await tool.run(PythonInput(code=code), call())).data for _ in range(3)]
+
+    assert with_tool(use) == [1, 1, 1]
+
+
+def test_a_child_is_retired_after_many_calls_and_nobody_notices() -> None:
+    async def use(tool: Python) -> set[JSON]:
+        wish = PythonInput(code="import os\nresult = os.getpid()")
+        return {(await tool.run(wish, call())).data for _ in range(CALLS_PER_CHILD_MAX + 1)}
+
+    assert len(with_tool(use)) == 2
+
+
+def test_many_texts_of_code_are_each_run_as_they_are() -> None:
+    async def use(tool: Python) -> list[JSON]:
+        codes = [f"result = {number}" for number in range(PROGRAMS_MAX + 10)] * 2
+        return [(await tool.run(PythonInput(code=code), call())).data for code in codes]
+
+    assert with_tool(use) == list(range(PROGRAMS_MAX + 10)) * 2
+
+
+def test_two_children_work_side_by_side(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    async def use(tool: Python) -> list[JSON]:
+        reads = tool.run(PythonInput(code="result = open(pipe).read()"), call({"pipe": str(pipe)}))
+        writes = tool.run(PythonInput(code="open(pipe, 'w').write('hello')"), call({"pipe": str(pipe)}))
+        return [output.data for output in await asyncio.gather(reads, writes)]
+
+    assert with_tool(use, children=2) == ["hello", None]
+
+
+def test_children_end_with_the_tool() -> None:
+    async def use(tool: Python) -> JSON:
+        return (await tool.run(PythonInput(code="import os\nresult = os.getpid()"), call())).data
+
+    assert not alive(with_tool(use))
+
+
+def test_an_idle_child_that_was_killed_is_replaced() -> None:
+    async def use(tool: Python) -> Output:
+        first = await tool.run(PythonInput(code="import os\nresult = os.getpid()"), call())
+        os.kill(first.data, signal.SIGKILL)
+        outputs = [await tool.run(PythonInput(code="result = 1"), call()) for _ in range(2)]
+        return outputs[-1]
+
+    assert with_tool(use).data == 1
+
+
+def test_dataclasses_with_postponed_annotations_work() -> None:
+    code = (
+        "from __future__ import annotations\nfrom dataclasses import asdict, dataclass\n"
+        "@dataclass\nclass Row:\n    id: int\ndef main(): return asdict(Row(1))"
+    )
+    assert ran(code).data == {"id": 1}
+
+
+def run_script(script: str, folder: Path | None) -> Output:
+    async def use(tool: Python) -> Output:
+        return await tool.run(
+            PythonInput(script=script), call({"n": 1}, folder=None if folder is None else str(folder))
+        )
+
+    result: Output = with_tool(use)
+    return result
+
+
+def test_a_script_is_found_beside_the_playbook_or_by_its_full_path(tmp_path: Path) -> None:
+    (tmp_path / "steps").mkdir()
+    file = tmp_path / "steps" / "add.py"
+    file.write_text("def main(n): return [n + 1, __file__]\n")
+    assert run_script("steps/add.py", tmp_path).data == [2, str(file)]
+    assert run_script(str(file), None).data == [2, str(file)]
+
+
+def test_a_script_that_can_not_be_read_is_an_error_of_kind_input(tmp_path: Path) -> None:
+    (tmp_path / "latin.py").write_bytes(b"# \xe4")
+    (tmp_path / "long.py").write_bytes(b"#" * (1024 * 1024 + 1))
+    folder = tmp_path / "playbooks"
+    folder.mkdir()
+    (folder / "link.py").symlink_to(tmp_path / "latin.py")
+    messages = {
+        "gone.py": f'script "{folder}/gone.py" can not be read: No such file or directory',
+        "../latin.py": 'script "../latin.py" lies outside the folder of the playbook; give its full path',
+        "link.py": 'script "link.py" lies outside the folder of the playbook; give its full path',
+        str(tmp_path / "latin.py"): f'script "{tmp_path}/latin.py" is no UTF-8',
+        str(
+            tmp_path / "long.py"
+        ): f'script "{tmp_path}/long.py" is too long (limit SCRIPT_BYTES_MAX: 1,048,576 bytes)',
+    }
+    for script, message in messages.items():
+        assert error_of(run_script(script, folder)) == Failure(kind="input", message=message)
+    assert "came from no file" in error_of(run_script("gone.py", None)).message
+
+
+def test_libraries_that_are_not_there_are_named() -> None:
+    async def use(tool: Python) -> list[Output]:
+        wishes = [["json", "PyYAML>=6", "typing-extensions"], ["no-such-lib==1.0"]]
+        return [await tool.run(PythonInput(code="result = 1", libs=libs), call()) for libs in wishes]
+
+    there, missing = with_tool(use)
+    assert there.data == 1
+    assert error_of(missing).message == (
+        'library "no-such-lib==1.0" is not installed where this worker runs; '
+        "install it with `pip install no-such-lib`"
+    )

@@ -1,0 +1,133 @@
+"""`resolve` fetches what a Ref points at, and cuts it to what is asked for (D83)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from noetl.adapters.memory.results import MemoryResults
+from noetl.errors import Unavailable
+from noetl.output import JSON, Output, failed
+from noetl.tools.resolve import Resolve, ResolveInput
+from tests.unit.tools.calls import call
+
+ROWS = [{"id": number, "name": f"n{number}", "more": {"x": number}} for number in range(5)]
+
+
+class Away(MemoryResults):
+    """A store that does not answer."""
+
+    async def get(self, ref: dict[str, JSON]) -> bytes:
+        raise Unavailable(f"no answer for {ref['type']}")
+
+
+def resolved(
+    body: bytes,
+    path: str | None = None,
+    part: str | list[int] | None = None,
+    columns: list[str] | None = None,
+    content_type: str = "application/json",
+) -> Output:
+    async def go() -> Output:
+        results = MemoryResults()
+        ref = await results.put("e1", body, content_type)
+        wish = ResolveInput(ref=ref, path=path, slice=part, columns=columns)
+        return await Resolve().run(wish, call(results=results))
+
+    return asyncio.run(go())
+
+
+def rows(
+    path: str | None = None, part: str | list[int] | None = None, columns: list[str] | None = None
+) -> Output:
+    return resolved(msgspec.json.encode({"rows": ROWS}), path, part, columns)
+
+
+def test_the_whole_payload_by_default_d83() -> None:
+    assert rows() == Output(data={"rows": ROWS})
+
+
+@pytest.mark.parametrize(
+    ("part", "numbers"),
+    [
+        ("1:3", [1, 2]),
+        (":2", [0, 1]),
+        ("-1:", [4]),
+        (" 3 : ", [3, 4]),
+        ([1, 3], [1, 2]),
+        ([-2, 100], [3, 4]),
+        ("9:", []),
+    ],
+)
+def test_a_slice_takes_rows_as_python_does(part: str | list[int], numbers: list[int]) -> None:
+    data = rows("$.rows", part).data
+    assert [row["id"] for row in data] == numbers
+
+
+def test_columns_leave_nothing_else_in_the_rows() -> None:
+    assert rows("$.rows", "0:2", ["name", "id"]).data == [{"name": "n0", "id": 0}, {"name": "n1", "id": 1}]
+
+
+def test_columns_of_one_row() -> None:
+    assert rows("$.rows[2]", None, ["id"]).data == {"id": 2}
+
+
+def test_columns_that_some_rows_lack_are_left_out_there() -> None:
+    assert resolved(b'[{"a":1},{"b":2}]', columns=["a"]).data == [{"a": 1}, {}]
+
+
+@pytest.mark.parametrize(
+    ("path", "part", "columns", "message"),
+    [
+        ("$.x", None, None, "path \"$.x\": $ has no 'x'; it has rows"),
+        (
+            None,
+            "0:2",
+            None,
+            "`slice` takes rows of a list, and what is there is none; `path` may lead to one",
+        ),
+        ("$.rows", "0-2", None, '`slice` takes "from:to", as in "0:100", and not "0-2"'),
+        ("$.rows", [1, 2, 3], None, "`slice` takes two numbers, from and to, and not 3"),
+        ("$.rows", None, ["nme"], 'no row has a column "nme"; the first one has id, name, more'),
+        ("$.rows[*].id", None, ["id"], "`columns` takes rows that are mappings, and row 0 is none"),
+    ],
+)
+def test_a_part_that_is_not_there_is_an_error_of_kind_input(
+    path: str | None, part: str | list[int] | None, columns: list[str] | None, message: str
+) -> None:
+    assert rows(path, part, columns) == failed("input", message)
+
+
+@pytest.mark.parametrize(
+    "ref", [None, "text", [], {}, {"type": "blob"}, {"type": "blob", "locator": {}, "other": 1}]
+)
+def test_what_is_no_ref_is_an_error_of_kind_input(ref: JSON) -> None:
+    output = asyncio.run(Resolve().run(ResolveInput(ref=ref), call()))
+    assert output.error is not None
+    assert output.error.kind == "input"
+    assert output.error.message.startswith("`ref` takes a Ref")
+
+
+def test_a_payload_that_is_gone_is_an_error_of_kind_reference() -> None:
+    ref = {"type": "blob", "locator": {"key": "e1/gone"}, "meta": {}}
+    output = asyncio.run(Resolve().run(ResolveInput(ref=ref), call()))
+    assert output == failed("reference", "no result e1/gone")
+
+
+def test_a_store_that_does_not_answer_may_do_so_later() -> None:
+    ref = {"type": "blob", "locator": {}, "meta": {}}
+    output = asyncio.run(Resolve().run(ResolveInput(ref=ref), call(results=Away())))
+    assert output == failed("reference", "no answer for blob", retryable=True)
+
+
+def test_text_comes_as_text_and_other_bytes_as_base64() -> None:
+    assert resolved(b"a,b\n1,2", content_type="text/csv").data == "a,b\n1,2"
+    assert resolved(b"\xff\x00", content_type="image/png").data == {"base64": "/wA="}
+
+
+def test_a_payload_that_should_be_json_and_is_not_says_so() -> None:
+    output = resolved(b"{oops")
+    assert output.error is not None
+    assert (output.error.kind, output.error.message[:24]) == ("reference", "the payload is no JSON: ")
