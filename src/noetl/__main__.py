@@ -14,10 +14,10 @@ def main() -> None:
     try:
         from noetl.cli import quick
 
-        if (check := quick.parse(sys.argv[1:])) is not None:
+        if (asked := quick.parse(sys.argv[1:])) is not None:
             from noetl.cli.running import run
 
-            sys.exit(run(quick.command(check)))
+            sys.exit(run(quick.command(asked)))
         from noetl.cli.app import app
 
         app(prog_name="noetl")

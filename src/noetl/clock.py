@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import secrets
 import time
 from datetime import UTC, datetime
@@ -36,7 +37,7 @@ class SystemClock:
         return time.monotonic()
 
     def chance(self) -> float:
-        return secrets.randbelow(1 << 53) / (1 << 53)
+        return random.random()
 
     def new_id(self) -> str:
         """A UUIDv7: sorts by time, needs no coordination."""

@@ -27,6 +27,20 @@ FAILPOINTS: Final[dict[str, str]] = {
     "files.put.before-rename": "the temporary file is whole and synced, it has no name yet",
     "files.put.after-rename": "the result has its name, its folder is not synced",
     "files.put.after": "the result is durable, nobody has been told",
+    "control.before-commit": "facts are decided and in our state, none of them is on record",
+    "control.after-commit": "facts are on record, nobody has been told",
+    "control.before-dispatch": "whoever asked has an answer, what has become due is not handed out",
+    "control.before-snapshot": "the state is frozen, nothing of it is kept",
+    "control.before-start-loop": "the items of a loop are stored in pages, the loop has not started",
+    "control.before-wake": "a child's end is on record, its parent knows nothing of it",
+    "worker.before-begin": "a pointer is taken from the queue, its frame is not begun",
+    "worker.before-start-loop": "a loop over a Ref is ours to open, nothing of it is read",
+    "worker.before-call": "a frame is granted, its effect has not begun",
+    "worker.after-call": "the effect is done, nothing is reported",
+    "worker.before-store": "an output is too large for the log, nothing of it is stored",
+    "worker.after-store": "the large output is stored, no event names it",
+    "worker.after-report": "the report is on record and answered, nothing has followed from it",
+    "worker.before-ack": "the frame's work is on record, the queue does not know it",
 }
 
 

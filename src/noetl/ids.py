@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from zlib import crc32
 
 START_TOKEN = ">0"
@@ -32,6 +33,7 @@ def frame_id(run: str, index: int | None) -> str:
     return run if index is None else f"{run}[{index}]"
 
 
+@lru_cache(maxsize=16_384)  # asked for again and again while a frame is out
 def frame_parts(frame: str) -> tuple[str, int | None]:
     """The run and the index that a frame's id is made of."""
     if not frame.endswith("]"):

@@ -78,6 +78,22 @@ def clean(value: JSON) -> JSON:
     return value if _are_clean((value,), DATA_LEVELS_MAX) else _cleaned(value, "data", DATA_LEVELS_MAX)
 
 
+def clean_decoded(value: JSON) -> JSON:
+    """The same for what a strict decoder of JSON has made: only its depth is still to be looked at."""
+    return value if _are_shallow((value,), DATA_LEVELS_MAX) else clean(value)
+
+
+def _are_shallow(values: Iterable[JSON], levels: int) -> bool:
+    for value in values:
+        kind = type(value)
+        if kind is dict:
+            if not levels or not _are_shallow(value.values(), levels - 1):
+                return False
+        elif kind is list and not (levels and _are_shallow(value, levels - 1)):
+            return False
+    return True
+
+
 def _are_clean(values: Iterable[JSON], levels: int) -> bool:
     """Is there nothing to do? So it is nearly always: this is quick, and says no more."""
     for value in values:

@@ -48,6 +48,7 @@ class Tool(Protocol):
     free_input: ClassVar[bool] = False  # `input` holds the author's own arguments (D9)
     one_of: ClassVar[tuple[tuple[str, ...], ...]] = ()  # of each group of fields exactly one is given
     defaults: ClassVar[Mapping[str, JSON]] = {}  # the lowest layer of `spec`
+    decoded: ClassVar[bool] = False  # its data comes from a strict decoder of JSON, so it is JSON
     output: ClassVar[str | None] = None  # its own part of the output: "http" for output.http
 
     async def run(self, input: Any, call: Call) -> Output:

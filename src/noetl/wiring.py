@@ -155,7 +155,7 @@ class House:
         return await asyncio.shield(end)
 
     def _see(self, live: Live, events: list[Event]) -> None:
-        if self._trouble is not None:
+        if events and self._trouble is not None:  # without events nothing was committed
             self._trouble.cancel()
             self._trouble = None
         for watcher in self.watchers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +11,10 @@ import pytest
 from noetl.adapters.sqlite.catalog import SqliteCatalog
 from noetl.adapters.sqlite.database import Database, open_sqlite
 from noetl.adapters.sqlite.holding import SqliteHolding
-from noetl.adapters.sqlite.store import SqliteStore
+from noetl.adapters.sqlite.store import PAGE_FACTS, SqliteStore
 from noetl.clock import SystemClock
 from noetl.ports import Catalog, EventStore
-from noetl.testing.contracts import CatalogContract, EventStoreContract, HoldingContract, Process
+from noetl.testing.contracts import CatalogContract, EventStoreContract, HoldingContract, Process, append
 
 
 class OnOneFile:
@@ -47,3 +48,21 @@ class TestSqliteHolding(OnOneFile, HoldingContract):
 class TestSqliteCatalog(OnOneFile, CatalogContract):
     def make(self) -> Catalog:
         return SqliteCatalog(self.open())
+
+
+def test_a_long_log_is_gone_through_a_page_at_a_time(tmp_path: Path) -> None:
+    async def work() -> None:
+        database = open_sqlite(tmp_path / "n.db", SystemClock())
+        try:
+            store = SqliteStore(database)
+            number = await SqliteHolding(database).hold("e")
+            first = 1
+            for facts in (1, PAGE_FACTS - 2, 3, PAGE_FACTS + 7, 1, 2):
+                assert await store.append([append(first, number, facts=facts)]) == [None]
+                first += facts
+            assert list(store.stream("e")) == await store.read("e")
+            assert list(store.stream("nobody")) == []
+        finally:
+            database.close()
+
+    asyncio.run(work())

@@ -1,4 +1,7 @@
-"""The commands, their options and their help. What a command does is imported when it runs."""
+"""The commands, their options and their help. What a command does is imported when it runs.
+
+Here are those that check playbooks and run them; those that only look at executions are in app_reading.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Annotated
 import typer
 
 from noetl import __version__
+from noetl.cli.asked import Named, RunAsked
 from noetl.cli.choices import DialectChoice, FormatChoice, GraphChoice
 from noetl.cli.running import run
 
@@ -16,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Start with: noetl check examples/hello.yaml",
+    epilog="Start with: noetl run examples/hello.yaml",
 )
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="A playbook; `-` is standard input.")]
@@ -25,13 +29,24 @@ Dialect = Annotated[
     DialectChoice,
     typer.Option(help="`auto` upgrades older dialects in memory, as `noetl migrate` would."),
 ]
+Id = Annotated[
+    str, typer.Argument(metavar="ID", help="An execution: its id, the beginning of one, or `last`.")
+]
+Db = Annotated[
+    str | None,
+    typer.Option("--db", metavar="PATH", help="The database; else `NOETL_DB`, else one in your home."),
+]
+Format = Annotated[
+    FormatChoice,
+    typer.Option("--format", help="`auto` is rich on a terminal, else plain; `json` is one document."),
+]
 
 
 @app.callback(invoke_without_command=True)
 def noetl(
     version: Annotated[bool, typer.Option("--version", "-V", help="Say which version this is.")] = False,
 ) -> None:
-    """Playbooks in YAML: checked before they run."""
+    """Playbooks in YAML: checked before they run, durable while they do."""
     if version:
         typer.echo(f"noetl {__version__}")
         raise typer.Exit
@@ -65,7 +80,13 @@ def check(
 
 @app.command()
 def explain(
-    file: File,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE|ID", help="A playbook, `-` is standard input; or an execution.")
+    ],
+    step: Annotated[
+        str | None,
+        typer.Argument(metavar="[STEP]", help="Of an execution: why this step ran, waited or did not."),
+    ] = None,
     *,
     graph: Annotated[GraphChoice | None, typer.Option(help="Draw it instead of telling it.")] = None,
     task: Annotated[
@@ -74,17 +95,27 @@ def explain(
     ] = None,
     output: Out = None,
     dialect: Dialect = "canonical",
+    format: Annotated[FormatChoice, typer.Option(help="Of what is said of an execution.")] = "auto",
+    db: Db = None,
 ) -> None:
-    """Show a playbook as a person would draw it.
+    """Show a playbook as a person would draw it; or say why a step of an execution did what it did.
+
+    For an execution: the guards that were asked, whether they held, and the values that they read.
 
     \b
     Examples:
-      noetl explain hello.yaml
       noetl explain hello.yaml --graph svg -o hello.svg
       noetl explain paginate.yaml --task fetch_all_endpoints.fetch_page
+      noetl explain last fetch
     """
 
     def command() -> int:
+        from noetl.cli.naming import means_execution
+
+        if means_execution(file, step):
+            from noetl.cli.reasons import ReasonsAsked, run_reasons
+
+            return run_reasons(ReasonsAsked(file, step, db, format), drawn=bool(graph or task or output))
         from noetl.cli.explaining import run_explain
 
         return run_explain(file, graph, task, output, dialect)
@@ -140,3 +171,174 @@ def schema(output: Out = None) -> None:
         return run_schema(output)
 
     raise typer.Exit(run(command))
+
+
+@app.command(name="run")
+def run_playbook(
+    file: File,
+    *,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="A value of the workload, as YAML; a key `a.b` goes deep."
+        ),
+    ] = None,
+    workload: Annotated[
+        str | None,
+        typer.Option("--workload", metavar="FILE", help="Values of the workload: a mapping in YAML or JSON."),
+    ] = None,
+    db: Db = None,
+    dialect: Dialect = "canonical",
+    format: Format = "auto",
+) -> None:
+    """Run a playbook to its end, and show what is going on.
+
+    Ctrl-C stops it cleanly: everything that was done stays on record, and `noetl resume` goes on.
+    JSON is `{execution_id, status, output, error, duration_s, steps}`; an interrupted one has that status.
+    Exits with 0 when it went well, 1 when it failed or was cancelled, 2 when the playbook has problems,
+    130 when it was interrupted or paused.
+
+    \b
+    Examples:
+      noetl run hello.yaml
+      noetl run hello.yaml --set name=you --set options.depth=2
+      noetl run old.yaml --dialect auto --workload values.json --format json
+    """
+
+    def command() -> int:
+        from noetl.cli.executing import run_run
+
+        return run_run(RunAsked(file, tuple(sets or ()), workload, db, dialect, format))
+
+    raise typer.Exit(run(command))
+
+
+@app.command()
+def resume(id: Id, *, db: Db = None, format: Format = "auto") -> None:
+    """Go on with an execution that was interrupted or paused, where it stands.
+
+    One that another process has is left alone; one that has ended is shown. Exits as `run` does.
+
+    \b
+    Examples:
+      noetl resume last
+      noetl resume 0199b3c2 --format json
+    """
+
+    def command() -> int:
+        from noetl.cli.executing import run_resume
+
+        return run_resume(Named(id, db, format))
+
+    raise typer.Exit(run(command))
+
+
+@app.command()
+def retry(
+    id: Id,
+    *,
+    step: Annotated[
+        str | None,
+        typer.Option("--step", metavar="STEP", help="What failed in this step, also when it was handled."),
+    ] = None,
+    from_start: Annotated[
+        bool, typer.Option("--from-start", help="From the first task, not from the one that failed.")
+    ] = False,
+    db: Db = None,
+    format: Format = "auto",
+) -> None:
+    """Take up what failed in an execution that has ended, and run it to its end.
+
+    What succeeded is kept: iterations, and the tasks before the one that failed. Exits as `run` does.
+
+    \b
+    Examples:
+      noetl retry last
+      noetl retry 0199b3c2 --step fetch --from-start
+    """
+
+    def command() -> int:
+        from noetl.cli.executing import run_retry
+
+        return run_retry(Named(id, db, format), step, from_start=from_start)
+
+    raise typer.Exit(run(command))
+
+
+@app.command()
+def pause(id: Id, *, db: Db = None, format: Format = "auto") -> None:
+    """Let an execution come to a stop: calls that run finish, nothing new begins.
+
+    Its process ends then; `noetl resume` goes on. JSON is `{execution_id, status}`.
+
+    \b
+    Examples:
+      noetl pause last
+      noetl pause 0199b3c2 --format json
+    """
+
+    def command() -> int:
+        from noetl.cli.commanding import run_pause
+
+        return run_pause(Named(id, db, format))
+
+    raise typer.Exit(run(command))
+
+
+@app.command()
+def cancel(
+    id: Id,
+    *,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the record.")] = "",
+    db: Db = None,
+    format: Format = "auto",
+) -> None:
+    """End an execution and its children: nothing new begins, calls that run have 10 seconds.
+
+    JSON is `{execution_id, status}`; `cancelling` while calls still run.
+
+    \b
+    Examples:
+      noetl cancel last
+      noetl cancel 0199b3c2 --reason "wrong account"
+    """
+
+    def command() -> int:
+        from noetl.cli.commanding import run_cancel
+
+        return run_cancel(Named(id, db, format), reason)
+
+    raise typer.Exit(run(command))
+
+
+@app.command()
+def signal(
+    id: Id,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The signal that a `wait` task waits for.")],
+    *,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="YAML", help="What it brings: the task's `output.data`.")
+    ] = None,
+    db: Db = None,
+    format: Format = "auto",
+) -> None:
+    """Send what an execution waits for, such as a person's approval.
+
+    Exits with 1 when nothing waits for it. JSON is `{execution_id, status}`.
+
+    \b
+    Examples:
+      noetl signal last approved
+      noetl signal 0199b3c2 approved --data "{by: ann, amount: 12}"
+    """
+
+    def command() -> int:
+        from noetl.cli.commanding import run_signal
+
+        return run_signal(Named(id, db, format), name, data)
+
+    raise typer.Exit(run(command))
+
+
+# Its commands are added to the same app, behind these.
+from noetl.cli import app_reading  # noqa: E402, F401

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from noetl.errors import NoetlError, PlaybookError
+from noetl.errors import Damaged, NoetlError, NotFound, PlaybookError, Rejected, Unavailable
 
 OK = 0
+FAILED = 1  # the execution ended in an error or was cancelled, or the command was refused
 WRONG = 2  # the playbook or the usage
 INTERRUPTED = 130  # as shells count: 128 and the number of the signal
 BROKEN_PIPE = 141
@@ -18,6 +19,10 @@ class Usage(NoetlError):
 EXIT_CODES: dict[type[BaseException], int] = {
     PlaybookError: WRONG,
     Usage: WRONG,
+    Rejected: FAILED,
+    NotFound: FAILED,
+    Unavailable: AWAY,
+    Damaged: AWAY,
     KeyboardInterrupt: INTERRUPTED,
     BrokenPipeError: BROKEN_PIPE,
     OSError: AWAY,

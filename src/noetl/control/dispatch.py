@@ -143,6 +143,12 @@ class Dispatch:
         if before is not None and not before.worker:
             self._followed(live)
 
+    def handed_back(self, live: Live, frame: str) -> None:
+        """The worker has let go of it. What was parked and resumed in one commit is due again at once."""
+        self.returned(live, frame)
+        if is_due(live, frame):
+            self.add(live, [frame])
+
     def _followed(self, live: Live) -> None:
         live.unbegun -= 1
         self._unbegun -= 1

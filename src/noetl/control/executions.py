@@ -27,6 +27,7 @@ from noetl.engine.loops import ITEMS_LIMIT, ToRead, ToStore, digest_of
 from noetl.engine.state import State
 from noetl.engine.work import work_of
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
+from noetl.failpoints import failpoint
 from noetl.ids import frame_parts
 from noetl.net.program import Program
 from noetl.output import Output
@@ -154,8 +155,8 @@ class Control:
         if out is not None and out.epoch > report.epoch:
             return Answer("stop", "fenced")
         worker = out.worker if out else ""
-        if not is_due(live, report.frame):
-            self.dispatch.returned(live, report.frame)
+        if report.parked is not None or not is_due(live, report.frame):
+            self.dispatch.handed_back(live, report.frame)
             return Answer("stop", "over", self._next(live, worker, room) if worker else ())
         owner, index = frame_parts(report.frame)
         frame = live.state.runs[owner].frames.get(index)
@@ -232,6 +233,7 @@ class Control:
         for item in batch:
             if item.answer not in refused:
                 _resolve(item.answer, item.then())
+        failpoint("control.before-dispatch")
         await self.dispatch.pump()
 
     async def _decide(
@@ -240,9 +242,10 @@ class Control:
         """What is left to commit, and whose command was refused."""
         events: list[Event] = []
         refused: set[asyncio.Future[object]] = set()
+        at = self.now()  # one instant for all that shares a commit: the log has one, and replay goes by it
         for item in asked:
             try:
-                made = self._handle(live, item.command)
+                made = self._handle(live, item.command, at)
             except Recorded:
                 continue
             except Rejected as error:
@@ -255,28 +258,23 @@ class Control:
                 if len(events) >= FACTS_PER_COMMIT_MAX:  # the rest goes into the next one (D70)
                     await self._commit(live, events)
                     self._after(live, events)
-                    events = []
+                    events, at = [], self.now()
                 await turn()
-                events += (made := self._handle(live, None))
+                events += (made := self._handle(live, None, at))
         return events, refused
 
-    def _handle(self, live: Live, command: Command | None) -> list[Event]:
-        return handle(live.program, live.state, command, self.now(), live.agenda, at_most=FACTS_PER_TURN)
+    def _handle(self, live: Live, command: Command | None, at: datetime) -> list[Event]:
+        return handle(live.program, live.state, command, at, live.agenda, at_most=FACTS_PER_TURN)
 
     async def _commit(self, live: Live, events: list[Event]) -> None:
         if not events:
             return
-        append = Append(
-            execution_id=live.id,
-            first_seq=events[0].seq,
-            at=events[0].at,
-            facts=tuple(event.fact for event in events),
-            owner=live.owner,
-            status=live.state.status,
-        )
-        refused = (await self.store.append([append]))[0]
-        if refused is not None:
+        facts = tuple(event.fact for event in events)
+        append = Append(live.id, events[0].seq, events[0].at, facts, live.owner, live.state.status)
+        failpoint("control.before-commit")
+        if (refused := (await self.store.append([append]))[0]) is not None:
             raise refused
+        failpoint("control.after-commit")
 
     def _abandon(self, live: Live, batch: list[Item], error: BaseException) -> None:
         """What we hold is not, or may not be, what is on record: forget it. Whoever asked asks again."""
@@ -302,6 +300,8 @@ class Control:
             self.spawn(self.open_loop(live, run))
         if self.watch is not None:
             self.watch(live, events)
+        if live.state.parent is not None and not live.state.live:
+            failpoint("control.before-wake")
         for event in events:
             self.relatives.see(live.state, event.fact)
             self.timers.see(live.id, event.fact)
@@ -314,6 +314,7 @@ class Control:
         task.add_done_callback(self._tasks.discard)
 
     async def _keep(self, execution_id: str, snapshot: Snapshot) -> None:
+        failpoint("control.before-snapshot")
         with suppress(Unavailable):  # the log has it all
             await self.store.keep(execution_id, snapshot)
 
@@ -324,6 +325,7 @@ class Control:
                 with suppress(Unavailable, Rejected):  # the sweeper tries again
                     ref = await put_pages(self.results, live.id, items)
                     start = StartLoop(run=run, ref=ref, count=len(items), digest=digest_of(items))
+                    failpoint("control.before-start-loop")
                     await self._ask(live, start, _nothing)
             case ToRead(ref):
                 live.opening[run] = ref
@@ -332,8 +334,7 @@ class Control:
 
     async def iterations(self, execution_id: str, run: str) -> list[Output | None]:
         """What the iterations of a loop gave back, from the log, whoever owns it (D30)."""
-        rows = await self.store.read(execution_id)
-        log = [fact for row in rows for fact in row.facts]
+        log = [fact for row in await self.store.read(execution_id) for fact in row.facts]
         return [output for _, output in iteration_outputs(log, run)]
 
     # Loading

@@ -148,13 +148,13 @@ def _past_tolerance(pipeline: Pipeline, loop: Loop) -> bool:
     return loop.failed + 1 > allowed
 
 
-def loop_done(state: State, run: Run) -> Fact:
+def loop_done(pipeline: Pipeline, state: State, run: Run) -> Fact:
     loop = run.loop
     assert loop is not None
     if loop.conflict is not None:
         return facts.StepFailed(run=run.id, error=loop.conflict)
     meta = {"count": loop.count, "succeeded": loop.succeeded, "failed": loop.failed}
-    output = _result(state, run, loop, meta)
+    output = _result(pipeline, state, run, meta)
     if loop.stopped:
         assert loop.error is not None
         return facts.StepFailed(run=run.id, error=loop.error, output=output)
@@ -175,9 +175,18 @@ def _misfit(state: State, values: dict[str, JSON]) -> Failure | None:
     return ctx_misfit(patched(state.ctx, values)) if values else None
 
 
-def _result(state: State, run: Run, loop: Loop, meta: dict[str, JSON]) -> Output:
-    """The iterations' data in order while it is small, else a Ref into the log itself (D30)."""
+def _result(pipeline: Pipeline, state: State, run: Run, meta: dict[str, JSON]) -> Output:
+    """The iterations' data in order while it is small, else a Ref into the log itself (D30).
+
+    Who reads `output.ref` has one whatever the size (D51): it points to where the results are anyway.
+    """
+    loop = run.loop
+    assert loop is not None
+    output = Output(meta=meta)
     if loop.results is not None:
-        return Output(data=[loop.results.get(index) for index in range(loop.count)], meta=meta)
-    locator = {"execution_id": state.execution_id, "run": run.id}
-    return Output(ref={"type": "relational", "locator": locator, "meta": {"count": loop.count}}, meta=meta)
+        output = replace(output, data=[loop.results.get(index) for index in range(loop.count)])
+    if loop.results is None or pipeline.reads_ref:
+        locator = {"execution_id": state.execution_id, "run": run.id}
+        ref = {"type": "relational", "locator": locator, "meta": {"count": loop.count}}
+        output = replace(output, ref=ref)
+    return output

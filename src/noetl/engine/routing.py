@@ -14,8 +14,8 @@ from noetl.engine.scopes import base_scope, deadline, moment
 from noetl.engine.state import Run, State
 from noetl.engine.writing import in_parallel, put, view
 from noetl.ids import token_id
-from noetl.net.picking import PICKED
-from noetl.net.program import Arc, Program, Step, Write
+from noetl.net.picking import PICKED, refusal
+from noetl.net.program import Arc, Pipeline, Program, Step, Write
 from noetl.net.template import Template, TemplateError, Value
 from noetl.output import JSON, Failure, Output
 from noetl.playbook.model import END
@@ -69,13 +69,16 @@ class _Router:
         self.written: dict[str, JSON] = {}
         self.asked: list[tuple[int, bool]] = []
         self.scope = base_scope(state, run)
+        self.picked = run.picked
 
     def see_output(self) -> None:
-        output = self.run.output
+        run, output = self.run, self.run.output
         assert output is not None
         self.scope["output"] = output.view()
-        if self.run.picked is not None:
-            self.scope[PICKED] = self.run.picked
+        if run.loop is not None and output.ref is not None and output.data is None:
+            self.picked = _out_of_reach(self.program.pipeline(run.step, block=run.block))
+        if self.picked is not None:
+            self.scope[PICKED] = self.picked
 
     def event(self) -> dict[str, JSON]:
         """What guards, admission and joins read of it (D40)."""
@@ -111,7 +114,7 @@ class _Router:
         )
 
     def _value(self, value: Value | Template, where: str, scope: dict[str, JSON] | None = None) -> JSON:
-        if self.run.picked is not None:
+        if self.picked is not None:
             value = value.lean()
         try:
             return value(scope or self.scope, moment(self.at, f"{self.run.id}/{where}"))
@@ -122,7 +125,7 @@ class _Router:
         when = arc.when
         if not isinstance(when, Template):
             return when
-        if self.run.picked is not None:
+        if self.picked is not None:
             when = when.lean(asks=True)
         try:
             return when.holds(self.scope, moment(self.at, f"{self.run.id}>{place}"))
@@ -165,3 +168,14 @@ class _Router:
             event=event,
             deadline_at=deadline(step.pipeline, self.at),
         )
+
+
+def _out_of_reach(pipeline: Pipeline) -> dict[str, JSON]:
+    """Whoever reads the data of a loop that is too large for the log is told so, and not given null (D30)."""
+    message = (
+        "the results of the loop are too large to be output.data; fold what you need by "
+        "loop.spec.policy.reduce, or `resolve` output.ref in the next step"
+    )
+    values = (*pipeline.picks, *pipeline.failure_picks)
+    parts = [part for value, asks in values for part in value.lean(asks=asks).parts]
+    return {part.key: refusal("payload-too-large", message) for part in parts}

@@ -163,7 +163,7 @@ def _of_run(program: Program, state: State, run: Run, at: datetime) -> Fact | No
         fact = loop_started(program, state, run, at)
         return None if isinstance(fact, ToStore | ToRead) else fact
     if run.loop is not None and is_complete(run.loop):
-        return loop_done(state, run)
+        return loop_done(pipeline, state, run)
     if not pipeline.tasks:
         if run.loop is None:
             return facts.StepDone(run=run.id, output=Output())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import NamedTuple
 
 from noetl.adapters.memory.results import MemoryResults
 from noetl.control.executions import Control
 from noetl.control.house import Outside as Reach
 from noetl.control.house import Settings
+from noetl.control.live import Live
 from noetl.control.ownership import PartitionOwners
 from noetl.control.sweeper import sweep
 from noetl.engine.commands import Cancel, Command, Pause, Resume, Retry, Start
@@ -24,6 +25,7 @@ from noetl.playbook.kinds import Kinds
 from noetl.testing.audit import audit
 from noetl.testing.simloop import SimLoop
 from noetl.testing.world import Odds, SimClock, SimLink, SimQueue, SimStore
+from noetl.views.replay import differences
 from noetl.worker.calls import ToolRun
 from noetl.worker.worker import Outside, Worker
 
@@ -102,8 +104,19 @@ class Cluster:
             raise AssertionError(f"a task crashed: {type(crash).__name__}: {crash}") from crash
         rows = self.store.truth.rows
         states = {execution_id: audit(execution_id, list(each)) for execution_id, each in rows.items()}
+        for execution_id, live in self._at_rest():
+            found = differences(states[execution_id], live.state)
+            assert not found, f"{execution_id}: live is not what the log says: {found[0]}"
         digest = hashlib.sha256(repr(sorted(rows.items())).encode()).hexdigest()
         return Told(states, digest, self.faults, self.loop.time(), self.loop.steps)
+
+    def _at_rest(self) -> Iterator[tuple[str, Live]]:
+        """What servers hold of executions, as far as they have seen all of the log."""
+        for _, control in self.link.servers.values():
+            for execution_id, live in control.lives.items():
+                head = self.store.truth.rows[execution_id][-1]
+                if not live.busy and live.state.seq == head.first_seq + len(head.facts) - 1:
+                    yield execution_id, live
 
     async def _world(self, starts: dict[str, tuple[str, dict[str, object]]], commands: bool) -> None:
         clock = SimClock(self.loop)

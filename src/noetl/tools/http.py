@@ -49,6 +49,7 @@ class Http(Tool):
     """Sends one HTTP request. `output.data` is the body, parsed when it is JSON, on errors too (D82)."""
 
     kind = "http"
+    decoded = True
     Input = HttpInput
     Spec = HttpSpec
     defaults = {"timeout": {"connect": 10, "total": 60}, "redirects": 10, "verify": True}

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from noetl.engine.pipeline import RunTask
-from noetl.output import JSON, NotJSON, Output, clean, failed
+from noetl.output import JSON, NotJSON, Output, clean, clean_decoded, failed
 from noetl.ports import ResultStore
 from noetl.tool import Call, Tool, Tools
 
@@ -47,7 +47,7 @@ class Toolbox:
             output = await tool.run(input, call)
         except Exception as error:  # noqa: BLE001  # the border of a tool call (STYLE §2)
             return failed("tool", f"{type(error).__name__}: {error}")
-        return cleaned(output)
+        return cleaned(output, clean_decoded if tool.decoded else clean)
 
     def _tool(self, kind: str) -> Tool | None:
         if kind not in self._made:
@@ -60,10 +60,10 @@ class Toolbox:
                 await tool.close()
 
 
-def cleaned(output: Output) -> Output:
+def cleaned(output: Output, clean_data: Callable[[JSON], JSON]) -> Output:
     """What a tool gives back is from outside: only plain JSON goes on."""
     try:
-        data = clean(output.data)
+        data = clean_data(output.data)
         own, meta = (clean(part) if part else part for part in (output.own, output.meta))
         error = output.error
         if error is not None and error.details:

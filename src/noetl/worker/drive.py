@@ -18,6 +18,7 @@ from noetl.engine.facts import ForTime, FrameParked, TaskDone
 from noetl.engine.pipeline import Answered, Decided, Over, Park, RunTask, Wait, next_move, take
 from noetl.engine.results import INLINE_BYTES_MAX, absent, recorded, restore
 from noetl.errors import NoetlError, NotFound, Unavailable
+from noetl.failpoints import failpoint
 from noetl.output import JSON, Output, failed
 from noetl.paging import is_json
 from noetl.ports import Answer, Grant
@@ -63,6 +64,7 @@ class Drive:
     async def run(self) -> None:
         try:
             if self.work.place.opens is not None:
+                failpoint("worker.before-start-loop")
                 await open_loop(self, self.work.place.opens)
                 return
             await self._fetch()
@@ -121,7 +123,9 @@ class Drive:
         seconds = total_s(called.task.spec)
         try:
             async with asyncio.timeout(seconds) as self._scope:
+                failpoint("worker.before-call")
                 output = await self.worker.tool(called)
+            failpoint("worker.after-call")
         except TimeoutError:
             if self._stopped:
                 raise Stopped from None
@@ -155,7 +159,10 @@ class Drive:
         body = encode(output.data)
         if len(body) <= INLINE_BYTES_MAX and not always:
             return output
-        return replace(output, ref=await self._store(body))
+        failpoint("worker.before-store")
+        ref = await self._store(body)
+        failpoint("worker.after-store")
+        return replace(output, ref=ref)
 
     async def _store(self, body: bytes) -> dict[str, JSON]:
         for attempt in range(REPORT_TRIES_MAX):
@@ -206,6 +213,7 @@ class Drive:
         )
         over = parked is not None or self.work.frame.pc < 0
         answer = await self._report(report, room=1 if over else 0)
+        failpoint("worker.after-report")
         self.position += len(self._made)
         self._made = []
         self.following = answer.next

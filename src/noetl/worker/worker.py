@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from noetl.clock import Clock
 from noetl.errors import NotFound, Unavailable
+from noetl.failpoints import failpoint
 from noetl.paging import Pages
 from noetl.ports import Claim, Grant, Link, ResultStore, WorkQueue
 from noetl.worker.calls import ToolRun
@@ -85,6 +86,7 @@ class Worker:
         execution_id, frame = claim.pointer.execution_id, claim.pointer.frame
         if (execution_id, frame) in self.drives:
             return  # a second pointer to what we are doing
+        failpoint("worker.before-begin")
         try:
             grant = await self.link.begin(execution_id, frame, self.name)
         except (Unavailable, NotFound):
@@ -95,6 +97,7 @@ class Worker:
                 return  # the queue may know less than the log, never more
         else:
             following = ()
+        failpoint("worker.before-ack")
         with suppress(Unavailable):
             await self.queue.done(claim)
         # A chain does not pass through the queue: each answer brings what the slot goes on with.

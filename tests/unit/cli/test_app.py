@@ -8,6 +8,10 @@ from typer.core import TyperGroup
 
 from noetl.cli.app import app
 
+EXPLAIN = {
+    "step": None, "graph": None, "task": None, "output": None, "dialect": "canonical", "format": "auto", "db": None,
+}  # fmt: skip
+
 
 def group() -> TyperGroup:
     found = typer.main.get_command(app)
@@ -15,8 +19,10 @@ def group() -> TyperGroup:
     return found
 
 
-def test_there_are_the_commands_of_the_language() -> None:
-    assert sorted(group().commands) == ["check", "explain", "migrate", "schema"]
+def test_there_are_commands_for_playbooks_for_running_them_and_for_looking_at_what_ran() -> None:
+    assert " ".join(group().commands) == (
+        "check explain migrate schema run resume retry pause cancel signal list show events state output replay audit"
+    )
 
 
 @pytest.mark.parametrize(
@@ -24,11 +30,15 @@ def test_there_are_the_commands_of_the_language() -> None:
     [
         (
             "explain a.yaml",
-            {"file": "a.yaml", "graph": None, "task": None, "output": None, "dialect": "canonical"},
+            {**EXPLAIN, "file": "a.yaml"},
         ),
         (
             "explain - --graph svg -o x.svg --dialect auto",
-            {"file": "-", "graph": "svg", "task": None, "output": "x.svg", "dialect": "auto"},
+            {**EXPLAIN, "file": "-", "graph": "svg", "output": "x.svg", "dialect": "auto"},
+        ),
+        (
+            "explain last fetch --db a.db --format json",
+            {**EXPLAIN, "file": "last", "step": "fetch", "db": "a.db", "format": "json"},
         ),
         (
             "migrate a.yaml --write --exact --annotate",

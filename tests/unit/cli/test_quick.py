@@ -1,4 +1,4 @@
-"""The short way to `noetl check` reads command lines exactly as typer does."""
+"""The short way to `noetl check` and `noetl run` reads command lines exactly as typer does."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typer.core import TyperGroup
 
 from noetl.cli import quick
 from noetl.cli.app import app
+from noetl.cli.asked import RunAsked
 from noetl.cli.quick import Check
 
 
@@ -36,9 +37,42 @@ def test_a_command_line_that_leaves_no_question_is_read_as_typer_reads_it(line: 
 
 
 @pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        ("run a.yaml", RunAsked("a.yaml")),
+        ("run -", RunAsked("-")),
+        ("run a --set k=v --set=a.b=c=d --set x=", RunAsked("a", ("k=v", "a.b=c=d", "x="))),
+        ("run --workload w.yaml a --db=x.db", RunAsked("a", workload="w.yaml", db="x.db")),
+        ("run a --format json --dialect auto --db x --db y", RunAsked("a", (), None, "y", "auto", "json")),
+    ],
+)
+def test_a_run_that_leaves_no_question_is_read_as_typer_reads_it(line: str, asked: RunAsked) -> None:
+    assert quick.parse(line.split()) == asked
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    context = group.commands["run"].make_context("run", line.split()[1:])
+    assert context.params == {
+        "file": asked.file,
+        "sets": list(asked.sets) or (),
+        "workload": asked.workload,
+        "db": asked.db,
+        "dialect": asked.dialect,
+        "format": asked.form,
+    }
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "",
+        "run",
+        "run a b",
+        "run a --set",
+        "run a --help",
+        "run a --format xml",
+        "run a --dialect=v2",
+        "run -- a",
+        "resume last",
         "explain a.yaml",
         "check",
         "check --help",

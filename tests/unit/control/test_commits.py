@@ -10,9 +10,12 @@ import pytest
 from noetl.adapters.memory.store import MemoryStore
 from noetl.clock import SystemClock
 from noetl.control.house import Settings
+from noetl.control.saving import fold
 from noetl.engine.commands import Pause, Resume
+from noetl.engine.state import State
 from noetl.errors import Conflict, Fenced, Unavailable
 from noetl.ports import Append
+from noetl.views.replay import Difference, differences
 from tests.unit.control.houses import MemoryHouse, run_house
 
 ONE = "workflow:\n- {step: start, tool: {kind: http, url: x}}\n"
@@ -65,3 +68,18 @@ def test_an_execution_is_read_from_its_snapshot_and_what_follows_it() -> None:
     seq, before, after = run_house(house, work, slots=0)
     assert seq is not None
     assert before == after
+
+
+def test_what_shares_a_commit_shares_its_instant_so_that_live_is_what_the_log_says_p4() -> None:
+    house = MemoryHouse({"t": ONE})
+
+    async def work(house: MemoryHouse) -> list[Difference]:
+        await house.start("e", "t")
+        await asyncio.gather(*(house.control.command("e", each) for each in (Pause(), Resume())))
+        rows = house.store.rows["e"]
+        assert len(rows) == 2
+        folded = State(execution_id="e")
+        fold(folded, rows)
+        return differences(folded, house.control.lives["e"].state)
+
+    assert run_house(house, work, slots=0) == []

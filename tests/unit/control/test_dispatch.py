@@ -107,3 +107,25 @@ def test_what_was_lost_on_its_way_is_put_again() -> None:
         return [claim.pointer.frame for claim in await house.queue.take(9)]
 
     assert run_house(house, work, slots=0) == ["start#1"]
+
+
+def test_what_is_parked_and_resumed_in_one_commit_goes_on_at_once() -> None:
+    """Nobody holds it meanwhile: the house of this test has no sweeper that would find it later."""
+    body = """\
+workload: {outer: [[], [1], []]}
+workflow:
+- step: start
+  loop:
+  - {in: "{{ workload.outer }}", iterator: inner}
+  - {in: "{{ iter.inner }}", iterator: n}
+  tool: {kind: http, url: x}
+"""
+    house = MemoryHouse({"nested": body})
+
+    async def work(house: MemoryHouse) -> None:
+        await house.start("e", "nested")
+        await house.end("e")
+
+    run_house(house, work)
+    [done] = [told.fact for told in house.told if isinstance(told.fact, facts.Processed)]
+    assert done.status == "ok"

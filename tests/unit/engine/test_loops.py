@@ -49,6 +49,52 @@ def test_results_that_are_too_large_are_a_ref_into_the_log_d30() -> None:
     assert done.output == Output(ref=ref, meta={"count": 2, "succeeded": 2, "failed": 0})
 
 
+REF = {"type": "relational", "locator": {"execution_id": "e", "run": "start#1"}, "meta": {"count": 2}}
+
+
+def ended(after: str, data: str) -> tuple[facts.LoopDone, facts.NextEvaluated]:
+    """A loop over two items that gives back this twice: its end, and what follows of it."""
+    player = Player(
+        f"""
+        workload: {{items: [1, 2]}}
+        workflow:
+        - step: start
+          loop: {{in: "{{{{ workload.items }}}}", iterator: n}}
+          tool: {{kind: http, url: x}}
+          {after}
+        - {{step: b, tool: {{kind: noop}}}}
+        """,
+        kinds(),
+    )
+    player.play("start")
+    player.play(f'report start#1[0] ok "{data}"')
+    player.play(f'report start#1[1] ok "{data}"')
+    [done] = [event.fact for event in player.log if isinstance(event.fact, facts.LoopDone)]
+    routed = next(event.fact for event in player.log if isinstance(event.fact, facts.NextEvaluated))
+    return done, routed
+
+
+def test_who_reads_the_ref_of_a_loop_has_one_whatever_the_size_d51() -> None:
+    for data, kept in (("x", ["x", "x"]), ("x" * 60_000, None)):
+        done, routed = ended('set: {ctx.rows_ref: "{{ output.ref }}"}', data)
+        assert (done.output.ref, done.output.data, routed.set) == (REF, kept, {"ctx.rows_ref": REF})
+    assert ended('set: {ctx.n: "{{ output.data | length }}"}', "x")[0].output.ref is None
+
+
+def test_who_reads_the_data_of_a_loop_that_is_too_large_is_told_and_not_given_null_d30() -> None:
+    words = "the results of the loop are too large to be output.data; fold what you need by loop.spec.policy.reduce"
+    for after, place in (
+        ('set: {ctx.n: "{{ output.data | default([]) | length }}"}', 'ctx.n in set of "start"'),
+        ('next: {arcs: [{step: b, when: "{{ output.data }}"}]}', 'when of arc 0 of "start"'),
+    ):
+        assert ended(after, "x")[1].error is None
+        _, routed = ended(after, "x" * 60_000)
+        assert routed.error is not None
+        assert (routed.error.kind, routed.tokens) == ("payload-too-large", ())
+        assert routed.error.message.startswith(f"{place}: ")
+        assert words in routed.error.message
+
+
 def test_a_loop_is_complete_when_nothing_is_out_and_nothing_is_left() -> None:
     assert is_complete(Loop(count=0, width=1, parallel=False))
     assert is_complete(Loop(count=2, width=1, parallel=False, frontier=2))

@@ -1,0 +1,130 @@
+"""The end of an execution for people: a table of its steps, what it gave back, or why it failed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from noetl.cli.finding import short
+from noetl.cli.screen import Piece, Style
+from noetl.cli.times import duration
+from noetl.cli.tree import table
+from noetl.ids import run_id
+from noetl.net.visible import head, one_line, visible, width
+from noetl.output import JSON
+from noetl.playbook.write import emit
+from noetl.views.documents import ErrorShown, OutputShown, ShowDocument, StepShown
+
+STEPS_SHOWN_MAX = 40
+OUTPUT_LINES_MAX = 20
+TRACE_LINES_MAX = 20
+_STYLES: dict[str, Style] = {
+    "ok": "good", "error": "error", "cancelled": "warning", "paused": "warning", "waiting": "warning",
+    "stopped": "warning", "interrupted": "warning",
+}  # fmt: skip
+
+
+def closing(document: ShowDocument, columns: int) -> Iterator[list[Piece]]:
+    """Everything that is said when an execution is at rest."""
+    yield []
+    yield from table([_HEADING, *_rows(document)])
+    yield []
+    style = _STYLES.get(document.status, "")
+    time = f" in {duration(document.duration_s)}" if document.duration_s is not None else ""
+    yield [Piece(document.status, style), Piece(f"{time}  "), Piece(document.execution_id, "faint")]
+    if document.error is not None:
+        yield from _error(document.error, columns)
+    elif document.output is not None:
+        yield from _output(document.output, document.execution_id, columns)
+    if (hint := _hint(document)) is not None:
+        yield [Piece(hint, "faint")]
+
+
+_HEADING = [Piece(word, "faint") for word in ("step", "status", "time", "iterations", "calls")]
+
+
+def _rows(document: ShowDocument) -> Iterator[list[Piece]]:
+    steps = document.steps
+    half = STEPS_SHOWN_MAX // 2
+    if len(steps) <= STEPS_SHOWN_MAX:
+        yield from map(_row, steps)
+        return
+    yield from map(_row, steps[:half])
+    left_out = f"… {len(steps) - 2 * half:,} more: noetl show {short(document.execution_id)}"
+    yield [Piece(left_out, "faint"), *[Piece("")] * 4]
+    yield from map(_row, steps[-half:])
+
+
+def _row(step: StepShown) -> list[Piece]:
+    name = step.step if step.id == run_id(step.step, 1) else step.id
+    status = f"{step.status}, handled" if step.handled else step.status
+    time = duration(step.duration_s) if step.duration_s is not None else ""
+    iterations = ""
+    if step.iterations is not None:
+        iterations = f"{step.iterations.count:,}"
+        iterations += f", {step.iterations.failed:,} failed" if step.iterations.failed else ""
+    calls = f"{step.calls:,}" if step.calls else ""
+    calls += f", {step.retries:,} retried" if step.retries else ""
+    if step.why:
+        calls = step.why if not calls else f"{calls}; {step.why}"
+    cells = (Piece(one_line(name)), Piece(status, _STYLES.get(step.status, "")), Piece(time))
+    return [*cells, Piece(iterations), Piece(calls)]
+
+
+def _error(error: ErrorShown, columns: int) -> Iterator[list[Piece]]:
+    place = error.run or error.step
+    where = f" in {one_line(place)}" if place else ""
+    first, *others = error.message.splitlines() or [""]
+    yield [Piece(f"{error.kind}{where}: ", "error"), Piece(first)]
+    for line in others[:TRACE_LINES_MAX]:
+        yield [Piece(f"  {line}")]
+    trace = error.details.get("traceback")
+    if isinstance(trace, str):
+        for line in trace.splitlines()[-TRACE_LINES_MAX:]:
+            yield [Piece(f"  {_cut(line, columns - 2)}", "faint")]
+
+
+def _output(output: OutputShown, execution_id: str, columns: int) -> Iterator[list[Piece]]:
+    see = f"noetl output {short(execution_id)}"
+    if output.data is None:
+        if isinstance(output.ref, dict):
+            yield [Piece("output: ", "faint"), Piece(f"{_size(output.ref)}, see {see}")]
+        return
+    lines = _data_lines(output.data)
+    yield [Piece("output:", "faint")]
+    for line in lines[:OUTPUT_LINES_MAX]:
+        yield [Piece(f"  {_cut(line, columns - 2)}")]
+    if len(lines) > OUTPUT_LINES_MAX:
+        yield [Piece(f"  … {len(lines) - OUTPUT_LINES_MAX:,} lines more, see {see}", "faint")]
+
+
+def _data_lines(data: JSON) -> list[str]:
+    if isinstance(data, str):
+        return data.splitlines() or [""]
+    if isinstance(data, dict | list):
+        return emit(data).splitlines()
+    return [json.dumps(data)]
+
+
+def _size(ref: dict[str, JSON]) -> str:
+    meta = ref.get("meta")
+    size = meta.get("bytes") if isinstance(meta, dict) else None
+    return f"{size:,} bytes" if isinstance(size, int) else "large"
+
+
+def _cut(line: str, columns: int) -> str:
+    """At most so many columns of a line that may be a megabyte long."""
+    text = visible(line[: columns + 1])
+    return text if width(text) <= columns and len(line) <= columns else head(text, columns - 1) + "…"
+
+
+def _hint(document: ShowDocument) -> str | None:
+    name = short(document.execution_id)
+    match document.status:
+        case "error":
+            return f"noetl show {name} tells more; noetl retry {name} takes up what failed"
+        case "paused":
+            return f"go on with: noetl resume {name}"
+        case "running":
+            return f"noetl show {name} tells more"
+    return None

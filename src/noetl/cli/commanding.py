@@ -1,0 +1,172 @@
+"""`noetl pause`, `cancel` and `signal`: a word to an execution, whichever process has it, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from noetl.cli.answering import Voice
+from noetl.cli.asked import Named
+from noetl.cli.carrying import TOLD
+from noetl.cli.executing import with_execution
+from noetl.cli.exits import OK
+from noetl.cli.finding import short
+from noetl.cli.workload import given_value
+from noetl.engine.commands import Cancel, Command, Pause, Signal
+from noetl.engine.facts import Cancelled, Fact, ForSignal, FrameResumed, Paused
+from noetl.engine.state import LIVE, State
+from noetl.errors import Rejected, Unavailable
+from noetl.net.visible import one_line
+from noetl.tool import Tools
+from noetl.views.log import events_of, folded
+from noetl.wiring import Disk, House
+
+ANSWER_S = 10.0  # within this the process that has the execution should have looked into its inbox
+END_S = 15.0  # calls of a cancelled execution have 10 s
+LOOK_S = 0.1
+AWAITED_SHOWN_MAX = 10  # signals that are waited for, when another one came
+
+
+def run_pause(asked: Named) -> int:
+    async def work(voice: Voice, disk: Disk, execution_id: str) -> int:
+        head = await disk.listing.head(execution_id)
+        if head.status == "paused":
+            return _told(voice, "paused", "it is paused already")
+        if head.status not in LIVE:
+            raise Rejected("execution-over", f"it has ended: {head.status}")
+        if head.status != "running":
+            raise Rejected("not-running", f"it can not be paused: it is {head.status}")
+        command = Pause()
+        if head.owner_alive:
+            await _post(disk, execution_id, command, lambda fact: isinstance(fact, Paused))
+        else:
+            await _record(disk, execution_id, command)
+        return _told(voice, "paused", f"paused; go on with: noetl resume {short(execution_id)}")
+
+    return with_execution(asked, work)
+
+
+def run_cancel(asked: Named, reason: str) -> int:
+    async def work(voice: Voice, disk: Disk, execution_id: str) -> int:
+        head = await disk.listing.head(execution_id)
+        if head.status not in LIVE:
+            raise Rejected("execution-over", f"it has ended: {head.status}")
+        command = Cancel(reason=reason)
+        if not head.owner_alive:
+            status = await _cancel_here(disk, execution_id, command)
+        else:
+            if head.status != "cancelling":
+                await _post(disk, execution_id, command, lambda fact: isinstance(fact, Cancelled))
+            status = await _ended(disk, execution_id)
+        if status in LIVE:
+            words = "it is being cancelled: calls that run have 10 s"
+            return _told(voice, "cancelling", words)
+        return _told(voice, status, status)
+
+    return with_execution(asked, work)
+
+
+def run_signal(asked: Named, name: str, data: str | None) -> int:
+    value = None if data is None else given_value(data, "--data")
+
+    async def work(voice: Voice, disk: Disk, execution_id: str) -> int:
+        head = await disk.listing.head(execution_id)
+        state = folded(execution_id, events_of(await disk.store.read(execution_id)))
+        if not state.live:
+            raise Rejected("execution-over", f"it has ended: {state.status}")
+        woken = _awaiting(state, name)
+        command = Signal(name=name, data=value)
+        if head.owner_alive:
+            await _post(
+                disk,
+                execution_id,
+                command,
+                lambda fact: isinstance(fact, FrameResumed) and fact.frame in woken,
+            )
+            return _told(voice, TOLD.get(head.status, head.status), "it was waited for, and has come")
+        await _record(disk, execution_id, command)
+        words = f"it is on record; go on with: noetl resume {short(execution_id)}"
+        return _told(voice, TOLD.get(head.status, head.status), words)
+
+    return with_execution(asked, work)
+
+
+def _awaiting(state: State, name: str) -> set[str]:
+    """The frames that wait for it. When none does, whoever sends it is told for what else they do."""
+    awaited = {
+        frame.id: frame.parked.name
+        for run in state.runs.values()
+        if run.output is None
+        for frame in run.frames.values()
+        if isinstance(frame.parked, ForSignal)
+    }
+    if name not in awaited.values():
+        names = sorted({one_line(each) for each in awaited.values()})
+        others = f"; it waits for {', '.join(names[:AWAITED_SHOWN_MAX])}" if awaited else ""
+        raise Rejected("nobody-waits", f'nothing waits for the signal "{name}" now{others}')
+    return {frame for frame, each in awaited.items() if each == name}
+
+
+def _told(voice: Voice, status: str, words: str) -> int:
+    assert voice.execution_id is not None
+    voice.document({"execution_id": voice.execution_id, "status": status})
+    voice.screen.line(f"{short(voice.execution_id)}: {words}")
+    return OK
+
+
+# Another process has it
+
+
+async def _post(disk: Disk, execution_id: str, command: Command, is_effect: Callable[[Fact], bool]) -> None:
+    """Leave it in the inbox, and wait until the log shows that it was carried out."""
+    seq = (await disk.listing.head(execution_id)).seq
+    await disk.inbox.post(execution_id, command)
+    clock = disk.database.clock
+    until = clock.monotonic() + ANSWER_S
+    while clock.monotonic() < until:
+        for event in events_of(await disk.store.read(execution_id, seq), after=seq):
+            seq = event.seq
+            if is_effect(event.fact):
+                return
+        head = await disk.listing.head(execution_id)
+        if head.status not in LIVE:
+            raise Rejected("execution-over", f"it has ended meanwhile: {head.status}")
+        if not head.owner_alive:
+            raise Unavailable(
+                "its process has ended meanwhile; the command is carried out when it goes on:"
+                f" noetl resume {short(execution_id)}"
+            )
+        await clock.sleep(LOOK_S)
+    raise Unavailable(f"process {head.pid} has not answered within {ANSWER_S:g} s; the command waits for it")
+
+
+async def _ended(disk: Disk, execution_id: str) -> str:
+    """Its status when it has ended, or when we have waited long enough."""
+    clock = disk.database.clock
+    until = clock.monotonic() + END_S
+    while (head := await disk.listing.head(execution_id)).status in LIVE and clock.monotonic() < until:
+        await clock.sleep(LOOK_S)
+    return head.status
+
+
+# Nobody has it
+
+
+async def _record(disk: Disk, execution_id: str, command: Command) -> None:
+    """Only what is said goes on record: no worker is there to begin anything."""
+    house = House(disk, disk.database.clock, Tools.installed())
+    try:
+        await house.command(execution_id, command)
+    finally:
+        await house.close(0)
+
+
+async def _cancel_here(disk: Disk, execution_id: str, command: Command) -> str:
+    """The execution and its children are ours until they have ended; nothing of them is begun."""
+    house = House(disk, disk.database.clock, Tools.installed())
+    house.open()
+    try:
+        if (await disk.listing.head(execution_id)).status != "cancelling":
+            await house.command(execution_id, command)
+        return (await house.rest(execution_id)).status
+    finally:
+        await house.close(0)

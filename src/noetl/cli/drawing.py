@@ -1,0 +1,153 @@
+"""Progress on a screen: plain lines for pipes and logs; on a terminal rows with bars, drawn by rich.
+
+A few times a second it looks at what there is to show; nothing is drawn for a fact.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from noetl.cli.progress import Progress, Row, loop_words, shown
+from noetl.cli.screen import Piece, Screen, Style
+from noetl.cli.times import duration
+from noetl.clock import Clock
+from noetl.net.visible import visible
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+LOOK_S = 0.2
+LOOP_LINE_S = 1.0  # between two plain lines about the same loop, at least
+ROWS_MAX = 12
+BAR_COLUMNS = 24
+_RICH: dict[Style, str] = {
+    "good": "green", "error": "bold red", "warning": "yellow", "info": "blue", "name": "bold", "faint": "dim",
+}  # fmt: skip
+
+
+class View(Protocol):
+    def draw(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class PlainView:
+    """A line for each step that starts, ends, fails or waits; of loops one a second."""
+
+    def __init__(self, progress: Progress, screen: Screen, clock: Clock) -> None:
+        self._progress = progress
+        self._screen = screen
+        self._clock = clock
+        self._loops: dict[tuple[str, str], tuple[float, int]] = {}  # row → when it was told of, and how far
+
+    def draw(self) -> None:
+        self._progress.look()
+        self._screen.lines(self._progress.lines())
+        for row in self._progress.running():
+            self._screen.line("▶ ", shown(row))
+        now = self._clock.monotonic()
+        for key, row in self._progress.rows.items():
+            if row.total is None or row.depth > 0:
+                continue
+            told_at, told = self._loops.get(key, (0.0, -1))
+            if key not in self._loops:
+                self._loops[key] = (now, row.done)
+            elif now - told_at >= LOOP_LINE_S and row.done != told:
+                self._loops[key] = (now, row.done)
+                self._screen.line("  ", f"{shown(row)}  {loop_words(row)}")
+        self._screen.stream.flush()
+
+    def close(self) -> None:
+        """What ran to the last gets no line of its start any more."""
+        self._screen.lines(self._progress.lines())
+        if self._progress.left_out:
+            self._screen.line(f"… {self._progress.left_out:,} lines more; see noetl events")
+        self._screen.stream.flush()
+
+
+class LiveView:
+    """Rows that are drawn anew in place; lines of what has ended scroll away above them."""
+
+    def __init__(self, progress: Progress, screen: Screen, clock: Clock) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._progress = progress
+        self._clock = clock
+        console = Console(file=screen.stream, force_terminal=True, highlight=False, markup=False, emoji=False)
+        self._live = Live(
+            console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
+        )
+        self._live.start()
+
+    def draw(self) -> None:
+        self._progress.look()
+        self._scroll()
+        self._live.update(self._rows(), refresh=True)
+
+    def close(self) -> None:
+        self._scroll()
+        self._live.stop()
+
+    def _scroll(self) -> None:
+        for line in self._progress.lines():
+            self._live.console.print(_text(line), soft_wrap=True)
+
+    def _rows(self) -> Table:
+        from rich.table import Table
+
+        table = Table.grid(padding=(0, 2))
+        rows = list(self._progress.rows.values())
+        room = max(1, min(ROWS_MAX, shutil.get_terminal_size().lines - 4))
+        for row in rows[:room]:
+            table.add_row(*self._cells(row))
+        if len(rows) > room:
+            table.add_row(_text([Piece(f"… and {len(rows) - room:,} more", "faint")]))
+        return table
+
+    def _cells(self, row: Row) -> list[Text]:
+        name = _text([Piece(f"{'  ' * row.depth}● ", "info"), Piece(shown(row), "name")])
+        if row.total is None:
+            return [name, _text([Piece(row.waits or row.note or "runs")])]
+        bar = _bar(row.done, row.total)
+        words = loop_words(row)
+        if row.rate is not None and row.total > row.done:
+            words += f", {duration((row.total - row.done) / row.rate)} left"
+        return [name, _text([Piece(bar, "good"), Piece(f"  {words}")])]
+
+
+def _bar(done: int, total: int) -> str:
+    full = BAR_COLUMNS * min(done, total) // total if total else BAR_COLUMNS
+    return "━" * full + "╌" * (BAR_COLUMNS - full)
+
+
+def _text(pieces: list[Piece]) -> Text:
+    from rich.text import Text
+
+    return Text.assemble(*((visible(piece.text), _RICH.get(piece.style, "")) for piece in pieces))
+
+
+@asynccontextmanager
+async def shown_progress(progress: Progress, screen: Screen, clock: Clock) -> AsyncIterator[None]:
+    """While it lasts, the screen says what goes on."""
+    view: View = LiveView(progress, screen, clock) if screen.colour else PlainView(progress, screen, clock)
+    drawing = asyncio.ensure_future(_draw(view, clock))
+    try:
+        yield
+    finally:
+        drawing.cancel()
+        gone = isinstance((await asyncio.gather(drawing, return_exceptions=True))[0], OSError)
+        if not gone:
+            view.close()
+
+
+async def _draw(view: View, clock: Clock) -> None:
+    """When nobody reads any more, the execution goes on all the same."""
+    while True:
+        await clock.sleep(LOOK_S)
+        view.draw()

@@ -1,0 +1,37 @@
+"""JSON for standard output: one document, or one a line. What could forge text on a terminal is escaped.
+
+Only the spelling changes by that: whoever reads the JSON reads the same values.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from noetl.output import JSON
+
+_FORGING = re.compile("[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffe\uffff]")
+_encode = msgspec.json.Encoder().encode
+
+
+def as_document(value: object) -> str:
+    """Indented, with a line break at its end."""
+    return f"{_harmless(msgspec.json.format(_encode(value), indent=2))}\n"
+
+
+def as_line(value: object) -> str:
+    """The shortest form; line breaks inside of texts are escaped, as JSON has it."""
+    return f"{_harmless(_encode(value))}\n"
+
+
+def as_lines(value: JSON) -> list[str]:
+    """A value for people to read."""
+    return as_document(value).splitlines()
+
+
+def _harmless(encoded: bytes) -> str:
+    text = encoded.decode()
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return _FORGING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

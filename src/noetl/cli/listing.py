@@ -1,0 +1,173 @@
+"""`noetl list`: the executions of a file, newest first, from one row each."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from noetl.cli.choices import FormatChoice
+from noetl.cli.encoded import as_document
+from noetl.cli.exits import OK
+from noetl.cli.looking import STYLES, Execution, Log, Standing, opened, screen_for
+from noetl.cli.overview import document_of
+from noetl.cli.screen import Piece, Screen
+from noetl.cli.times import ago, duration
+from noetl.cli.tree import table
+from noetl.config import database_path
+from noetl.engine.facts import Finished
+from noetl.errors import Damaged
+from noetl.net.visible import head, visible, width
+from noetl.output import JSON, Output
+from noetl.views.documents import ErrorShown, OutputShown, ShowDocument
+from noetl.views.log import events_of
+from noetl.wiring import Disk
+
+PAGE = 100
+PATH_COLUMNS_MIN = 12
+SHORT_CHARS = 13  # of an id: its millisecond; more where that is not enough
+
+
+class Wanted(NamedTuple):
+    """Which executions are asked for."""
+
+    status: Standing | None
+    limit: int
+    open_only: bool
+
+
+def run_list(wanted: Wanted, form: FormatChoice, db: str | None) -> int:
+    if not database_path(db).exists():
+        _tell([], form, [])
+        return OK
+    with opened(db) as disk:
+        return asyncio.run(_list(disk, wanted, form))
+
+
+async def _list(disk: Disk, wanted: Wanted, form: FormatChoice) -> int:
+    now = disk.database.clock.now()
+    found = [execution async for execution in _executions(disk, wanted)]
+    if form == "json":
+        _tell([await _document(disk, each, now) for each in found], form, [])
+    else:
+        _tell([], form, list(_rows(found, now)))
+    return OK
+
+
+async def _executions(disk: Disk, wanted: Wanted) -> AsyncIterator[Execution]:
+    """A page at a time: who lives is known only when it is asked."""
+    before: str | None = None
+    left = wanted.limit
+    open_only = wanted.open_only or wanted.status in ("running", "interrupted", "paused")
+    while left > 0:
+        page = await disk.listing.executions(PAGE, before=before, open_only=open_only)
+        for row in page:
+            execution = Execution(*row)
+            if wanted.status in (None, execution.standing) and left > 0:
+                left -= 1
+                yield execution
+        if len(page) < PAGE:
+            return
+        before = page[-1].execution_id
+
+
+async def _document(disk: Disk, execution: Execution, now: datetime) -> dict[str, JSON]:
+    """What `show` says, without the steps. One log that is damaged does not hide the others."""
+    try:
+        if execution.status == "ok":
+            shown = await _of_its_end(disk, execution)
+        else:
+            shown = document_of(Log(execution, await disk.store.read(execution.execution_id)), now)
+    except Damaged as error:
+        shown = _by_head(execution, error=ErrorShown(kind="damaged", message=str(error)))
+    document: dict[str, JSON] = msgspec.to_builtins(shown)
+    del document["steps"]
+    return document
+
+
+async def _of_its_end(disk: Disk, execution: Execution) -> ShowDocument:
+    """An execution that went well says all that is asked for with its last facts, however long its log is."""
+    rows = await disk.store.read(execution.execution_id, max(0, execution.seq - 2))
+    ends = [event.fact.output for event in events_of(rows) if isinstance(event.fact, Finished)]
+    return _by_head(execution, output=_output(ends[-1]) if ends else None)
+
+
+def _by_head(
+    execution: Execution, *, output: OutputShown | None = None, error: ErrorShown | None = None
+) -> ShowDocument:
+    return ShowDocument(
+        execution_id=execution.execution_id,
+        status="running" if execution.standing == "interrupted" else execution.standing,
+        output=output,
+        error=error,
+        duration_s=round((execution.updated_at - execution.started_at).total_seconds(), 6),
+        steps=(),
+    )
+
+
+def _output(output: Output | None) -> OutputShown | None:
+    if output is None:
+        return None
+    ref, error = output.ref or UNSET, output.error or UNSET
+    return OutputShown(status=output.status, data=output.data, ref=ref, error=error)
+
+
+def _tell(documents: Sequence[dict[str, JSON]], form: FormatChoice, rows: list[list[Piece]]) -> None:
+    if form == "json":
+        sys.stdout.write(as_document(documents))
+    elif not rows:
+        Screen(sys.stderr).line("nothing to list: no execution here is what was asked for")
+    else:
+        screen = screen_for(form)
+        screen.lines(table(_fitted(rows, screen.columns), indent=""))
+
+
+def _rows(found: Sequence[Execution], now: datetime) -> Iterator[list[Piece]]:
+    if not found:
+        return
+    called = any(execution.parent for execution in found)
+    titles = ["ID", "PATH", "STATUS", "STARTED", "DURATION", *(["CALLED BY"] if called else [])]
+    yield [Piece(title, "faint") for title in titles]
+    names = _short_ids([execution.execution_id for execution in found])
+    for execution in found:
+        until = now if execution.live and execution.owner_alive else execution.updated_at
+        row = [
+            Piece(names[execution.execution_id], "name"),
+            Piece(visible(execution.path)),
+            Piece(execution.standing, STYLES[execution.standing]),
+            Piece(ago(execution.started_at, now), "faint"),
+            Piece(duration((until - execution.started_at).total_seconds())),
+        ]
+        if called:
+            caller = (execution.parent or "").partition("/")[0]
+            row.append(Piece(caller[: len(names[execution.execution_id])], "faint"))
+        yield row
+
+
+def _short_ids(ids: Sequence[str]) -> dict[str, str]:
+    """As short as they can be told apart by, from all that are listed."""
+    length = SHORT_CHARS
+    while len({id[:length] for id in ids}) < len(ids):
+        length += 1
+    return {id: id[:length] for id in ids}
+
+
+def _fitted(rows: list[list[Piece]], columns: int) -> list[list[Piece]]:
+    """The path gives way when lines would be too long."""
+    others = sum(
+        max(width(row[place].text) for row in rows) + 2 for place in range(len(rows[0])) if place != 1
+    )
+    room = max(PATH_COLUMNS_MIN, columns - others)
+    return [[row[0], Piece(_cut(row[1].text, room), row[1].style), *row[2:]] for row in rows]
+
+
+def _cut(text: str, columns: int) -> str:
+    """The end of a path says more than its beginning."""
+    if width(text) <= columns:
+        return text
+    return "…" + head(text[::-1], columns - 1)[::-1]

@@ -1,0 +1,123 @@
+"""What the commands that only look have in common: the file, one execution's log, and where it is told.
+
+They never make a file that is not there, and take no execution away from the process that runs it.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Literal, NamedTuple, TypeAlias
+
+from noetl.cli.choices import FormatChoice
+from noetl.cli.exits import Usage
+from noetl.cli.finding import find_execution
+from noetl.cli.screen import Screen, Style, is_terminal
+from noetl.config import database_path
+from noetl.engine import Event
+from noetl.engine.state import LIVE, Status
+from noetl.errors import Damaged
+from noetl.ports import Row
+from noetl.views.log import events_of
+from noetl.wiring import Disk, open_disk
+
+Standing: TypeAlias = Literal["running", "interrupted", "paused", "ok", "error", "cancelled"]
+
+STYLES: dict[str, Style] = {
+    "running": "info", "interrupted": "warning", "paused": "warning", "ok": "good", "error": "error",
+    "cancelled": "warning", "waiting": "info", "scheduled": "faint", "stopped": "warning",
+}  # fmt: skip
+# What a fold stumbles over in a log that no engine has written.
+_UNFIT = (LookupError, AttributeError, AssertionError, TypeError, ValueError)
+
+
+class Execution(NamedTuple):
+    """An execution as the lists of its file have it, without a look into its log."""
+
+    execution_id: str
+    path: str
+    digest: str
+    status: Status
+    seq: int
+    started_at: datetime
+    updated_at: datetime
+    parent: str | None
+    pid: int | None
+    owner_alive: bool
+
+    @property
+    def live(self) -> bool:
+        return self.status in LIVE
+
+    @property
+    def standing(self) -> Standing:
+        """The status for people: an execution that nobody runs does not run, whatever its log says."""
+        match self.status:
+            case "new" | "running" | "cancelling":
+                return "running" if self.owner_alive else "interrupted"
+            case status:
+                return status
+
+
+class Log(NamedTuple):
+    """An execution with all of its facts."""
+
+    execution: Execution
+    rows: list[Row]
+
+    @property
+    def id(self) -> str:
+        return self.execution.execution_id
+
+    @property
+    def last_seq(self) -> int:
+        return self.rows[-1].first_seq + len(self.rows[-1].facts) - 1 if self.rows else 0
+
+    def events(self) -> Iterator[Event]:
+        return events_of(self.rows)
+
+
+@contextmanager
+def opened(db: str | None) -> Iterator[Disk]:
+    """The database that a command was given. Raises Usage when there is none."""
+    path = database_path(db)
+    if not path.exists():
+        raise Usage(f"{path}: there is no such database: nothing was run there yet; --db names another")
+    disk = open_disk(path)
+    try:
+        yield disk
+    finally:
+        disk.close()
+
+
+async def execution_of(disk: Disk, execution_id: str) -> Execution:
+    return Execution(*await disk.listing.head(execution_id))
+
+
+async def log_of(disk: Disk, given: str) -> Log:
+    """`given` is an id, the beginning of one, or `last`."""
+    execution_id = await find_execution(disk.listing, given)
+    execution = await execution_of(disk, execution_id)
+    log = Log(execution, await disk.store.read(execution_id))
+    gc.freeze()  # Facts are no garbage: to look through 100,000 of them again and again takes a second.
+    return log
+
+
+@contextmanager
+def readable(execution_id: str) -> Iterator[None]:
+    """A log that was changed by another hand is damaged, and no bug of ours."""
+    try:
+        yield
+    except _UNFIT as error:
+        what = f"{type(error).__name__}: {error}"
+        raise Damaged(
+            f"the log of {execution_id} can not be folded ({what}): see noetl audit {execution_id}"
+        ) from error
+
+
+def screen_for(form: FormatChoice) -> Screen:
+    """Standard output, for people: with colours when they were asked for, or when it is a terminal."""
+    return Screen(sys.stdout, colour=is_terminal(sys.stdout) if form == "auto" else form == "rich")

@@ -1,0 +1,228 @@
+"""`noetl show`: an execution as a tree with times: what ran, what it gave, what waits and for what."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from noetl.cli.choices import FormatChoice
+from noetl.cli.encoded import as_document, as_lines
+from noetl.cli.exits import OK
+from noetl.cli.finding import short
+from noetl.cli.looking import STYLES, Execution, Log, execution_of, log_of, opened, readable, screen_for
+from noetl.cli.screen import Piece
+from noetl.cli.times import ago, duration
+from noetl.cli.tree import Branch, branches
+from noetl.errors import NotFound
+from noetl.net.visible import one_line, shorten, width
+from noetl.net.words import count
+from noetl.output import Failure
+from noetl.views.documents import (
+    ErrorShown,
+    Iterations,
+    OutputShown,
+    ShowDocument,
+    StepShown,
+    remembered,
+    show_document,
+)
+from noetl.wiring import Disk
+
+MARKS = {
+    "ok": "✓", "error": "✗", "running": "▸", "scheduled": "·", "waiting": "◌",
+    "cancelled": "⊘", "stopped": "⊘",
+}  # fmt: skip
+STEPS_SHOWN = 100  # at the beginning, and as many at the end
+CHILDREN_SHOWN = 50  # executions that are opened below the steps that called them
+OUTPUT_LINES = 20
+TRACEBACK_LINES = 15
+MESSAGE_CHARS = 400
+NAME_COLUMNS = 40  # names are padded up to there, so that times stand below each other
+
+
+def run_show(given: str, form: FormatChoice, db: str | None) -> int:
+    with opened(db) as disk:
+        return asyncio.run(_show(disk, given, form))
+
+
+async def _show(disk: Disk, given: str, form: FormatChoice) -> int:
+    log = await log_of(disk, given)
+    now = disk.database.clock.now()
+    document = document_of(log, now)
+    if form == "json":
+        sys.stdout.write(as_document(document))
+        return OK
+    family = _Family(disk, now)
+    await family.open(document)
+    screen = screen_for(form)
+    screen.lines(_told(log.execution, document, family, screen.columns))
+    return OK
+
+
+def document_of(log: Log, now: datetime) -> ShowDocument:
+    """Raises Damaged when the log can not be folded."""
+    with readable(log.id):
+        # What nobody runs does not go on: its time stands still.
+        until = now if log.execution.owner_alive else None
+        return show_document(remembered(log.id, log.events()), until)
+
+
+class _Family:
+    """The executions that steps have called, and those that these have called."""
+
+    def __init__(self, disk: Disk, now: datetime) -> None:
+        self._disk = disk
+        self.now = now
+        self.children: dict[str, tuple[Execution, ShowDocument]] = {}
+
+    async def open(self, document: ShowDocument) -> None:
+        for step in _with_blocks(document.steps):
+            if step.child is None or step.child in self.children or len(self.children) >= CHILDREN_SHOWN:
+                continue
+            try:
+                execution = await execution_of(self._disk, step.child)
+            except NotFound:
+                continue  # It is being started.
+            log = Log(execution, await self._disk.store.read(step.child))
+            self.children[step.child] = execution, document_of(log, self.now)
+            await self.open(self.children[step.child][1])
+
+
+def _with_blocks(steps: Sequence[StepShown]) -> Iterator[StepShown]:
+    for step in steps:
+        yield step
+        yield from _with_blocks(step.blocks)
+
+
+def _told(
+    execution: Execution, document: ShowDocument, family: _Family, columns: int
+) -> Iterator[list[Piece]]:
+    yield [Piece(execution.execution_id, "strong"), Piece(f"  {execution.path}", "faint")]
+    yield _headline(execution, document, family.now)
+    yield from branches(list(_steps(document.steps, execution, family)), columns)
+    if document.error is not None:
+        yield from _error(document.error)
+    if document.output is not None and document.output.status == "ok":
+        yield from _output(document.output, execution)
+    if execution.standing == "interrupted":
+        words = f"no process has it: go on with noetl resume {short(execution.execution_id)}"
+        yield [Piece(words, "warning")]
+
+
+def _headline(execution: Execution, document: ShowDocument, now: datetime) -> list[Piece]:
+    standing = execution.standing
+    verb = " for " if standing == "running" else " after "
+    line = [Piece(standing, STYLES[standing]), Piece(f"{verb}{duration(document.duration_s)}")]
+    started = f"{execution.started_at:%Y-%m-%d %H:%M:%S}Z"
+    line.append(Piece(f", started {started} ({ago(execution.started_at, now)})", "faint"))
+    if execution.live and execution.owner_alive and execution.pid is not None:
+        line.append(Piece(f", in process {execution.pid}", "faint"))
+    return line
+
+
+def _steps(steps: Sequence[StepShown], execution: Execution, family: _Family) -> Iterator[Branch]:
+    room = min(NAME_COLUMNS, max((width(one_line(step.id)) for step in steps), default=0))
+    left_out = len(steps) - 2 * STEPS_SHOWN
+    for number, step in enumerate(steps):
+        if left_out > 0 and number == STEPS_SHOWN:
+            yield Branch((Piece(f"… {left_out:,} more, see --format json", "faint"),))
+        if left_out <= 0 or not STEPS_SHOWN <= number < STEPS_SHOWN + left_out:
+            yield _step(step, room, execution, family)
+
+
+def _step(step: StepShown, room: int, execution: Execution, family: _Family) -> Branch:
+    style = STYLES.get(step.status, "")
+    name = one_line(step.id)
+    line = [Piece(f"{MARKS.get(step.status, '?')} ", style), Piece(name, "name")]
+    told = list(_figures(step, execution))
+    if told:
+        line.append(Piece(" " * max(0, room - width(name))))
+        line += [Piece(f"  {figure.text}", figure.style) for figure in told]
+    return Branch(tuple(line), tuple(_below(step, execution, family)))
+
+
+def _figures(step: StepShown, execution: Execution) -> Iterator[Piece]:
+    if step.duration_s is not None:
+        yield Piece(duration(step.duration_s))
+    if step.iterations is not None:
+        yield _loop(step.iterations)
+    if step.retries:
+        yield Piece(f"{step.retries:,} {'retry' if step.retries == 1 else 'retries'}", "warning")
+    if step.retry_of is not None:
+        yield Piece(f"takes up {step.retry_of}", "faint")
+    if step.handled:
+        yield Piece("handled", "faint")
+    if step.status in ("cancelled", "stopped", "scheduled"):
+        yield Piece(step.status, "faint")
+    if step.status == "waiting":
+        yield Piece(f"a token to {one_line(step.step)}", "faint")
+    if step.status == "running" and not execution.owner_alive and step.why is None:
+        yield Piece("interrupted", "warning")
+
+
+def _loop(loop: Iterations) -> Piece:
+    said = f"{loop.succeeded:,} of {count(loop.count, 'iteration')}"
+    return Piece(f"{said}, {loop.failed:,} failed", "warning") if loop.failed else Piece(said)
+
+
+def _below(step: StepShown, execution: Execution, family: _Family) -> Iterator[Branch]:
+    if step.error is not None:
+        yield Branch((Piece(_failure(step.error), "warning" if step.handled else "error"),))
+    if step.why is not None:
+        yield Branch((Piece(one_line(step.why), "info"), *_signal(step, execution)))
+    if step.child is not None:
+        yield _child(step.child, family)
+    yield from _steps(step.blocks, execution, family)
+    if step.blocks_left_out:
+        yield Branch((Piece(f"… {count(step.blocks_left_out, 'call')} of blocks more", "faint"),))
+
+
+def _signal(step: StepShown, execution: Execution) -> Iterator[Piece]:
+    _, waits, name = (step.why or "").partition("waits for the signal ")
+    if waits:
+        yield Piece(f": noetl signal {short(execution.execution_id)} {one_line(name)}", "faint")
+
+
+def _child(id: str, family: _Family) -> Branch:
+    if id not in family.children:
+        return Branch((Piece(f"calls {id}", "faint"),))
+    execution, document = family.children[id]
+    standing = execution.standing
+    line = (
+        Piece(f"calls {one_line(execution.path)} ", "kind"),
+        Piece(short(id), "name"),
+        Piece(f"  {standing}", STYLES[standing]),
+        Piece(f"  {duration(document.duration_s)}"),
+    )
+    return Branch(line, tuple(_steps(document.steps, execution, family)))
+
+
+def _failure(error: Failure | ErrorShown) -> str:
+    return shorten(f"{one_line(error.kind)}: {one_line(error.message)}", MESSAGE_CHARS)
+
+
+def _error(error: ErrorShown) -> Iterator[list[Piece]]:
+    yield []
+    where = f" in {error.run or error.step}" if error.run or error.step else ""
+    yield [Piece(f"error{where}  ", "error"), Piece(_failure(error))]
+    traceback = error.details.get("traceback")
+    if isinstance(traceback, str):
+        for line in traceback.rstrip().splitlines()[-TRACEBACK_LINES:]:
+            yield [Piece(f"  {line}", "faint")]
+
+
+def _output(output: OutputShown, execution: Execution) -> Iterator[list[Piece]]:
+    see = f"noetl output {short(execution.execution_id)}"
+    if output.data is None:
+        if isinstance(output.ref, dict):
+            yield from ([], [Piece("output", "strong")], [Piece(f"  it is large: {see}", "faint")])
+        return
+    yield []
+    yield [Piece("output", "strong")]
+    lines = as_lines(output.data)
+    for line in lines[:OUTPUT_LINES]:
+        yield [Piece(f"  {line}")]
+    if len(lines) > OUTPUT_LINES:
+        yield [Piece(f"  … {count(len(lines) - OUTPUT_LINES, 'line')} more: {see}", "faint")]

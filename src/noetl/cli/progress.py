@@ -1,0 +1,334 @@
+"""What is going on in an execution and its children, from the facts as they are committed: rows and lines.
+
+It is cheap per fact, since loops make hundreds of thousands; whoever shows it looks a few times a second.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from shlex import quote
+
+from msgspec import Struct, field
+
+from noetl.cli.finding import short
+from noetl.cli.screen import Piece
+from noetl.cli.times import duration
+from noetl.clock import Clock
+from noetl.control.live import Live
+from noetl.engine import Event, facts
+from noetl.engine.facts import Fact, ForChild, ForSignal, ForTime, Until
+from noetl.engine.state import Run
+from noetl.ids import frame_parts, run_id
+from noetl.net.visible import one_line, shorten
+from noetl.net.words import count
+from noetl.output import Failure
+
+SAMPLES = 32  # looks at a loop, from which its rate is counted
+MESSAGE_MAX = 160  # characters of an error in a line
+PENDING_MAX = 2_000  # lines between two looks; more are counted and not shown
+
+
+class Row(Struct, kw_only=True):
+    """A run that has not ended."""
+
+    execution_id: str
+    id: str
+    step: str
+    depth: int  # of its execution below the one that we follow, and of blocks
+    scheduled_at: datetime
+    told: bool = False  # was its start shown?
+    total: int | None = None  # iterations, of a loop
+    done: int = 0  # those that have ended, with the failed ones
+    failed: int = 0
+    retries: int = 0
+    note: str = ""  # what it does between two attempts
+    waits: str = ""
+    samples: deque[tuple[float, int]] = field(default_factory=deque)
+
+    @property
+    def rate(self) -> float | None:
+        """Iterations in a second, lately; None: not known yet."""
+        if len(self.samples) < 2:
+            return None
+        (then, before), (now, done) = self.samples[0], self.samples[-1]
+        return (done - before) / (now - then) if now > then and done > before else None
+
+
+class Progress:
+    """Fed by the watchers of a house."""
+
+    def __init__(self, root: str, clock: Clock) -> None:
+        self.root = root
+        self.rows: dict[tuple[str, str], Row] = {}
+        self.left_out = 0  # lines that nobody has seen
+        self._clock = clock
+        self._lines: list[list[Piece]] = []
+        self._depths = {root: 0}
+        self._recount: list[str] = []  # runs whose counts are to be taken from the state
+        self._known: dict[type[Fact], Callable[[str, Event], None]] = {
+            facts.Requested: self._requested,
+            facts.StepScheduled: self._scheduled,
+            facts.LoopStarted: self._loop_started,
+            facts.IterationDone: self._iteration_done,
+            facts.IterationFailed: self._iteration_failed,
+            facts.TaskDone: self._task_done,
+            facts.FrameParked: self._parked,
+            facts.FrameResumed: self._resumed,
+            facts.StepDone: self._done,
+            facts.LoopDone: self._done,
+            facts.StepFailed: self._step_failed,
+            facts.Paused: self._paused,
+            facts.Cancelled: self._cancelled,
+            facts.Finished: self._finished,
+        }
+
+    def watch(self, live: Live, events: Sequence[Event]) -> None:
+        id, known = live.id, self._known
+        for event in events:
+            if (see := known.get(type(event.fact))) is not None:
+                see(id, event)
+        for name in self._recount:
+            if (run := live.state.runs.get(name)) is not None and (id, name) in self.rows:
+                self._count(self.rows[id, name], run)
+        self._recount.clear()
+
+    def seed(self, live: Live) -> None:
+        """What already runs when we begin to look."""
+        at = live.state.at or self._clock.now()
+        if live.state.parent is not None:
+            self._below(live.id, live.state.parent)
+        for run in live.state.runs.values():
+            if run.output is None and (live.id, run.id) not in self.rows:
+                self._add(live.id, run.id, run.step, parent=run.parent, at=run.scheduled_at or at)
+                self._inherit(live.id, run)
+
+    def _inherit(self, id: str, run: Run) -> None:
+        self._count(self.rows[id, run.id], run)
+        for frame in run.frames.values():
+            if frame.parked is not None:
+                self._wait(id, frame.id, frame.parked)
+
+    def _count(self, row: Row, run: Run) -> None:
+        """A loop may begin with what another run has done (D69)."""
+        if run.loop is not None:
+            row.total, row.done = run.loop.count, run.loop.succeeded + run.loop.failed
+            row.failed = run.loop.failed
+
+    # What is shown
+
+    def look(self) -> None:
+        """Notice how far loops are: their rate is counted from one look to another."""
+        now = self._clock.monotonic()
+        for row in self.rows.values():
+            if row.total is not None:
+                row.samples.append((now, row.done))
+                if len(row.samples) > SAMPLES:
+                    row.samples.popleft()
+
+    def lines(self) -> list[list[Piece]]:
+        """What there is to tell since the last time."""
+        lines, self._lines = self._lines, []
+        return lines
+
+    def running(self) -> Iterator[Row]:
+        """Runs of steps of the execution itself whose start was not told yet; it is now."""
+        for row in self.rows.values():
+            if not row.told and row.depth == 0:
+                row.told = True
+                yield row
+
+    def say(self, words: str) -> None:
+        """A line of another's, between ours."""
+        self._tell(Piece(words, "warning"))
+
+    def _tell(self, *pieces: Piece) -> None:
+        if len(self._lines) < PENDING_MAX:
+            self._lines.append(list(pieces))
+        else:
+            self.left_out += 1
+
+    # What the facts say
+
+    def _requested(self, id: str, event: Event) -> None:
+        fact = event.fact
+        assert isinstance(fact, facts.Requested)
+        if fact.parent is not None:
+            self._below(id, fact.parent)
+
+    def _below(self, id: str, parent: str) -> None:
+        self._depths[id] = self._depths.get(parent.partition("/")[0], 0) + 1
+
+    def _scheduled(self, id: str, event: Event) -> None:
+        fact = event.fact
+        assert isinstance(fact, facts.StepScheduled)
+        self._add(id, fact.run, fact.step, parent=fact.parent, at=event.at)
+        if fact.retry_of is not None:
+            self._recount.append(fact.run)
+
+    def _add(self, id: str, run: str, step: str, *, parent: str | None, at: datetime) -> None:
+        depth = self._depths.get(id, 0)
+        if parent is not None:
+            caller = self.rows.get((id, frame_parts(parent)[0]))
+            depth = caller.depth + 1 if caller else depth + 1
+        self.rows[id, run] = Row(execution_id=id, id=run, step=step, depth=depth, scheduled_at=at)
+
+    def _loop_started(self, id: str, event: Event) -> None:
+        del id
+        fact = event.fact
+        assert isinstance(fact, facts.LoopStarted)
+        self._recount.append(fact.run)
+
+    def _iteration_done(self, id: str, event: Event) -> None:
+        fact = event.fact
+        assert isinstance(fact, facts.IterationDone)
+        if (row := self.rows.get((id, fact.run))) is not None:
+            row.done += 1
+
+    def _iteration_failed(self, id: str, event: Event) -> None:
+        fact = event.fact
+        assert isinstance(fact, facts.IterationFailed)
+        if (row := self.rows.get((id, fact.run))) is not None:
+            row.done += 1
+            row.failed += 1
+
+    def _task_done(self, id: str, event: Event) -> None:
+        fact = event.fact
+        assert isinstance(fact, facts.TaskDone)
+        if fact.directive != "retry" and fact.attempt == 1:
+            return  # nearly always
+        row = self.rows.get((id, frame_parts(fact.frame)[0]))
+        if row is None:
+            return
+        row.note = ""
+        if fact.directive != "retry":
+            return
+        row.retries += 1
+        wait = max(0.0, (fact.until - event.at).total_seconds()) if fact.until is not None else 0.0
+        row.note = f"attempt {fact.attempt + 1}" + (f" in {duration(wait)}" if wait >= 0.1 else "")
+        if row.total is None and row.depth == 0:
+            error = fact.output.error if fact.output is not None else None
+            words = f": {failure_words(error)}" if error is not None else ""
+            self._tell(Piece("↻ ", "warning"), Piece(shown(row), "name"), Piece(f"  {row.note}{words}"))
+
+    def _parked(self, id: str, event: Event) -> None:
+        fact = event.fact
+        assert isinstance(fact, facts.FrameParked)
+        self._wait(id, fact.frame, fact.until)
+
+    def _wait(self, id: str, frame: str, until: Until) -> None:
+        """Of iterations and of children only waits for a signal are told: someone must send it."""
+        row = self.rows.get((id, frame_parts(frame)[0]))
+        awaited = isinstance(until, ForSignal)
+        if row is None or (row.total is not None and not awaited):
+            return
+        words = waits_words(id, until)
+        if words != row.waits and (awaited or row.depth == 0):  # not once for each iteration
+            row.told = True
+            self._tell(Piece("… ", "info"), Piece(shown(row), "name"), Piece(f"  {words}"))
+        row.waits = words
+
+    def _resumed(self, id: str, event: Event) -> None:
+        fact = event.fact
+        assert isinstance(fact, facts.FrameResumed)
+        if (row := self.rows.get((id, frame_parts(fact.frame)[0]))) is not None:
+            row.waits = row.note = ""
+
+    def _done(self, id: str, event: Event) -> None:
+        fact = event.fact
+        assert isinstance(fact, facts.StepDone | facts.LoopDone)
+        if (row := self.rows.pop((id, fact.run), None)) is not None and row.depth == 0:
+            time = duration((event.at - row.scheduled_at).total_seconds())
+            self._tell(
+                Piece("✓ ", "good"),
+                Piece(shown(row), "name"),
+                Piece(f"  {time}", "faint"),
+                Piece(_tally(row)),
+            )
+
+    def _step_failed(self, id: str, event: Event) -> None:
+        fact = event.fact
+        assert isinstance(fact, facts.StepFailed)
+        row = self.rows.pop((id, fact.run), None) if fact.run is not None else None
+        if row is not None and row.depth > 0:
+            return
+        words = Piece(f"  {failure_words(fact.error)}")
+        if row is not None:
+            self._tell(Piece("✗ ", "error"), Piece(shown(row), "name"), words, Piece(_tally(row)))
+        elif id == self.root:
+            self._tell(Piece("✗ ", "error"), words)
+
+    def _paused(self, id: str, event: Event) -> None:
+        del event
+        if id == self.root:
+            self._tell(Piece("pausing: what runs comes to an end first", "warning"))
+
+    def _cancelled(self, id: str, event: Event) -> None:
+        fact = event.fact
+        assert isinstance(fact, facts.Cancelled)
+        if id == self.root:
+            why = f" ({one_line(fact.reason)})" if fact.reason else ""
+            self._tell(Piece(f"cancelling{why}: calls that run have 10 s", "warning"))
+
+    def _finished(self, id: str, event: Event) -> None:
+        del event
+        for key in [key for key in self.rows if key[0] == id]:
+            del self.rows[key]
+
+
+def shown(row: Row) -> str:
+    """A step by its name, its second run by its id."""
+    return one_line(row.step if row.id == run_id(row.step, 1) else row.id)
+
+
+def _tally(row: Row) -> str:
+    words = ""
+    if row.total is not None:
+        words += f"  {count(row.done, 'iteration')}"
+    if row.failed:
+        words += f", {row.failed:,} failed"
+    if row.retries:
+        words += f"{',' if words else ' '} {row.retries:,} retried"
+    return words
+
+
+def loop_words(row: Row) -> str:
+    """`1,200/10,000 iterations, 350/s, 3 failed`."""
+    assert row.total is not None
+    words = [f"{min(row.done, row.total):,}/{row.total:,} iterations"]
+    if row.rate is not None:
+        words.append(per_second(row.rate))
+    if row.failed:
+        words.append(f"{row.failed:,} failed")
+    if row.retries:
+        words.append(f"{row.retries:,} retried")
+    if row.waits:
+        words.append(row.waits)
+    return ", ".join(words)
+
+
+def per_second(rate: float) -> str:
+    """`350/s`, `2.5/s`, `12.0/min`."""
+    if rate >= 10:
+        return f"{rate:,.0f}/s"
+    return f"{rate:.1f}/s" if rate >= 0.5 else f"{rate * 60:.1f}/min"
+
+
+def failure_words(error: Failure) -> str:
+    return shorten(one_line(f"{error.kind}: {error.message}"), MESSAGE_MAX)
+
+
+def waits_words(id: str, until: Until) -> str:
+    """What it waits for, and how to make that come."""
+    match until:
+        case ForTime(at=at):
+            return f"waits until {at.astimezone().strftime('%Y-%m-%d %H:%M:%S %Z').strip()}"
+        case ForSignal(name=name):
+            # Quoted: a playbook of a stranger must not put words into the shell of who copies this.
+            return (
+                f'waits for the signal "{one_line(name)}": noetl signal {short(id)} {quote(one_line(name))}'
+            )
+        case ForChild(execution_id=child, path=path):
+            return f"runs {one_line(path)} ({short(child)})"
+    return "runs a block"

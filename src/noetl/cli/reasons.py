@@ -1,0 +1,67 @@
+"""`noetl explain ID STEP`: why a step ran, waited or did not run, with the guards and what they read."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import NamedTuple
+
+from noetl.cli.answering import Voice, answered
+from noetl.cli.choices import FormatChoice
+from noetl.cli.encoded import as_document
+from noetl.cli.exits import OK, Usage
+from noetl.cli.loading import installed
+from noetl.cli.looking import log_of, opened, readable, screen_for
+from noetl.cli.screen import Piece
+from noetl.control.playbooks import Playbooks
+from noetl.net.program import Program
+from noetl.views.why import Why, why
+from noetl.views.why_told import tell
+from noetl.wiring import Disk
+
+
+class ReasonsAsked(NamedTuple):
+    """The arguments of `noetl explain ID STEP`."""
+
+    given: str  # an id, its beginning, or `last`
+    step: str | None
+    db: str | None = None
+    form: FormatChoice = "auto"
+
+
+def run_reasons(asked: ReasonsAsked, *, drawn: bool) -> int:
+    """`drawn`: options were given that only a playbook has."""
+
+    def work(_voice: Voice) -> int:
+        if drawn:
+            raise Usage("--graph, --task and --output are for playbooks, and this is an execution")
+        return run_explain_execution(*asked)
+
+    return answered(asked.form, work)
+
+
+def run_explain_execution(given: str, step: str | None, db: str | None, form: FormatChoice) -> int:
+    with opened(db) as disk:
+        found = asyncio.run(_why(disk, given, step))
+    if form == "json":
+        sys.stdout.write(as_document(found))
+        return OK
+    screen = screen_for(form)
+    for number, line in enumerate(tell(found)):
+        indented = line.startswith(" ")
+        screen.line(Piece(line, "" if indented else "strong" if number == 0 else "name"))
+    return OK
+
+
+async def _why(disk: Disk, given: str, step: str | None) -> Why:
+    log = await log_of(disk, given)
+    program = await Playbooks(disk.catalog, installed()).by_digest(log.execution.digest)
+    if step is None or (step not in program.steps and step not in program.blocks):
+        what = "name a step" if step is None else f'the playbook has no step "{step}"'
+        raise Usage(f"{what}: there are {_names(program)}")
+    with readable(log.id):
+        return why(program, log.id, log.events(), step)
+
+
+def _names(program: Program) -> str:
+    return ", ".join((*program.steps, *program.blocks))

@@ -1,0 +1,104 @@
+"""`noetl state`: where an execution stood after any of its facts: tokens, runs, and the values of `ctx`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+
+from noetl.cli.choices import FormatChoice
+from noetl.cli.encoded import as_document, as_lines
+from noetl.cli.exits import OK, Usage
+from noetl.cli.looking import STYLES, Log, log_of, opened, readable, screen_for
+from noetl.cli.screen import Piece
+from noetl.cli.times import duration
+from noetl.cli.tree import table
+from noetl.net.visible import one_line
+from noetl.net.words import count
+from noetl.output import JSON
+from noetl.views.documents import Iterations, StateDocument, remembered, state_document
+from noetl.views.log import instant
+from noetl.views.runs import Runs
+from noetl.wiring import Disk
+
+LISTED_MAX = 100  # tokens, and runs; JSON has all of them
+
+
+def run_state(given: str, at: int | None, form: FormatChoice, db: str | None) -> int:
+    with opened(db) as disk:
+        return asyncio.run(_state(disk, given, at, form))
+
+
+async def _state(disk: Disk, given: str, at: int | None, form: FormatChoice) -> int:
+    log = await log_of(disk, given)
+    if at is not None and not 1 <= at <= log.last_seq:
+        raise Usage(f"--at {at}: there is no such fact: the log of {log.id} has 1 to {log.last_seq}")
+    with readable(log.id):
+        runs = remembered(log.id, log.events(), up_to=at)
+    document = state_document(runs)
+    if form == "json":
+        sys.stdout.write(as_document(document))
+    else:
+        screen_for(form).lines(_told(log, runs, document))
+    return OK
+
+
+def _told(log: Log, runs: Runs, document: StateDocument) -> Iterator[list[Piece]]:
+    yield [Piece(log.id, "strong"), Piece(f"  {log.execution.path}", "faint")]
+    yield [
+        Piece(document.status, STYLES[document.status]),
+        Piece(f" after fact {document.seq:,} of {log.last_seq:,}"),
+        *_when(runs),
+    ]
+    yield from _values("workload", document.workload)
+    yield from _values("ctx", document.ctx)
+    tokens = [
+        (
+            Piece(one_line(token.id), "name"),
+            Piece(f"to {one_line(token.step)}"),
+            _waits(waiting=token.waiting),
+        )
+        for token in document.tokens[:LISTED_MAX]
+    ]
+    yield from _listed("tokens", tokens, len(document.tokens))
+    rows = [
+        (
+            Piece(one_line(run.id), "name"),
+            Piece(run.status, STYLES.get(run.status, "")),
+            _loop(run.iterations),
+        )
+        for run in document.runs[:LISTED_MAX]
+    ]
+    yield from _listed("runs", rows, len(document.runs))
+
+
+def _when(runs: Runs) -> Iterator[Piece]:
+    at, begun_at = runs.state.at, runs.begun_at
+    if at is not None and begun_at is not None:
+        passed = duration((at - begun_at).total_seconds())
+        yield Piece(f", {passed} after the start, at {instant(at)}", "faint")
+
+
+def _values(name: str, value: dict[str, JSON]) -> Iterator[list[Piece]]:
+    first, *more = as_lines(value)
+    yield [Piece(name, "strong"), Piece(f" {first}")]
+    for line in more:
+        yield [Piece(line)]
+
+
+def _listed(name: str, rows: Sequence[Sequence[Piece]], total: int) -> Iterator[list[Piece]]:
+    yield [Piece(name, "strong"), *([] if rows else [Piece(" none", "faint")])]
+    yield from table(rows)
+    if total > len(rows):
+        yield [Piece(f"  … {total - len(rows):,} more, see --format json", "faint")]
+
+
+def _waits(*, waiting: bool) -> Piece:
+    return Piece("waits", "info") if waiting else Piece("")
+
+
+def _loop(loop: Iterations | None) -> Piece:
+    if loop is None:
+        return Piece("")
+    failed = f", {loop.failed:,} failed" if loop.failed else ""
+    return Piece(f"{loop.succeeded:,} of {count(loop.count, 'iteration')}{failed}")

@@ -1,0 +1,304 @@
+"""`noetl run` as a person or a program calls it: documents, lines, exit codes, what is imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.processes import NOETL, ROOT, House
+from tests.playbooks import HEAD
+
+OK = (
+    HEAD
+    + """\
+workload: {name: world, options: {depth: 1, wide: false}}
+workflow:
+- step: start
+  tool: {kind: noop, input: {text: "hello, {{ workload.name }}", options: "{{ workload.options }}"}}
+  next: {arcs: [{step: each}]}
+- step: each
+  loop: {in: "{{ range(3) }}", iterator: n}
+  tool: {kind: python, input: {n: "{{ iter.n }}"}, code: "def main(n): return n * n"}
+  next: {arcs: [{step: last}]}
+- step: last
+  tool: {kind: noop, input: {squares: "{{ range(3) }}", name: "{{ workload.name }}"}}
+"""
+)
+FAILING = HEAD + "workflow:\n- {step: start, tool: {kind: python, code: 'def main(): return 1 // 0'}}\n"
+WRONG = HEAD + "workflow:\n- {step: start, next: {arcs: [{step: no}]}}\n"
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+def without_times(document: dict[str, object]) -> dict[str, object]:
+    """Instants and lengths of time are different each time: only that they are there counts."""
+    text = re.sub(r'"\d{4}-\d\d-\d\dT[\d:.]+Z"', '"at"', json.dumps(document))
+    made: dict[str, object] = json.loads(re.sub(r'("duration_s": )[\d.e-]+', r"\g<1>0", text))
+    return made
+
+
+def test_the_document_of_a_run_that_goes_well_is_all_there_is_on_standard_output(house: House) -> None:
+    """D76."""
+    code, document = house.json("run", house.write(OK))
+    id = document["execution_id"]
+    assert (code, re.fullmatch(r"[0-9a-f-]{36}", id) is not None) == (0, True)
+    once = {"started": "at", "ended": "at", "duration_s": 0}
+    assert without_times(document) == {
+        "execution_id": id,
+        "status": "ok",
+        "output": {"status": "ok", "data": {"squares": [0, 1, 2], "name": "world"}},
+        "error": None,
+        "duration_s": 0,
+        "steps": [
+            {"id": "start#1", "step": "start", "status": "ok", **once, "calls": 1},
+            {
+                "id": "each#1", "step": "each", "status": "ok", **once,
+                "iterations": {"count": 3, "succeeded": 3, "failed": 0}, "calls": 3,
+            },
+            {"id": "last#1", "step": "last", "status": "ok", **once, "calls": 1},
+        ],
+    }  # fmt: skip
+
+
+def test_plain_lines_say_what_ends_and_a_table_closes_the_run(house: House) -> None:
+    done = house.call("run", house.write(OK))
+    assert (done.returncode, done.stderr) == (0, "")
+    said = re.sub(r"\d+\.\d\d s", "0.00 s", done.stdout)
+    id = done.stdout[:36]
+    assert [line for line in said.splitlines() if not line.startswith("▶ ")] == [
+        id,
+        "✓ start  0.00 s",
+        "✓ each  0.00 s  3 iterations",
+        "✓ last  0.00 s",
+        "",
+        "  step   status  time    iterations  calls",
+        "  start  ok      0.00 s              1",
+        "  each   ok      0.00 s  3           3",
+        "  last   ok      0.00 s              1",
+        "",
+        f"ok in 0.00 s  {id}",
+        "output:",
+        "  squares:",
+        "  - 0",
+        "  - 1",
+        "  - 2",
+        "  name: world",
+    ]
+
+
+def test_a_run_that_fails_exits_with_1_and_says_where_and_why(house: House) -> None:
+    file = house.write(FAILING)
+    code, document = house.json("run", file)
+    error = document["error"]
+    assert (code, document["status"], error["kind"], error["step"], error["run"]) == (
+        1, "error", "python", "start", "start#1",
+    )  # fmt: skip
+    assert "ZeroDivisionError" in error["message"]
+    told = house.call("run", file).stdout
+    assert "✗ start  python: ZeroDivisionError" in told
+    assert "python in start#1: ZeroDivisionError" in told
+    assert "def main(): return 1 // 0" in told  # the line of the traceback
+    assert "noetl retry" in told
+
+
+def test_problems_exit_with_2_and_the_request_is_on_record(house: House) -> None:
+    """D65, D78."""
+    code, document = house.json("run", house.write(WRONG), "--set", "n=1")
+    id = document.pop("execution_id")
+    assert (code, document["status"], document["error"]) == (
+        2,
+        "error",
+        {"kind": "problems", "message": "the playbook has 1 problem"},
+    )
+    assert [each["code"] for each in document["problems"] if each["severity"] == "error"] == ["unknown-step"]
+    assert house.json("resume", id) == (
+        1,
+        {
+            "execution_id": id, "status": "error", "output": None, "duration_s": 0.0, "steps": [],
+            "error": {"kind": "problems", "message": "the playbook has 1 problem"},
+        },
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "a: b\n", HEAD.replace("path: t", "path: 3") + "workflow: []\n"])
+def test_text_without_a_path_is_refused_without_a_record(text: str, house: House) -> None:
+    """D78."""
+    code, document = house.json("run", house.write(text))
+    assert (code, document["execution_id"], document["error"]["kind"]) == (2, None, "problems")
+    assert not house.db.exists()
+
+
+def test_set_beats_workload_beats_defaults_and_maps_merge_deep(house: House) -> None:
+    """D77."""
+    text = HEAD + (
+        "workload: {a: 1, b: {c: 2, d: 3}, e: [1, 2]}\n"
+        "workflow:\n- {step: start, tool: {kind: noop, input: {all: '{{ workload }}'}}}\n"
+    )
+    values = house.write('{"a": "x", "b": {"c": 5}, "e": [3]}', "values.json")
+    done = house.call(
+        "run", house.write(text), "--workload", values, "--set", "b.d={n: [1, yes]}", "--set", "f.g=",
+        "--set", "b.c=7", "--format", "json",
+    )  # fmt: skip
+    assert json.loads(done.stdout)["output"]["data"] == {
+        "all": {"a": "x", "b": {"c": 7, "d": {"n": [1, "yes"]}}, "e": [3], "f": {"g": None}}
+    }
+    assert 'noetl: the playbook\'s workload has no "f"\n' in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--set", "novalue"], "key=value"),
+        (["--set", "a..b=1"], "is no key"),
+        (["--set", "a={"], "--set a: "),
+        (["--set", "a=!!python/object:x 1"], "not allowed"),
+        (["--set", "a=1e999"], "finite"),
+        (["--workload", "none.yaml"], "none.yaml: there is no such file"),
+        (["--workload", "list.yaml"], "it must hold a mapping"),
+        (["--workload", "bad.yaml"], "bad.yaml:2:2: "),
+    ],
+)
+def test_a_workload_that_can_not_be_read_is_wrong_usage(
+    arguments: list[str], words: str, house: House
+) -> None:
+    house.write("[1]", "list.yaml")
+    house.write("a: [\n]]", "bad.yaml")
+    code, document = house.json("run", house.write(OK), *arguments)
+    assert (code, document["execution_id"], document["error"]["kind"]) == (2, None, "usage")
+    assert words in document["error"]["message"]
+    assert not house.db.exists()
+
+
+def test_an_older_dialect_is_upgraded_in_memory_and_what_was_upgraded_is_run(house: House) -> None:
+    old = HEAD + "workflow:\n- {step: start, tool: {kind: noop, args: {n: 1}}, next: [{step: end}]}\n"
+    file = house.write(old)
+    assert house.json("run", file)[0] == 2
+    done = house.call("run", file, "--dialect", "auto", "--format", "json")
+    assert (done.returncode, json.loads(done.stdout)["status"], "note: " in done.stderr) == (0, "ok", True)
+    assert file.read_text() == old
+
+
+def test_a_child_is_a_file_beside_its_caller_and_resume_finds_it_from_elsewhere(house: House) -> None:
+    child = HEAD.replace("path: t", "path: t/child") + (
+        "workflow:\n- {step: start, tool: {kind: noop, input: {got: '{{ workload.n }}'}}}\n"
+    )
+    house.write(child, "parts/child.yaml")
+    text = HEAD + "workflow:\n- {step: start, tool: {kind: playbook, path: child.yaml, input: {n: 3}}}\n"
+    code, document = house.json("run", house.write(text, "parts/parent.yaml"))
+    assert (code, document["output"]["data"]) == (0, {"got": 3})
+    # The child was started later, but nobody started it by hand: `last` is its parent.
+    assert house.json("resume", "last")[1]["execution_id"] == document["execution_id"]
+
+
+def test_warnings_are_counted_on_standard_error_and_stop_nothing(house: House) -> None:
+    """D78."""
+    file = house.write(HEAD + "workflow:\n- {step: start}\n")
+    done = house.call("run", file)
+    assert (done.returncode, done.stderr) == (0, f"noetl: 1 warning; see noetl check {file}\n")
+
+
+def test_a_playbook_from_standard_input_runs(house: House) -> None:
+    done = house.call("run", "-", "--format", "json", input=OK)
+    assert (done.returncode, json.loads(done.stdout)["status"]) == (0, "ok")
+
+
+def test_a_file_that_is_no_database_of_ours_exits_with_3(house: House) -> None:
+    house.db.write_text("no database, but a text that is long enough to be read as one " * 20)
+    code, document = house.json("run", house.write(OK))
+    assert (code, document["execution_id"], document["error"]) == (
+        3,
+        None,
+        {
+            "kind": "unavailable",
+            "message": f'"{house.db}" is not a database: name another file, or move it away',
+        },
+    )
+
+
+def test_a_folder_that_may_not_be_made_exits_with_3_and_no_traceback(house: House) -> None:
+    house.write("", "plain")
+    done = house.call("run", house.write(OK), "--db", house.folder / "plain" / "noetl.db")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
+    assert "can not be opened" in done.stderr
+
+
+def test_a_run_in_a_pipe_imports_only_what_it_needs(house: House) -> None:
+    program = (
+        "import sys, noetl.__main__ as m\ntry: m.main()\nexcept SystemExit: pass\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "run", ROOT / "examples/hello.yaml"],
+        capture_output=True, text=True, check=True, env=house.environment,
+    )  # fmt: skip
+    heavy = {
+        "litestar", "uvicorn", "aiohttp", "asyncpg", "nats", "obstore", "duckdb", "rich", "typer", "click",
+        "apsw", "jinja2",
+    }  # fmt: skip
+    assert set(done.stderr.split()) & heavy == {"apsw", "jinja2"}
+
+
+def test_a_locale_without_unicode_gets_the_document_all_the_same(house: House) -> None:
+    house.environment |= {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
+    code, document = house.json("run", house.write(OK), "--set", "name=wörld")
+    assert (code, document["output"]["data"]["name"]) == (0, "wörld")
+    done = house.call("run", house.write(WRONG + "# ö\n"))
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+
+
+def test_the_example_of_make_run_runs(house: House) -> None:
+    code, document = house.json("run", ROOT / "examples/word_count.yaml", "--set", "many=10")
+    assert (code, document["output"]["data"]) == (
+        0, {"verdict": "long", "words": 16, "longest": ["truth", "state", "Whatever"]},
+    )  # fmt: skip
+
+
+def test_a_reader_that_has_seen_enough_does_not_stop_the_execution(house: House) -> None:
+    arguments, flag, _ = house.slow()
+    with house.started(*arguments) as run:
+        id = run.read_until("▶ slow")[0]
+        assert run.process.stdout is not None
+        run.process.stdout.close()
+        flag.touch()
+        assert run.process.wait() == 141
+        assert run.process.stderr is not None
+        assert run.process.stderr.read() == ""
+    assert house.json("resume", id)[1]["status"] == "ok"
+
+
+def test_a_terminal_shows_rows_with_colours_and_the_cursor_comes_back(house: House) -> None:
+    ours, theirs = pty.openpty()
+    arguments, flag, _ = house.slow()
+    environment = {**house.environment, "TERM": "xterm-256color"}
+    with subprocess.Popen(
+        [NOETL, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=house.folder
+    ) as process:
+        os.close(theirs)
+        seen = b""
+        while True:
+            try:
+                part = os.read(ours, 65_536)
+            except OSError:  # Linux says so when the last writer has gone
+                break
+            if not part:
+                break
+            seen += part
+            if "● ".encode() in seen:
+                flag.touch()
+        assert process.wait() == 0
+    os.close(ours)
+    text = seen.decode()
+    assert "\x1b[?25l" in text  # the cursor is hidden while rows are drawn
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
+    assert [word in plain for word in ("✓ start", "● slow", "✓ slow", "✓ after", "ok in ")] == [True] * 5

@@ -1,0 +1,91 @@
+"""What the commands that only look have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from noetl.cli.auditing import run_audit
+from noetl.cli.following import Asked, run_events
+from noetl.cli.listing import Wanted, run_list
+from noetl.cli.looking import Execution, Standing
+from noetl.cli.outputs import run_output
+from noetl.cli.overview import run_show
+from noetl.cli.reasons import run_explain_execution
+from noetl.cli.replaying import run_replay
+from noetl.cli.states import run_state
+from noetl.engine.state import Status
+from noetl.wiring import open_house
+from tests.unit.cli.executed import AT, LEFT, started
+
+HOSTILE = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: t, path: "evil/\\e[2J"}
+workload: {text: "\\e]0;forged\\a \\u202e \\x9b31m"}
+workflow:
+- step: start
+  tool: {kind: noop, input: {"key\\e[31m": "{{ workload.text }}"}}
+  set: {ctx.a: "{{ workload.text }}"}
+"""
+OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]")
+
+
+@pytest.mark.parametrize(
+    ("status", "alive", "standing"),
+    [
+        ("new", True, "running"),
+        ("running", True, "running"),
+        ("running", False, "interrupted"),
+        ("cancelling", False, "interrupted"),
+        ("paused", False, "paused"),
+        ("ok", False, "ok"),
+        ("cancelled", True, "cancelled"),
+    ],
+)
+def test_what_nobody_runs_and_has_not_ended_is_interrupted(
+    status: Status, alive: bool, standing: Standing
+) -> None:
+    execution = Execution("e", "p", "d", status, 3, AT, AT, None, 7, alive)
+    assert execution.standing == standing
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path: Path = tmp_path_factory.mktemp("looking") / "hostile.db"
+
+    async def fill() -> None:
+        async with open_house(path) as house:
+            await started(house, HOSTILE, LEFT)
+            await house.rest(LEFT)
+
+    asyncio.run(fill())
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        lambda db: run_list(Wanted(None, 5, open_only=False), "plain", db),
+        lambda db: run_list(Wanted(None, 5, open_only=False), "json", db),
+        lambda db: run_show(LEFT, "plain", db),
+        lambda db: run_show(LEFT, "json", db),
+        lambda db: run_events(LEFT, Asked("plain", 1, follow=False), db),
+        lambda db: run_events(LEFT, Asked("jsonl", 1, follow=False), db),
+        lambda db: run_state(LEFT, None, "plain", db),
+        lambda db: run_output(LEFT, None, db, raw=False),
+        lambda db: run_replay(LEFT, "plain", db),
+        lambda db: run_audit(LEFT, "plain", db),
+        lambda db: run_explain_execution(LEFT, "start", db, "plain"),
+    ],
+)
+def test_no_command_lets_data_speak_to_a_terminal(
+    hostile: str, command: Callable[[str], int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert command(hostile) == 0
+    out = capfd.readouterr().out
+    assert (bool(out), OBEYED.findall(out)) == (True, [])

@@ -1,0 +1,221 @@
+"""What is told of facts as they come."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from noetl.cli.progress import PENDING_MAX, Progress, loop_words, per_second
+from noetl.clock import SystemClock
+from noetl.control.live import Live
+from noetl.engine import Event, apply
+from noetl.engine.facts import (
+    Cancelled,
+    Fact,
+    Finished,
+    ForChild,
+    ForSignal,
+    ForTime,
+    FrameParked,
+    FrameResumed,
+    IterationDone,
+    IterationFailed,
+    LoopDone,
+    LoopStarted,
+    Paused,
+    Requested,
+    StepDone,
+    StepFailed,
+    StepScheduled,
+    TaskDone,
+)
+from noetl.net.program import compile_program
+from noetl.output import Failure, Output
+from tests.playbooks import checked, kinds
+
+ROOT = "01a1df73-f57c-7914-bb45-80921dc2a2bb"
+CHILD = "5f0c1df7-57c7-5914-8b45-80921dc2a2bb"
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+NOT_YET = Failure(kind="http", message="503\nfrom far away")
+
+
+class Pulse(SystemClock):
+    """A clock that goes on only when it is told to."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+class Watched:
+    """A progress, and facts for it: each 0.5 s after the one before."""
+
+    def __init__(self) -> None:
+        self.clock = Pulse()
+        self.progress = Progress(ROOT, self.clock)
+        playbook = checked("workflow:\n- {step: start, tool: {kind: noop}}\n").playbook
+        assert playbook is not None
+        self.program = compile_program(playbook, kinds(), "digest")
+        self.seq = 0
+
+    def see(self, *facts: Fact, id: str = ROOT) -> list[str]:
+        """The lines that they make."""
+        events = []
+        for fact in facts:
+            self.seq += 1
+            events.append(Event(self.seq, AT + timedelta(seconds=self.seq / 2), fact))
+        self.progress.watch(Live(id, self.program, 1), events)
+        return self.lines()
+
+    def lines(self) -> list[str]:
+        return ["".join(piece.text for piece in line) for line in self.progress.lines()]
+
+    def started(self) -> list[str]:
+        return [row.id for row in self.progress.running()]
+
+
+def scheduled(run: str, *, loop: bool = False, parent: str | None = None) -> StepScheduled:
+    return StepScheduled(run=run, step=run.partition("#")[0], loop=loop, parent=parent)
+
+
+def retried(frame: str, *, attempt: int, until: datetime | None = None) -> TaskDone:
+    return TaskDone(
+        frame=frame, call=attempt, task="ask", directive="retry", next=0, attempt=attempt, status="error",
+        output=Output(status="error", error=NOT_YET), until=until,
+    )  # fmt: skip
+
+
+def test_a_step_that_ends_is_a_line_and_one_that_goes_on_is_told_once() -> None:
+    watched = Watched()
+    assert watched.see(scheduled("a#1"), scheduled("b#1")) == []
+    assert watched.see(StepDone(run="a#1")) == ["✓ a  1.00 s"]
+    assert (watched.started(), watched.started()) == (["b#1"], [])
+    assert watched.see(StepFailed(run="b#1", error=NOT_YET)) == ["✗ b  http: 503 from far away"]
+    assert watched.see(scheduled("b#2"), StepDone(run="b#2")) == ["✓ b#2  0.50 s"]
+
+
+def test_admission_that_fails_has_no_run_and_is_told_all_the_same() -> None:
+    assert Watched().see(StepFailed(error=NOT_YET)) == ["✗   http: 503 from far away"]
+
+
+def test_retries_say_which_attempt_comes_when_and_why() -> None:
+    watched = Watched()
+    watched.see(scheduled("a#1"))
+    until = AT + timedelta(seconds=2.5)
+    assert watched.see(retried("a#1", attempt=1, until=until)) == [
+        "↻ a  attempt 2 in 1.50 s: http: 503 from far away"
+    ]
+    assert watched.see(retried("a#1", attempt=2)) == ["↻ a  attempt 3: http: 503 from far away"]
+    done = TaskDone(frame="a#1", call=3, task="ask", directive="continue", next=-1, attempt=3)
+    assert (watched.see(done), watched.progress.rows[ROOT, "a#1"].note) == ([], "")
+    assert watched.see(StepDone(run="a#1")) == ["✓ a  2.00 s  2 retried"]
+
+
+def test_a_loop_is_counted_and_its_rate_comes_from_two_looks() -> None:
+    watched = Watched()
+    watched.see(scheduled("a#1", loop=True))
+    row = watched.progress.rows[ROOT, "a#1"]
+    row.total = 10_000
+    watched.progress.look()
+    watched.see(*(IterationDone(run="a#1", index=index) for index in range(2_499)))
+    assert (
+        watched.see(IterationFailed(run="a#1", index=2_499, error=NOT_YET), retried("a#1[9]", attempt=1))
+        == []
+    )
+    watched.clock.seconds += 2
+    watched.progress.look()
+    assert loop_words(row) == "2,500/10,000 iterations, 1,250/s, 1 failed, 1 retried"
+    lines = watched.see(LoopDone(run="a#1", output=Output()))
+    assert lines[0].endswith("  2,500 iterations, 1 failed, 1 retried")
+
+
+def test_a_run_that_is_found_running_begins_with_what_its_loop_has_done() -> None:
+    """D69."""
+    watched = Watched()
+    live = Live(ROOT, watched.program, 1)
+    begun = (
+        scheduled("a#1", loop=True),
+        LoopStarted(run="a#1", count=3, items=[1, 2, 3], width=3, parallel=True),
+    )
+    for fact in begun:
+        apply(live.state, fact, AT)
+    loop = live.state.runs["a#1"].loop
+    assert loop is not None
+    loop.succeeded, loop.failed = 1, 1
+    watched.progress.seed(live)
+    row = watched.progress.rows[ROOT, "a#1"]
+    assert (row.total, row.done, row.failed) == (3, 2, 1)
+
+
+def test_what_a_run_waits_for_is_told_when_we_begin_to_look() -> None:
+    watched = Watched()
+    live = Live(CHILD, watched.program, 1)
+    live.state.parent = f"{ROOT}/b#1@1"
+    parked = FrameParked(frame="x#1", call=1, until=ForSignal(name="go"))
+    for fact in (scheduled("x#1"), parked):
+        apply(live.state, fact, AT)
+    watched.progress.seed(live)
+    assert watched.lines() == ['… x  waits for the signal "go": noetl signal 5f0c1df7-57c7-5914 go']
+    assert (watched.progress.rows[CHILD, "x#1"].depth, watched.started()) == (1, [])
+
+
+def test_waits_say_for_what_and_how_to_make_it_come() -> None:
+    watched = Watched()
+    watched.see(scheduled("a#1"), scheduled("b#1"), scheduled("c#1"))
+    signal = FrameParked(frame="a#1", call=1, until=ForSignal(name="approved"))
+    assert watched.see(signal) == [
+        '… a  waits for the signal "approved": noetl signal 01a1df73-f57c-7914 approved'
+    ]
+    assert watched.see(FrameResumed(frame="a#1")) == []
+    assert watched.progress.rows[ROOT, "a#1"].waits == ""
+    signal = FrameParked(frame="a#1", call=2, until=ForSignal(name="x; rm *"))
+    assert watched.see(signal)[0].endswith("noetl signal 01a1df73-f57c-7914 'x; rm *'")
+    child = ForChild(execution_id=CHILD, path="other.yaml")
+    assert watched.see(FrameParked(frame="b#1", call=1, until=child)) == [
+        "… b  runs other.yaml (5f0c1df7-57c7-5914)"
+    ]
+    (line,) = watched.see(FrameParked(frame="c#1", call=1, until=ForTime(at=AT)))
+    assert line.startswith("… c  waits until 2026-01-0")
+
+
+def test_steps_of_children_make_rows_but_no_lines_except_for_signals() -> None:
+    watched = Watched()
+    requested = Requested(path="other", digest="d", parent=f"{ROOT}/b#1@1")
+    assert watched.see(requested, scheduled("x#1"), scheduled("y#1"), id=CHILD) == []
+    assert [(row.id, row.depth) for row in watched.progress.rows.values()] == [("x#1", 1), ("y#1", 1)]
+    assert watched.see(FrameParked(frame="x#1", call=1, until=ForSignal(name="go")), id=CHILD) == [
+        '… x  waits for the signal "go": noetl signal 5f0c1df7-57c7-5914 go'
+    ]
+    assert watched.see(StepDone(run="x#1"), Finished(status="ok"), id=CHILD) == []
+    assert (watched.progress.rows, watched.started()) == ({}, [])
+
+
+def test_blocks_are_rows_below_the_run_that_calls_them() -> None:
+    watched = Watched()
+    watched.see(scheduled("a#1"), scheduled("a#1/part#1", parent="a#1"))
+    assert [(row.id, row.depth) for row in watched.progress.rows.values()] == [("a#1", 0), ("a#1/part#1", 1)]
+    assert watched.see(StepDone(run="a#1/part#1")) == []
+
+
+def test_pausing_and_cancelling_are_told() -> None:
+    watched = Watched()
+    assert watched.see(Paused(), Cancelled(reason="wrong\naccount")) == [
+        "pausing: what runs comes to an end first",
+        "cancelling (wrong account): calls that run have 10 s",
+    ]
+
+
+def test_lines_that_nobody_could_read_are_counted_and_not_kept() -> None:
+    watched = Watched()
+    for number in range(1, PENDING_MAX + 4):
+        watched.seq += 2
+        events = [Event(1, AT, scheduled(f"a#{number}")), Event(2, AT, StepDone(run=f"a#{number}"))]
+        watched.progress.watch(Live(ROOT, watched.program, 1), events)
+    assert (len(watched.lines()), watched.progress.left_out) == (PENDING_MAX, 3)
+
+
+def test_rates_have_the_digits_that_matter() -> None:
+    assert [per_second(rate) for rate in (12_345.6, 12, 2.55, 0.5, 0.2)] == [
+        "12,346/s", "12/s", "2.5/s", "0.5/s", "12.0/min",
+    ]  # fmt: skip

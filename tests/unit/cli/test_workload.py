@@ -1,0 +1,74 @@
+"""`--set` and `--workload` (D77)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from noetl.cli.exits import Usage
+from noetl.cli.workload import given_value, given_workload, undeclared
+from noetl.output import JSON
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1", 1),
+        ("yes", "yes"),
+        ("true", True),
+        ("", None),
+        ("[1, {a: 'b=c'}]", [1, {"a": "b=c"}]),
+        ("https://x.example/?a=1", "https://x.example/?a=1"),
+        ('"{{ not a template }}"', "{{ not a template }}"),
+    ],
+)
+def test_values_are_yaml(text: str, value: JSON) -> None:
+    """D77."""
+    assert given_workload(None, [f"a={text}"]) == {"a": value}
+    assert given_value(text, "--data") == value
+
+
+def test_keys_go_deep_and_later_ones_beat_earlier_ones(tmp_path: Path) -> None:
+    """D77."""
+    file = tmp_path / "w.yaml"
+    file.write_text("a: {b: 1, c: 2}\nd: [1, 2]\n")
+    sets = ["a.b=3", "a.b=4", "e.f.g=5", "d=[3]", "x=1", "x.y=2"]
+    assert given_workload(str(file), sets) == {
+        "a": {"b": 4, "c": 2}, "d": [3], "e": {"f": {"g": 5}}, "x": {"y": 2},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("novalue", '--set "novalue": give it as key=value'),
+        ("=1", '--set: "" is no key; write it as name or as name.inner'),
+        ("a..b=1", '--set: "a..b" is no key; write it as name or as name.inner'),
+        ("a.=1", '--set: "a." is no key; write it as name or as name.inner'),
+        (f"{'a.' * 64}a=1", f'--set: the key "{"a." * 19}a…" goes deeper than 64 levels'),
+        ("a=99999999999999999999", None),
+        ("a=*x", None),
+        ("a={", None),
+        ("a=" + "[" * 100, None),
+        ("\udcff=1", None),
+        ("a=\udcff", None),
+        ("a=!!int 3", None),
+        ("a=&x [*x]", None),
+    ],
+)
+def test_what_can_not_be_read_says_where(given: str, message: str | None) -> None:
+    with pytest.raises(Usage, match="--set") as error:
+        given_workload(None, [given])
+    assert message in (None, str(error.value))
+
+
+def test_keys_that_nobody_declared_are_told_with_what_may_be_meant() -> None:
+    """D77."""
+    declared = {"name": "x", "options": {"depth": 1}, "free": {}}
+    given = {"nam": 1, "options": {"dpth": 2, "depth": 3}, "free": {"any": 1}, "zzz": 0, "name": {"a": 1}}
+    assert list(undeclared(declared, given)) == [
+        'the playbook\'s workload has no "nam"; did you mean "name"?',
+        'the playbook\'s workload has no "options.dpth"; did you mean "options.depth"?',
+        'the playbook\'s workload has no "zzz"',
+    ]
