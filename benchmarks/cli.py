@@ -19,7 +19,7 @@ CALLS = {
     "noetl --version": ["--version"],
     "noetl check examples/hello.yaml": ["check", "examples/hello.yaml"],
     "noetl check --help": ["check", "--help"],
-    "noetl explain examples/paginate.yaml": ["explain", "examples/paginate.yaml"],
+    "noetl explain examples/pagination.yaml": ["explain", "examples/pagination.yaml"],
     "noetl explain examples/saga.yaml --graph svg": ["explain", "examples/saga.yaml", "--graph", "svg"],
 }
 

@@ -13,11 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import get_args
 
-import msgspec
 import typer
 from typer.core import TyperArgument, TyperGroup, TyperOption
 
 from noetl.cli.app import app
+from noetl.cli.tools_telling import alternatives, as_text, mapping, sentences, unfolded
 from noetl.engine.facts import Fact
 from noetl.errors import PlaybookError, Problem
 from noetl.net import limits
@@ -25,24 +25,20 @@ from noetl.net.check import check
 from noetl.net.entries import Entry
 from noetl.net.scope import EVENT_FIELDS, PLACES, READABLE, SCOPES, SEES_TASKS
 from noetl.net.template import FILTERS, FUNCTIONS, METHODS, OMITTED, PREDICATES
-from noetl.output import ERROR_FIELDS, JSON, META_FIELDS, OUTPUT_FIELDS, REF_FIELDS
+from noetl.output import ERROR_FIELDS, META_FIELDS, OUTPUT_FIELDS, REF_FIELDS
 from noetl.playbook.dialects.notes import NOTES
 from noetl.playbook.kinds import Kind
 from noetl.playbook.language import language
 from noetl.playbook.migrate import migrate
 from noetl.playbook.problems import CODES, LEVELS, Code
 from noetl.playbook.shapes import (
-    Anything,
     ByKind,
-    Choice,
     Either,
     Key,
     Many,
-    Null,
     Record,
     Shape,
     Values,
-    describe,
 )
 from noetl.testing.scenario import played
 from noetl.tool import Tools
@@ -52,8 +48,6 @@ PAGES = ROOT / "docs/reference"
 PARTS = PAGES / "_parts"
 EXAMPLES = ROOT / "tests/fixtures/problems"
 FILE = "playbook.yaml"  # the name of every example, as a message shows it
-TEMPLATE = "a template"
-PLURALS = {"a name": "names", "text": "texts", "a whole number": "whole numbers"}
 # The parts of the language page, in order; `<!-- keys: step, arc -->` in one stands for tables of keys.
 THEMES = (
     "language", "documents", "steps", "loops", "pipeline", "templates", "results", "credentials", "migration",
@@ -169,38 +163,29 @@ def key_table(keys: Mapping[str, Key], link: str = "") -> list[str]:
         words = f"`{name}`" + (" (required)" if key.required else "")
         default = "" if key.default is None else f"`{as_text(key.default)}`"
         example = "" if key.example is None else f" – for example `{key.example}`"
-        value = " or ".join(dict.fromkeys(alternatives(key.shape, link)))
+        value = " or ".join(dict.fromkeys(alternatives(key.shape, lambda shape: linked(shape, link))))
         lines.append(f"| {words} | {value} | {default} | {prose(key.doc)}{example} |")
     if of_kinds:
         lines.append("| a tool kind | [a mapping](tools.md) | | applies to tasks of that kind only (D63) |")
     return lines
 
 
-def alternatives(shape: Shape, link: str) -> Iterator[str]:
-    """What may stand there, in words, with links to the tables of records."""
+def linked(shape: Shape, link: str) -> str:
+    """A mapping whose keys are known leads to its table."""
     match shape:
-        case Record():
-            yield f"[{name_of(shape)}]({link}#{slug(name_of(shape))})"
+        case Record() if name_of(shape) in named():
+            return f"[{name_of(shape)}]({link}#{slug(name_of(shape))})"
         case ByKind("task"):
-            yield f"[task]({link}#task)"
+            return f"[task]({link}#task)"
         case ByKind(title):
-            yield f"[{title}]({link}#credentials)"
-        case Many(of) if not isinstance(of, Anything):
-            words = next(alternatives(of, link))
-            yield f"a list of {PLURALS.get(words, words)}"
-        case Values(of) if not isinstance(of, Anything):
-            yield f"a mapping of names to {' or '.join(dict.fromkeys(alternatives(of, link)))}"
-        case Either(shapes):
-            found = [words for each in shapes for words in alternatives(each, link)]
-            yield from sorted(found, key=TEMPLATE.__eq__)
-        case Choice(values):
-            yield "one of " + ", ".join(f"`{value}`" for value in values)
-        case Null():
-            return
-        case _:
-            yield describe(shape).removesuffix(f" or {TEMPLATE}")
-    if getattr(shape, "templated", False):
-        yield TEMPLATE
+            return f"[{title}]({link}#credentials)"
+    return mapping(shape)
+
+
+@cache
+def named() -> frozenset[str]:
+    """The records that have a table; one of a tool's own has none."""
+    return frozenset(name_of(record) for record in records(language(kinds())))
 
 
 def retired_table(known: dict[str, Record]) -> list[str]:
@@ -298,33 +283,17 @@ def entries(table: Mapping[str, Entry]) -> Iterator[str]:
 def tools_page() -> str:
     lines = ["# Tools", "", part("tools"), ""]
     for name, kind in kinds().items():
-        lines += [f"## {name}", "", kind.doc, ""]
+        lines += [f"## {name}", "", unfolded(kind.doc), ""]
         if kind.fields.keys:
             lines += [*key_table(kind.fields.keys, "language.md"), ""]
-        lines += [f"- {sentence}" for sentence in tool_sentences(kind)]
+        lines += [f"- {sentence}" for sentence in sentences(kind)]
         if kind.knobs.keys:
             lines += ["", "Knobs under `spec`:", "", *key_table(kind.knobs.keys, "language.md")]
+        tool = Tools.installed().make(name)
+        if tool is not None and tool.example:
+            lines += ["", "For example:", "", "```yaml", tool.example.rstrip("\n"), "```"]
         lines.append("")
     return "\n".join(lines)
-
-
-def tool_sentences(kind: Kind) -> Iterator[str]:
-    if kind.free_input:
-        own = "Its fields stand beside `kind`" if kind.fields.keys else "It has no fields of its own"
-        yield f"{own}; `input` holds arguments of your own (D9)."
-    elif "name" in kind.fields.keys:
-        yield "Its `name` stands under `input`: beside `kind` it would be the name of the task."
-    else:
-        yield "Its fields stand under `input` or beside `kind` (D9)."
-    for group in kind.one_of:
-        yield f"Exactly one of {' and '.join(f'`{name}`' for name in group)} is given."
-    if kind.output:
-        yield f"Its own part of the output is `output.{kind.output}`."
-    if kind.pure:
-        yield "It has no effect on the world."
-    if kind.defaults:
-        words = ", ".join(f"`{name}: {as_text(value)}`" for name, value in kind.defaults.items())
-        yield f"Defaults of its `spec`: {words}."
 
 
 # Problems
@@ -458,10 +427,6 @@ def prose(text: str) -> str:
 def slug(heading: str) -> str:
     """The anchor that Markdown makes of a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-
-
-def as_text(value: JSON) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def main(arguments: list[str]) -> int:

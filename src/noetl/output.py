@@ -65,6 +65,9 @@ def failed(kind: str, message: str, *, retryable: bool = False) -> Output:
     return Output(status="error", error=Failure(kind=kind, message=message, retryable=retryable))
 
 
+_CONTAINERS = frozenset({dict, list})
+
+
 class NotJSON(ValueError):
     """Data that JSON can not carry: the message says what, and where."""
 
@@ -80,18 +83,20 @@ def clean(value: JSON) -> JSON:
 
 def clean_decoded(value: JSON) -> JSON:
     """The same for what a strict decoder of JSON has made: only its depth is still to be looked at."""
-    return value if _are_shallow((value,), DATA_LEVELS_MAX) else clean(value)
+    return value if _is_shallow(value) else clean(value)
 
 
-def _are_shallow(values: Iterable[JSON], levels: int) -> bool:
-    for value in values:
-        kind = type(value)
-        if kind is dict:
-            if not levels or not _are_shallow(value.values(), levels - 1):
-                return False
-        elif kind is list and not (levels and _are_shallow(value, levels - 1)):
-            return False
-    return True
+def _is_shallow(value: JSON) -> bool:
+    """Level by level, since most of a page of rows is on one."""
+    level = [value] if type(value) in _CONTAINERS else []
+    for _ in range(DATA_LEVELS_MAX):
+        if not level:
+            return True
+        below: list[JSON] = []
+        for each in level:
+            below += each.values() if type(each) is dict else each
+        level = [each for each in below if type(each) in _CONTAINERS]
+    return not level
 
 
 def _are_clean(values: Iterable[JSON], levels: int) -> bool:

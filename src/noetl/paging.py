@@ -6,8 +6,8 @@ Whoever needs an item fetches its page and keeps it for the neighbours; nobody h
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import AsyncIterator, Sequence
+from typing import Final, Protocol, runtime_checkable
 
 from msgspec.json import decode, encode
 
@@ -65,6 +65,34 @@ class Pages:
         return kept[key]
 
 
+@runtime_checkable
+class Parted(Protocol):
+    """A result store that gives parts of what it would not want to give whole."""
+
+    async def part(self, ref: dict[str, JSON], first: int | None, last: int | None) -> list[JSON] | None:
+        """Items of a list, as Python slices; None: it has no other way than the whole."""
+        ...
+
+
+async def lines(chunks: AsyncIterator[bytes], most: int) -> AsyncIterator[bytes]:
+    """Line by line, without those that are blank. Raises ValueError when one is larger than `most`."""
+    waiting = b""
+    async for chunk in chunks:
+        *whole, waiting = (waiting + chunk).split(b"\n")
+        for line in whole:
+            if line.strip():
+                yield line
+        if len(waiting) > most:
+            raise ValueError(f"a line of it is larger than {most:,} bytes")
+    if waiting.strip():
+        yield waiting
+
+
+def is_ndjson(content_type: str) -> bool:
+    """One value a line."""
+    return content_type.partition(";")[0].strip().lower().endswith("ndjson")
+
+
 def is_json(ref: dict[str, JSON]) -> bool:
     """Results of a loop have no content type: they are made into JSON."""
     return str((ref.get("meta") or {}).get("content_type", JSON_TYPE)).startswith(JSON_TYPE)
@@ -75,7 +103,7 @@ def items_in(body: bytes, content_type: str) -> list[JSON]:
 
     Raises ValueError, which says what it is instead.
     """
-    if content_type.partition(";")[0].strip().endswith("ndjson"):
+    if is_ndjson(content_type):
         return [decode(line) for line in body.splitlines() if line.strip()]
     value = decode(body)
     if isinstance(value, dict):

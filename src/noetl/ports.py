@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
@@ -12,6 +12,8 @@ from noetl.engine.pipeline import Work
 from noetl.engine.state import Status
 from noetl.errors import Conflict, Fenced
 from noetl.output import JSON, Output
+from noetl.playbook.model import Credential
+from noetl.secret import Secret
 
 Epoch: TypeAlias = tuple[int, int]  # of the partition's owner, and a counter: a higher one refuses all lower
 
@@ -145,6 +147,22 @@ class WorkQueue(Protocol):
     async def done(self, claim: Claim) -> None: ...
 
 
+class Fetched(NamedTuple):
+    """A credential as it is now."""
+
+    values: Mapping[str, Secret]  # by field; the only one of a single value stands under ""
+    version: str  # another one when the values are others; it tells nothing of them
+    expires_s: float | None = None  # None: it does not say
+
+
+class SecretProvider(Protocol):
+    """Where credentials come from. No error of it shows a value."""
+
+    async def fetch(self, credential: Credential, *, fresh: bool = False) -> Fetched:
+        """`fresh`: what was given last did not work. Raises NotFound (with the name), or Unavailable."""
+        ...
+
+
 class ResultStore(Protocol):
     """Payloads that are too large for the log. What a Ref points at never changes."""
 
@@ -153,7 +171,38 @@ class ResultStore(Protocol):
         ...
 
     async def get(self, ref: dict[str, JSON]) -> bytes:
-        """Checked against the sha256 of the Ref. Raises NotFound."""
+        """Checked against the sha256 of the Ref. Raises NotFound, or Damaged."""
+        ...
+
+    async def write(
+        self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str
+    ) -> dict[str, JSON]:
+        """`put` for what nobody wants to hold in memory."""
+        ...
+
+    def read(self, ref: dict[str, JSON]) -> AsyncIterator[bytes]:
+        """`get` in chunks. Damage is told at the end at the latest: what came before is not to be trusted."""
+        ...
+
+
+class Kept(NamedTuple):
+    """A result that a store holds; or, torn, what is left of one that was never finished."""
+
+    key: str  # <execution>/<digest>
+    bytes: int
+    at: datetime  # of storing
+    torn: bool = False
+
+
+class Clearing(Protocol):
+    """A result store, for whoever clears it."""
+
+    def kept(self) -> AsyncIterator[Kept]:
+        """All that it holds, whatever is of one execution together."""
+        ...
+
+    async def drop(self, keys: Sequence[str]) -> None:
+        """Away with them; what is not there is passed over."""
         ...
 
 
@@ -195,6 +244,6 @@ class Link(Protocol):
 
     async def command(self, execution_id: str, command: Command) -> None: ...
 
-    async def iterations(self, execution_id: str, run: str) -> list[Output | None]:
-        """What the iterations of a loop gave back, by index; None: it failed (D30)."""
+    async def iterations(self, execution_id: str, run: str, only: range | None = None) -> list[Output | None]:
+        """What the iterations of a loop gave back, by index; None: it failed (D30). `only`: of these."""
         ...

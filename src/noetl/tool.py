@@ -5,7 +5,7 @@ A tool's module must be light to import: what it needs for its work is imported 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
@@ -16,10 +16,25 @@ from noetl.playbook.kinds import Kind, record_of
 
 if TYPE_CHECKING:  # `noetl check` knows kinds and runs nothing: the engine would be dead weight
     from noetl.ports import ResultStore
+    from noetl.secret import Secret
 
 
 class NoKnobs(Struct):
     """A tool without knobs of its own."""
+
+
+class Auth(NamedTuple):
+    """The keychain entry that a task signs in with (`auth`, D57, D84)."""
+
+    name: str
+    kind: str  # bearer, basic, postgres_credential, …
+    values: Mapping[str, Secret]  # by field; the only one of a single value stands under ""
+    renew: Callable[[], Awaitable[Auth]]  # once more, when these were refused
+    version: str = ""  # of the values; it tells nothing of them
+
+
+def silent(*_said: object) -> None:
+    """Nobody listens."""
 
 
 class Call(NamedTuple):
@@ -33,6 +48,9 @@ class Call(NamedTuple):
     spec: dict[str, JSON]  # effective: defaults and all layers
     results: ResultStore
     folder: str | None = None  # of the playbook's file, when it came from one
+    auth: Auth | None = None  # None: the task names none
+    say: Callable[[str], None] = silent  # a line for whoever watches; it is not kept
+    progress: Callable[[float, float | None], None] = silent  # so much is done, of so much
 
 
 class Tool(Protocol):
@@ -50,6 +68,7 @@ class Tool(Protocol):
     defaults: ClassVar[Mapping[str, JSON]] = {}  # the lowest layer of `spec`
     decoded: ClassVar[bool] = False  # its data comes from a strict decoder of JSON, so it is JSON
     output: ClassVar[str | None] = None  # its own part of the output: "http" for output.http
+    example: ClassVar[str] = ""  # a small task in YAML: shown, and run by the contract
 
     async def run(self, input: Any, call: Call) -> Output:
         """Do it. What the world does is never raised: it is an Output with an error.
@@ -60,7 +79,7 @@ class Tool(Protocol):
 
     async def close(self) -> None:
         """Give back what it holds."""
-        return None
+        return
 
 
 class Tools:

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from noetl.adapters.files.results import FileResults
 from noetl.adapters.memory.queue import MemoryQueue
@@ -18,8 +18,10 @@ from noetl.adapters.sqlite.database import Database, open_sqlite
 from noetl.adapters.sqlite.holding import SqliteHolding
 from noetl.adapters.sqlite.inbox import SqliteInbox
 from noetl.adapters.sqlite.listing import SqliteListing
+from noetl.adapters.sqlite.results import SqliteResults
 from noetl.adapters.sqlite.store import SqliteStore
 from noetl.clock import Clock, SystemClock
+from noetl.config import RESULTS, result_stores, s3_endpoint
 from noetl.control.executions import Control
 from noetl.control.house import Outside as Reach
 from noetl.control.house import Settings
@@ -34,11 +36,18 @@ from noetl.engine.state import State
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
 from noetl.output import JSON, Failure
 from noetl.playbook.kinds import Kinds
-from noetl.ports import Append, Text
+from noetl.playbook.model import Credential
+from noetl.ports import Append, Fetched, ResultStore, Text
 from noetl.tool import Tools
 from noetl.worker.calls import Toolbox
+from noetl.worker.keychain import Keychain
 from noetl.worker.refs import Refs
+from noetl.worker.stores import Choosing, Offered, Stores
 from noetl.worker.worker import Outside, Worker
+
+if TYPE_CHECKING:
+    from noetl.adapters.secrets.providers import Providers
+    from noetl.adapters.secrets.stored import StoredSecrets
 
 Watch: TypeAlias = Callable[[Live, list[Event]], None]
 
@@ -58,7 +67,13 @@ class Disk(NamedTuple):
     catalog: SqliteCatalog
     listing: SqliteListing
     inbox: SqliteInbox
-    results: FileResults
+    results: Stores
+
+    @property
+    def secrets(self) -> StoredSecrets:
+        from noetl.adapters.secrets.stored import StoredSecrets
+
+        return StoredSecrets(self.database)
 
     def close(self) -> None:
         self.database.close()
@@ -67,15 +82,55 @@ class Disk(NamedTuple):
 def open_disk(path: Path, clock: Clock | None = None) -> Disk:
     """Only the file: to look at what is there, and to leave commands for whoever runs it."""
     database = open_sqlite(path, clock or SystemClock())
-    results = FileResults(path.with_name(path.name + "-results"))
     return Disk(
         database=database,
         store=SqliteStore(database),
         catalog=SqliteCatalog(database),
         listing=SqliteListing(database),
         inbox=SqliteInbox(database),
-        results=results,
+        results=open_results(path, database),
     )
+
+
+def open_results(path: Path, database: Database) -> Stores:
+    """The result stores that are configured. Those on the disk are always there: Refs may point into them.
+
+    Raises Rejected, which names no address: one may hold a password.
+    """
+    near = [
+        Offered("files", FileResults(path.with_name(path.name + "-results"))),
+        Offered("sqlite", SqliteResults(database)),
+    ]
+    by_name = {each.kind: each for each in near}
+    found = [by_name[name] if name in by_name else _far_results(name) for name in result_stores()]
+    return Stores([*found, *(each for each in near if each not in found)])
+
+
+def _far_results(url: str) -> Offered:
+    """What is not on our disk is imported when it is configured."""
+    scheme, _, rest = url.partition("://")
+    try:
+        match scheme:
+            case "s3":
+                from noetl.adapters.objects.results import ObjectResults
+
+                return Offered("s3", ObjectResults(url, s3_endpoint()), shared=True)
+            case "nats" | "tls":
+                from noetl.adapters.nats.results import BUCKET, NatsResults
+
+                host, _, bucket = rest.partition("/")
+                return Offered(
+                    "nats_object", NatsResults(f"{scheme}://{host}", bucket or BUCKET), shared=True
+                )
+            case "postgresql" | "postgres":
+                from noetl.adapters.postgres.results import PostgresResults
+
+                return Offered("postgres", PostgresResults(url), shared=True)
+    except ImportError as error:
+        extra = {"s3": "objects", "nats": "nats", "tls": "nats"}.get(scheme, "postgres")
+        raise Rejected("no-adapter", f"{RESULTS} needs more: pip install 'noetl[{extra}]'") from error
+    words = "files, sqlite, s3://bucket/prefix, nats://host:port/bucket or postgresql://…"
+    raise Rejected("bad-setting", f"{RESULTS} names a store that nobody knows: write {words}")
 
 
 async def record_refused(disk: Disk, text: Text, workload: dict[str, JSON], error: Failure) -> str:
@@ -93,6 +148,62 @@ async def record_refused(disk: Disk, text: Text, workload: dict[str, JSON], erro
     return id
 
 
+class TellingResults:
+    """A result store that says when it is away: whoever asks tries again, and people want to know."""
+
+    def __init__(self, results: ResultStore, tell: Callable[[Unavailable], None]) -> None:
+        self._results = results
+        self._tell = tell
+
+    async def put(self, execution_id: str, body: bytes, content_type: str) -> dict[str, JSON]:
+        with self._told():
+            return await self._results.put(execution_id, body, content_type)
+
+    async def write(
+        self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str
+    ) -> dict[str, JSON]:
+        with self._told():
+            return await self._results.write(execution_id, chunks, content_type)
+
+    async def get(self, ref: dict[str, JSON]) -> bytes:
+        with self._told():
+            return await self._results.get(ref)
+
+    def read(self, ref: dict[str, JSON]) -> AsyncIterator[bytes]:
+        return self._results.read(ref)
+
+    def chosen(self, wanted: Mapping[str, JSON]) -> ResultStore:
+        assert isinstance(self._results, Choosing)
+        return TellingResults(self._results.chosen(wanted), self._tell)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except Unavailable as error:
+            self._tell(error)
+            raise
+
+
+class LateProviders:
+    """Where credentials come from. A playbook without any does not wait for 10 ms of imports."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._made: Providers | None = None
+
+    async def fetch(self, credential: Credential, *, fresh: bool = False) -> Fetched:
+        if self._made is None:
+            from noetl.adapters.secrets.providers import Providers
+
+            self._made = Providers(self._disk.secrets, self._disk.database.clock)
+        return await self._made.fetch(credential, fresh=fresh)
+
+    async def close(self) -> None:
+        if self._made is not None:
+            await self._made.close()
+
+
 class House:
     """One process that runs executions."""
 
@@ -104,9 +215,9 @@ class House:
         self.clock = clock
         known = tools.kinds() if kinds is None else kinds
         self.playbooks = Playbooks(disk.catalog, known, lambda path: path.read_text("utf-8"))
-        queue = MemoryQueue()
+        queue, results = MemoryQueue(), TellingResults(disk.results, self._worry)
         self.control = Control(
-            Reach(disk.store, queue, disk.results),
+            Reach(disk.store, queue, results),
             self.playbooks,
             HeldOwners(SqliteHolding(disk.database)),
             clock,
@@ -114,8 +225,11 @@ class House:
         )
         self.control.relatives.link = self.control
         self.control.watch, self.control.trouble = self._see, self._worry
-        self.toolbox = Toolbox(tools, Refs(disk.results, self.control))
-        self.worker = Worker("here", Outside(self.control, queue, disk.results), self.toolbox, clock)
+        self.providers = LateProviders(disk)
+        keychain = Keychain(self.providers, clock)
+        self.control.probe = keychain.probed
+        self.toolbox = Toolbox(tools, Refs(results, self.control), keychain)
+        self.worker = Worker("here", Outside(self.control, queue, results, keychain), self.toolbox, clock)
         self.watchers: list[Watch] = []
         self._slots = slots
         self._tasks: list[asyncio.Task[None]] = []
@@ -216,6 +330,8 @@ class House:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.control.timers.close()
         await self.toolbox.close()
+        await self.providers.close()
+        await self.disk.results.close()
         self._tell_all(Unavailable("the house is closed"))
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from noetl.adapters.memory.queue import MemoryQueue
 from noetl.adapters.memory.results import MemoryResults
 from noetl.adapters.memory.store import MemoryStore
 from noetl.clock import SystemClock
 from noetl.ids import partition_of
-from noetl.ports import EventStore, ResultStore, WorkQueue
+from noetl.output import JSON
+from noetl.ports import EventStore, WorkQueue
 from noetl.testing.contracts import (
     PARTITIONS,
     EventStoreContract,
     PartitionedStore,
     PartitionsContract,
-    ResultStoreContract,
     WorkQueueContract,
 )
+from noetl.testing.result_contract import ClearedStore, ResultStoreContract
 
 
 class TestMemoryStore(EventStoreContract):
@@ -37,5 +41,12 @@ class TestMemoryQueue(WorkQueueContract):
 
 
 class TestMemoryResults(ResultStoreContract):
-    def make(self) -> ResultStore:
-        return MemoryResults()
+    @asynccontextmanager
+    async def open_store(self) -> AsyncIterator[ClearedStore]:
+        self.store = MemoryResults()
+        yield self.store
+
+    async def spoil(self, ref: dict[str, JSON]) -> None:
+        key = ref["locator"]["key"]
+        body, at = self.store.bodies[key]
+        self.store.bodies[key] = body[:-1] + bytes([body[-1] ^ 1]), at

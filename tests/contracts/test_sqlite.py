@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import apsw
 import pytest
 
 from noetl.adapters.sqlite.catalog import SqliteCatalog
 from noetl.adapters.sqlite.database import Database, open_sqlite
 from noetl.adapters.sqlite.holding import SqliteHolding
+from noetl.adapters.sqlite.results import SqliteResults
 from noetl.adapters.sqlite.store import PAGE_FACTS, SqliteStore
 from noetl.clock import SystemClock
+from noetl.output import JSON
 from noetl.ports import Catalog, EventStore
 from noetl.testing.contracts import CatalogContract, EventStoreContract, HoldingContract, Process, append
+from noetl.testing.result_contract import ClearedStore, ResultStoreContract
 
 
 class OnOneFile:
@@ -66,3 +71,21 @@ def test_a_long_log_is_gone_through_a_page_at_a_time(tmp_path: Path) -> None:
             database.close()
 
     asyncio.run(work())
+
+
+class TestSqliteResults(OnOneFile, ResultStoreContract):
+    @asynccontextmanager
+    async def open_store(self) -> AsyncIterator[ClearedStore]:
+        yield SqliteResults(self.open())
+
+    async def spoil(self, ref: dict[str, JSON]) -> None:
+        with apsw.Connection(str(self.path)) as stranger:
+            query = "SELECT id FROM results WHERE key = ?"
+            ((id,),) = stranger.execute(query, (ref["locator"]["key"],)).fetchall()
+            query = "SELECT place, body FROM result_parts WHERE result = ? ORDER BY place DESC LIMIT 1"
+            ((place, body),) = stranger.execute(query, (id,)).fetchall()
+            assert isinstance(body, bytes)
+            spoilt = body[:-1] + bytes([body[-1] ^ 1])
+            query = "UPDATE result_parts SET body = ? WHERE result = ? AND place = ?"
+            stranger.execute(query, (spoilt, id, place))
+        stranger.close()

@@ -89,8 +89,8 @@ def test_a_clean_playbook_exits_with_0() -> None:
 
 def test_the_example_of_make_run_is_checked_and_explained() -> None:
     """D90."""
-    assert call("check", "examples/paginate.yaml").returncode == 0
-    done = call("explain", "examples/paginate.yaml")
+    assert call("check", "examples/pagination.yaml").returncode == 0
+    done = call("explain", "examples/pagination.yaml")
     assert (done.returncode, done.stderr) == (0, "")
     assert "└→ cleanup  on failure" in done.stdout
 

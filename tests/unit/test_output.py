@@ -8,7 +8,7 @@ from enum import IntEnum
 import msgspec
 import pytest
 
-from noetl.output import JSON, Failure, NotJSON, Output, clean, failed
+from noetl.output import DATA_LEVELS_MAX, JSON, Failure, NotJSON, Output, clean, clean_decoded, failed
 
 
 def test_an_ok_output_has_neither_error_nor_ref_d21() -> None:
@@ -144,3 +144,11 @@ def test_data_that_holds_itself_is_refused() -> None:
     value.append(value)
     with pytest.raises(NotJSON, match="64 levels"):
         clean(value)
+
+
+def test_decoded_data_is_looked_at_for_its_depth_alone() -> None:
+    values: list[JSON] = [None, 1, "x", [], {"a": [1, {"b": []}]}, nested(DATA_LEVELS_MAX)]
+    for value in values:
+        assert clean_decoded(value) is value
+    with pytest.raises(NotJSON):
+        clean_decoded(nested(DATA_LEVELS_MAX + 1))

@@ -105,7 +105,7 @@ def explain(
     \b
     Examples:
       noetl explain hello.yaml --graph svg -o hello.svg
-      noetl explain paginate.yaml --task fetch_all_endpoints.fetch_page
+      noetl explain pagination.yaml --task fetch_all_endpoints.fetch_page
       noetl explain last fetch
     """
 
@@ -340,5 +340,5 @@ def signal(
     raise typer.Exit(run(command))
 
 
-# Its commands are added to the same app, behind these.
-from noetl.cli import app_reading  # noqa: E402, F401
+# Their commands are added to the same app, behind these.
+from noetl.cli import app_gc, app_reading, app_secrets, app_tools  # noqa: E402, F401

@@ -151,7 +151,7 @@ def _refs(events: Iterable[Event]) -> Iterator[tuple[int, dict[str, JSON]]]:
         ]
         for ref in refs:
             match ref:
-                case {"type": "blob", "locator": {"key": str()}}:
+                case {"locator": {"key": str()}}:
                     yield event.seq, ref
 
 

@@ -86,7 +86,8 @@ async def _until_rest(
     house.watchers.append(progress.watch)
     house.open()
     grace_s = GRACE_S
-    voice.screen.line(Piece(progress.root, "faint"))
+    if await house.disk.store.status(progress.root) is not None:
+        voice.screen.line(Piece(progress.root, "faint"))
     async with shown_progress(progress, voice.screen, house.clock):
         try:
             state = await interrupts.unless(_rested(house, progress, begin))

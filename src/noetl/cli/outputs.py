@@ -100,7 +100,7 @@ async def _whole(disk: Disk, output: Output, depth: int = 0) -> JSON:
             if depth >= DEPTH_MAX:
                 raise Damaged(f"the results of {run} lie more than {DEPTH_MAX} levels deep")
             return await _of_loop(disk, execution_id, run, depth)
-        case {"type": "blob", "locator": {"key": str()}}:
+        case {"locator": {"key": str()}}:
             return _decoded(await _fetched(disk, output.ref), output.ref)
     return output.ref  # It lies where only its tool finds it (D56).
 

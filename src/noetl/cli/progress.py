@@ -79,6 +79,7 @@ class Progress:
             facts.StepDone: self._done,
             facts.LoopDone: self._done,
             facts.StepFailed: self._step_failed,
+            facts.NextEvaluated: self._routed,
             facts.Paused: self._paused,
             facts.Cancelled: self._cancelled,
             facts.Finished: self._finished,
@@ -156,6 +157,8 @@ class Progress:
         assert isinstance(fact, facts.Requested)
         if fact.parent is not None:
             self._below(id, fact.parent)
+        elif id == self.root:
+            self._tell(Piece(id, "faint"))  # now that it is on record
 
     def _below(self, id: str, parent: str) -> None:
         self._depths[id] = self._depths.get(parent.partition("/")[0], 0) + 1
@@ -258,6 +261,14 @@ class Progress:
             self._tell(Piece("✗ ", "error"), Piece(shown(row), "name"), words, Piece(_tally(row)))
         elif id == self.root:
             self._tell(Piece("✗ ", "error"), words)
+
+    def _routed(self, id: str, event: Event) -> None:
+        """A step that was done, and whose `set` or arcs could not be evaluated (D16)."""
+        fact = event.fact
+        assert isinstance(fact, facts.NextEvaluated)
+        if fact.error is not None and id == self.root:
+            words = Piece(f"  {failure_words(fact.error)}")
+            self._tell(Piece("✗ ", "error"), Piece(frame_parts(fact.run)[0].partition("#")[0], "name"), words)
 
     def _paused(self, id: str, event: Event) -> None:
         del event

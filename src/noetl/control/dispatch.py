@@ -44,6 +44,9 @@ class Dispatch:
                     runs[run] = True
                     if live.opening.pop(run, None) is not None:
                         self.returned(live, run)
+                case facts.LoopDone(run=run) if run in live.closing:
+                    live.closing.discard(run)
+                    self.returned(live, run)
                 case facts.IterationDone(run=run) | facts.IterationFailed(run=run):
                     runs.setdefault(run, False)
                 case facts.FrameResumed(frame=frame):

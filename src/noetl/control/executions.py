@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import types
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -15,15 +15,15 @@ from typing import TypeVar
 from noetl.clock import Clock
 from noetl.control.dispatch import Dispatch
 from noetl.control.house import Outside, Owners, Programs, Settings
-from noetl.control.items import opened, unstarted
+from noetl.control.items import Loops
 from noetl.control.live import Asked, Item, Live, Look, is_due
 from noetl.control.relatives import Relatives
 from noetl.control.saving import fold, save, saved
 from noetl.control.timers import Timers
 from noetl.engine import FACTS_PER_COMMIT_MAX, Event, Recorded, agenda_of, handle
-from noetl.engine.commands import Command, Report, Start, StartLoop
+from noetl.engine.commands import Command, Report, Start
 from noetl.engine.iterations import iteration_outputs
-from noetl.engine.loops import ITEMS_LIMIT, ToRead, ToStore, digest_of
+from noetl.engine.loops import ITEMS_LIMIT
 from noetl.engine.state import State
 from noetl.engine.work import work_of
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
@@ -31,7 +31,6 @@ from noetl.failpoints import failpoint
 from noetl.ids import frame_parts
 from noetl.net.program import Program
 from noetl.output import Output
-from noetl.paging import put_pages
 from noetl.ports import Answer, Append, Epoch, Grant, Snapshot
 
 T = TypeVar("T")
@@ -58,10 +57,12 @@ class Control:
         self.clock = clock
         self.settings = settings
         self.dispatch = Dispatch(self.queue, clock, settings)
+        self.loops = Loops(self)
         self.relatives = Relatives(self)
         self.timers = Timers(self)
         self.watch: Callable[[Live, list[Event]], None] | None = None  # told of everything that is on record
         self.trouble: Callable[[Unavailable], None] | None = None  # told when a commit did not succeed
+        self.probe: Callable[[Program, Start], Awaitable[Start]] | None = None  # do its credentials resolve?
         self.lives: dict[str, Live] = {}
         self._loading: dict[str, asyncio.Future[Live]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -83,16 +84,18 @@ class Control:
         try:
             live = await self.live(execution_id)
         except NotFound:
-            made = await self._new(execution_id, await self.programs.by_digest(digest))
-            live = self.lives.setdefault(execution_id, made)
+            program = await self.programs.by_digest(digest)
+            if self.probe is not None:
+                start = await self.probe(program, start)
+            live = self.lives.setdefault(execution_id, await self._new(execution_id, program))
         try:
-            await self._ask(live, start, _nothing)
+            await self.ask(live, start, _nothing)
         except Rejected as error:
             if error.code != "already-started":
                 raise
 
     async def command(self, execution_id: str, command: Command) -> None:
-        await self._ask(await self.live(execution_id), command, _nothing)
+        await self.ask(await self.live(execution_id), command, _nothing)
 
     async def begin(self, execution_id: str, frame: str, worker: str) -> Grant | None:
         try:
@@ -109,7 +112,7 @@ class Control:
         if out is not None and report.epoch < out.epoch:
             return Answer("stop", "fenced")
         try:
-            answer: Answer = await self._ask(live, report, lambda: self._go_on(live, report, room))
+            answer: Answer = await self.ask(live, report, lambda: self._go_on(live, report, room))
         except Rejected as error:
             return Answer("stop", error.code)
         return answer
@@ -145,8 +148,7 @@ class Control:
         epoch = (live.owner, self._granted)
         self.dispatch.granted(live, frame, worker, epoch)
         work = work_of(live.program, live.state, frame)
-        if frame in live.opening:
-            work = work._replace(place=work.place._replace(opens=live.opening[frame]))
+        work = self.loops.ordered(live, frame, work)
         return Grant(work, epoch, self.settings.lease_s, self.now())
 
     def _go_on(self, live: Live, report: Report, room: int) -> Answer:
@@ -178,9 +180,9 @@ class Control:
     async def nudge(self, live: Live) -> None:
         """Decide what is left to decide: after a fold, or when a server died between two commits."""
         if live.agenda and live.state.live:
-            await self._ask(live, None, _nothing)
+            await self.ask(live, None, _nothing)
 
-    async def _ask(self, live: Live, command: Command | None, then: Callable[[], T]) -> T:
+    async def ask(self, live: Live, command: Command | None, then: Callable[[], T]) -> T:
         _refuse_given_up(live)
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         live.inbox.append(Asked(command, answer, then))
@@ -296,8 +298,7 @@ class Control:
 
     def _after(self, live: Live, events: list[Event]) -> None:
         self.dispatch.gather(live, events)
-        for run in unstarted(live, events):
-            self.spawn(self.open_loop(live, run))
+        self.loops.see(live, events)
         if self.watch is not None:
             self.watch(live, events)
         if live.state.parent is not None and not live.state.live:
@@ -318,24 +319,10 @@ class Control:
         with suppress(Unavailable):  # the log has it all
             await self.store.keep(execution_id, snapshot)
 
-    async def open_loop(self, live: Live, run: str) -> None:
-        """What must be done before a loop can start: store its items, or have a worker read them (D44)."""
-        match opened(live, run, self.now()):
-            case ToStore(items):
-                with suppress(Unavailable, Rejected):  # the sweeper tries again
-                    ref = await put_pages(self.results, live.id, items)
-                    start = StartLoop(run=run, ref=ref, count=len(items), digest=digest_of(items))
-                    failpoint("control.before-start-loop")
-                    await self._ask(live, start, _nothing)
-            case ToRead(ref):
-                live.opening[run] = ref
-                self.dispatch.add(live, [run])
-                await self.dispatch.pump()
-
-    async def iterations(self, execution_id: str, run: str) -> list[Output | None]:
+    async def iterations(self, execution_id: str, run: str, only: range | None = None) -> list[Output | None]:
         """What the iterations of a loop gave back, from the log, whoever owns it (D30)."""
         log = [fact for row in await self.store.read(execution_id) for fact in row.facts]
-        return [output for _, output in iteration_outputs(log, run)]
+        return [output for _, output in iteration_outputs(log, run, only)]
 
     # Loading
 

@@ -60,6 +60,7 @@ class Live:
         self.streak = 0  # frames that were handed on without a pointer while others waited
         self.dispatched = 0
         self.opening: dict[str, dict[str, JSON]] = {}  # run → the Ref whose items a worker is to read
+        self.closing: set[str] = set()  # runs of loops of whose results a worker is to evaluate what is read
         self.unsaved = 0  # facts since the last snapshot
         self.saved_bytes = 0  # size of the last snapshot
 
@@ -78,6 +79,8 @@ def is_due(live: Live, frame: str) -> bool:
             return index is None and frame in live.opening
         if index is not None:
             return False
+    elif index is None:
+        return frame in live.closing
     elif index not in run.loop.flying:
         return False
     known = run.frames.get(index)

@@ -15,7 +15,6 @@ from noetl.control.family import (
     children,
     output_of,
 )
-from noetl.control.items import still_unstarted
 from noetl.control.live import Live
 from noetl.control.saving import fold
 from noetl.control.timers import PASSING
@@ -43,8 +42,7 @@ async def _sweep_one(control: Control, live: Live) -> None:
     if live.busy:
         return
     await control.nudge(live)
-    for run in list(still_unstarted(live, list(live.state.runs))):
-        await control.open_loop(live, run)
+    await control.loops.sweep(live)
     for command in _timely(control, live):
         await control.command(live.id, command)
     for waiting in children(live.state):

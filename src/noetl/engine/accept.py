@@ -12,6 +12,7 @@ from noetl.engine.commands import (
     Cancel,
     Close,
     Command,
+    EndLoop,
     Expire,
     Pause,
     Report,
@@ -24,7 +25,7 @@ from noetl.engine.commands import (
 )
 from noetl.engine.facts import Fact, ForBlock, ForSignal, ForTime, Token
 from noetl.engine.inherit import called
-from noetl.engine.loops import ToRead, ToStore, digest_of, loop_started
+from noetl.engine.loops import ToRead, ToStore, awaits_reading, digest_of, loop_done, loop_started
 from noetl.engine.scopes import deadline, moment
 from noetl.engine.state import Frame, Run, State
 from noetl.errors import Rejected
@@ -51,6 +52,8 @@ def accept(program: Program, state: State, command: Command, at: datetime) -> li
             return _report(program, state, command, at)
         case StartLoop():
             return _start_loop(program, state, command, at)
+        case EndLoop():
+            return _end_loop(program, state, command)
         case Wake():
             return _wake(state, command, at)
         case Signal(name=name, data=data):
@@ -97,7 +100,11 @@ def _start(program: Program, state: State, command: Start, at: datetime) -> list
     if error is not None:
         return [requested, facts.Evaluated(error=error), facts.Processed(status="error")]
     token = Token(id=START_TOKEN, step=playbook.entry, input=input, deadline_at=deadline(entry.pipeline, at))
-    return [requested, facts.Evaluated(), facts.Started(workload=workload, token=token)]
+    return [
+        requested,
+        facts.Evaluated(keychain=command.keychain),
+        facts.Started(workload=workload, token=token),
+    ]
 
 
 def _report(program: Program, state: State, report: Report, at: datetime) -> list[Fact]:
@@ -165,6 +172,17 @@ def _start_loop(program: Program, state: State, command: StartLoop, at: datetime
     return [replace(started, count=command.count, items=command.items, ref=command.ref)]
 
 
+def _end_loop(program: Program, state: State, command: EndLoop) -> list[Fact]:
+    run = state.runs.get(command.run)
+    if run is None or run.output is not None or not awaits_reading(program, run):
+        raise Recorded
+    if state.status != "running":
+        raise Rejected("not-running", f"the execution is {state.status}")
+    fact = loop_done(program.pipeline(run.step, block=run.block), state, run)
+    assert isinstance(fact, facts.LoopDone | facts.StepFailed)
+    return [replace(fact, picked=command.picked)]
+
+
 def _wake(state: State, wake: Wake, at: datetime) -> list[Fact]:
     owner, index = frame_parts(wake.frame)
     run = state.runs.get(owner)
@@ -202,7 +220,9 @@ def _expire(state: State, run_id: str, at: datetime) -> list[Fact]:
     ends = [each for each in (timeout, run.deadline_at) if each is not None]
     if not ends or at < min(ends):
         raise Rejected("not-yet", f"the time of {run_id} is not up")
-    error = Failure(kind="timeout", message=f"{run_id} took too long", retryable=True)
+    which = "timeout_s" if timeout == min(ends) else "deadline_s"
+    message = f"{run_id} took longer than its lifecycle.{which} allows"
+    error = Failure(kind="timeout", message=message, retryable=True)
     return _given_up(state, run, error)
 
 

@@ -226,6 +226,7 @@ def _loop_done(state: State, fact: facts.LoopDone) -> None:
     run = state.runs[fact.run]
     if fact.set:
         write(state, run, of_ctx(fact.set))
+    run.picked = fact.picked
     _end(state, run, fact.output, "loop.done")
 
 
@@ -255,6 +256,8 @@ def _step_failed(state: State, fact: facts.StepFailed) -> None:
     if frame := run.frames.get(None):
         run.values, run.picked = frame.step, frame.picked
         output = output or frame.last
+    if fact.picked is not None:
+        run.picked = fact.picked
     give_up_blocks(state, run)
     output = msgspec.structs.replace(output or Output(), status="error", error=fact.error)
     _end(state, run, output, "step.failed")

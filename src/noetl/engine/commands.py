@@ -19,6 +19,7 @@ class Start(Struct, frozen=True, kw_only=True):
     depth: int = 0
     by: str | None = None
     error: Failure | None = None
+    keychain: dict[str, str] = {}  # the versions of its credentials when it was asked for (D57)
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -42,6 +43,13 @@ class StartLoop(Struct, frozen=True, kw_only=True):
     digest: str | None = None  # of the list that was stored
     source: dict[str, JSON] | None = None  # the Ref that was read
     error: Failure | None = None  # why there are none
+
+
+class EndLoop(Struct, frozen=True, kw_only=True):
+    """A worker has evaluated what `set` and arcs read of the results of a loop: it may end (D52)."""
+
+    run: str
+    picked: dict[str, JSON]
 
 
 class Wake(Struct, frozen=True, kw_only=True):
@@ -90,5 +98,5 @@ class Retry(Struct, frozen=True, kw_only=True):
 
 
 Command: TypeAlias = (
-    Start | Report | StartLoop | Wake | Signal | Expire | Pause | Resume | Cancel | Close | Retry
+    Start | Report | StartLoop | EndLoop | Wake | Signal | Expire | Pause | Resume | Cancel | Close | Retry
 )

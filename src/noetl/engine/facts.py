@@ -39,6 +39,7 @@ class Requested(_Fact, frozen=True, tag="playbook.execution.requested"):
 
 class Evaluated(_Fact, frozen=True, tag="playbook.request.evaluated"):
     error: Failure | None = None  # None: it may run
+    keychain: dict[str, str] = {}  # credential → the version that it had then (D57)
 
 
 class Started(_Fact, frozen=True, tag="workflow.started"):
@@ -161,6 +162,7 @@ class LoopDone(_Fact, frozen=True, tag="loop.done"):
     run: str
     output: Output
     set: dict[str, JSON] = {}  # what parallel iterations wrote to ctx, folded (D47)
+    picked: dict[str, JSON] | None = None  # what routing reads of results that are too large (D52)
 
 
 class StepDone(_Fact, frozen=True, tag="step.done"):
@@ -173,6 +175,7 @@ class StepFailed(_Fact, frozen=True, tag="step.failed"):
     run: str | None = None  # None: its admission could not be evaluated, so there is none (D16)
     tokens: tuple[str, ...] = ()  # those that are spent then
     output: Output | None = None  # None: that of the last call of its frame, or nothing but the error
+    picked: dict[str, JSON] | None = None  # of a loop: as in loop.done
 
 
 class NextEvaluated(_Fact, frozen=True, tag="next.evaluated"):

@@ -20,6 +20,7 @@ from noetl.engine.writing import patched
 from noetl.ids import frame_parts
 from noetl.net.program import Pipeline, Program
 from noetl.net.template import TemplateError
+from noetl.net.values import kind_of
 from noetl.output import JSON, Failure, Output
 
 ITEMS_LIMIT = "items_bytes"  # of `limits`: set by whoever has a result store; without it there is none
@@ -106,7 +107,7 @@ def loop_started(program: Program, state: State, run: Run, at: datetime) -> Fact
     if isinstance(items, dict):
         items = [{"key": key, "value": value} for key, value in items.items()]
     if not isinstance(items, list):
-        message = f'loop.in of "{run.step}" gives {type(items).__name__}, and not a list or a mapping'
+        message = f'loop.in of "{run.step}" gives {kind_of(items)}, and not a list or a mapping'
         return _no_loop(run, "loop", message)
     if len(items) > program.limits["iterations"]:
         return over_limit(program, "iterations", len(items))
@@ -148,6 +149,15 @@ def _past_tolerance(pipeline: Pipeline, loop: Loop) -> bool:
     return loop.failed + 1 > allowed
 
 
+def awaits_reading(program: Program, run: Run) -> bool:
+    """Its results are too large, and `set` or arcs read them: a worker evaluates what they read (D52)."""
+    loop = run.loop
+    if loop is None or loop.results is not None or loop.conflict is not None or not is_complete(loop):
+        return False
+    pipeline = program.pipeline(run.step, block=run.block)
+    return ITEMS_LIMIT in program.limits and bool(pipeline.picks or pipeline.failure_picks)
+
+
 def loop_done(pipeline: Pipeline, state: State, run: Run) -> Fact:
     loop = run.loop
     assert loop is not None
@@ -186,7 +196,13 @@ def _result(pipeline: Pipeline, state: State, run: Run, meta: dict[str, JSON]) -
     if loop.results is not None:
         output = replace(output, data=[loop.results.get(index) for index in range(loop.count)])
     if loop.results is None or pipeline.reads_ref:
-        locator = {"execution_id": state.execution_id, "run": run.id}
-        ref = {"type": "relational", "locator": locator, "meta": {"count": loop.count}}
-        output = replace(output, ref=ref)
+        output = replace(output, ref=results_ref(state, run.id))
     return output
+
+
+def results_ref(state: State, name: str) -> dict[str, JSON]:
+    """A Ref into the log itself: what its iterations gave back, by index."""
+    loop = state.runs[name].loop
+    assert loop is not None
+    locator = {"execution_id": state.execution_id, "run": name}
+    return {"type": "relational", "locator": locator, "meta": {"count": loop.count}}

@@ -25,7 +25,7 @@ from noetl.ids import call_id
 from noetl.net.program import ATTEMPTS, Pipeline, Rule, Task, Write
 from noetl.net.template import Moment, Template, TemplateError, Value, json_text
 from noetl.output import JSON, Failure, Output
-from noetl.playbook.model import Directive
+from noetl.playbook.model import Credential, Directive
 
 
 class Place(NamedTuple):
@@ -38,6 +38,8 @@ class Place(NamedTuple):
     folder: str | None = None  # of the playbook's file, for tools that read files beside it
     items: dict[str, JSON] | None = None  # a Ref: where the item lies, when it does not stand in `iter`
     opens: dict[str, JSON] | None = None  # a Ref: no frame is to be run, the items of its loop are to be read
+    closes: dict[str, JSON] | None = None  # a Ref: nor here: what is read of the results is to be evaluated
+    keychain: tuple[Credential, ...] = ()  # where its secrets are found
 
 
 class Work(NamedTuple):
@@ -56,6 +58,7 @@ class RunTask(NamedTuple):
     entry: str
     scope: dict[str, JSON]  # what the templates of the task see
     folder: str | None = None
+    keychain: tuple[Credential, ...] = ()
 
     @property
     def key(self) -> str:
@@ -178,7 +181,7 @@ def next_move(work: Work, at: datetime, keychain: dict[str, JSON] | None = None)
         return Decided(_broken(turn, Output(status="error", error=error.failure), error.failure))
     # A frame enters a task once, however often it tries: the number of entries tells them apart.
     entry = f"{place.execution_id}/{frame.id}/{task.name}/{frame.entries}"
-    return RunTask(task, fields, input, frame.attempt, entry, turn.scope, place.folder)
+    return RunTask(task, fields, input, frame.attempt, entry, turn.scope, place.folder, place.keychain)
 
 
 def take(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from noetl.engine.writing import ABSENT, at_path
-from noetl.net.values import truth
+from noetl.net.values import kind_of, truth
 from noetl.output import JSON
 
 NOTHING = object()  # no value so far, and no neutral one
@@ -61,19 +61,19 @@ def joined(reducer: str, left: JSON, right: JSON) -> JSON:
 
 def _number(value: JSON) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{type(value).__name__} is no number")
+        raise ValueError(f"{kind_of(value)} is no number")
     return value
 
 
 def _list(value: JSON) -> list[JSON]:
     if not isinstance(value, list):
-        raise ValueError(f"{type(value).__name__} is no list")
+        raise ValueError(f"{kind_of(value)} is no list")
     return value
 
 
 def _mapping(value: JSON) -> list[JSON]:
     if not isinstance(value, dict):
-        raise ValueError(f"{type(value).__name__} is no mapping")
+        raise ValueError(f"{kind_of(value)} is no mapping")
     return [value]
 
 

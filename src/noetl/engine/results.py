@@ -11,9 +11,10 @@ import msgspec
 from msgspec.structs import replace
 
 from noetl.engine.facts import TaskDone
-from noetl.engine.pipeline import Work
+from noetl.engine.pipeline import Place, Work
 from noetl.engine.state import Frame
 from noetl.net.picking import evaluated, refusal
+from noetl.net.program import Picked
 from noetl.output import JSON, Output
 
 INLINE_BYTES_MAX = 65_536  # of data that stands in a fact, unless spec.result says otherwise (D51)
@@ -48,8 +49,18 @@ def pick(work: Work, output: Output, *, failed: bool = False) -> dict[str, JSON]
     values = pipeline.failure_picks if failed else pipeline.picks
     if not values or pipeline.loop is not None:
         return None
+    return _picked(values, place, output.data)
+
+
+def pick_results(work: Work, data: list[JSON]) -> dict[str, JSON]:
+    """The same of the results of a loop, whichever way it ends."""
+    pipeline = work.pipeline
+    return _picked((*pipeline.picks, *pipeline.failure_picks), work.place, data)
+
+
+def _picked(values: tuple[Picked, ...], place: Place, data: JSON) -> dict[str, JSON]:
     scope = {
-        "output": {"data": output.data},
+        "output": {"data": data},
         "workload": place.workload,
         "input": place.input,
         "execution_id": place.execution_id,

@@ -75,7 +75,7 @@ class _Router:
         run, output = self.run, self.run.output
         assert output is not None
         self.scope["output"] = output.view()
-        if run.loop is not None and output.ref is not None and output.data is None:
+        if run.loop is not None and output.ref is not None and output.data is None and run.picked is None:
             self.picked = _out_of_reach(self.program.pipeline(run.step, block=run.block))
         if self.picked is not None:
             self.scope[PICKED] = self.picked

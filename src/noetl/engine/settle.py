@@ -17,7 +17,7 @@ from noetl.engine.admission import of_joins, of_token, over_limit
 from noetl.engine.apply import ok
 from noetl.engine.facts import Fact, ForBlock
 from noetl.engine.inherit import called
-from noetl.engine.loops import ToRead, ToStore, is_complete, landed, loop_done, loop_started
+from noetl.engine.loops import ToRead, ToStore, awaits_reading, is_complete, landed, loop_done, loop_started
 from noetl.engine.routing import answer, route
 from noetl.engine.scopes import deadline
 from noetl.engine.state import Frame, Run, State
@@ -163,7 +163,7 @@ def _of_run(program: Program, state: State, run: Run, at: datetime) -> Fact | No
         fact = loop_started(program, state, run, at)
         return None if isinstance(fact, ToStore | ToRead) else fact
     if run.loop is not None and is_complete(run.loop):
-        return loop_done(pipeline, state, run)
+        return None if awaits_reading(program, run) else loop_done(pipeline, state, run)
     if not pipeline.tasks:
         if run.loop is None:
             return facts.StepDone(run=run.id, output=Output())

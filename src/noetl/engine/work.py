@@ -42,5 +42,13 @@ def work_of(program: Program, state: State, frame: str) -> Work:
     pipeline = program.pipeline(run.step, block=run.block)
     around = iteration(program, state, run, index)
     stored = run.loop.ref if run.loop is not None and run.loop.items is None else None
-    place = Place(state.execution_id, state.workload, run.input, around, program.folder, stored)
+    place = Place(
+        execution_id=state.execution_id,
+        workload=state.workload,
+        input=run.input,
+        iter=around,
+        folder=program.folder,
+        items=stored,
+        keychain=program.playbook.keychain,
+    )
     return Work(pipeline, replace(frame_of(run, index)), place)

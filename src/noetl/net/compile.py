@@ -12,16 +12,16 @@ from noetl.output import JSON
 from noetl.playbook.conform import Report, has_braces
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Arc, Block, Loop, Pipeline, Playbook, Rule, Step, Task, When
-from noetl.playbook.shapes import Key, Text
+from noetl.playbook.shapes import Key, Text, sql_paths
 from noetl.playbook.source import Path
 
 _RETRY_KEYS = ("attempts", "delay", "max_delay")
 
 
 @lru_cache(maxsize=4096)
-def _compiled(source: str, statements: bool) -> Template | BadTemplate:
+def _compiled(source: str, statements: bool, sql: bool) -> Template | BadTemplate:
     try:
-        return compile_template(source, statements=statements)
+        return compile_template(source, statements=statements, sql=sql)
     except BadTemplate as error:
         return error
 
@@ -95,7 +95,10 @@ class _Compiler:
         if isinstance(shape, Text) and not shape.templated:
             return
         statements = isinstance(shape, Text) and shape.statements
-        self._values(value, "task", path, owner, task, statements=statements)
+        sql = {(*path, *inside[1:]) for inside in sql_paths({"": key} if key else {})}
+        for where, text in _texts(value, path):
+            allowed = statements and where == path
+            self._template(text, "task", where, owner, task, statements=allowed, sql=where in sql)
 
     def _rule(self, rule: Rule, owner: Pipeline, task: Task) -> NetRule:
         place: Place = "skip rule" if rule.do == "skip" else "task result"
@@ -154,13 +157,10 @@ class _Compiler:
         owner: Pipeline,
         task: Task | None = None,
         *,
-        statements: bool = False,
         loop: int | None = None,
     ) -> None:
         for where, text in _texts(value, path):
-            self._template(
-                text, place, where, owner, task, statements=statements and where == path, loop=loop
-            )
+            self._template(text, place, where, owner, task, loop=loop)
 
     def _template(
         self,
@@ -171,9 +171,10 @@ class _Compiler:
         task: Task | None,
         *,
         statements: bool = False,
+        sql: bool = False,
         loop: int | None = None,
     ) -> Template | None:
-        compiled = _compiled(text, statements)
+        compiled = _compiled(text, statements, sql)
         if isinstance(compiled, Template):
             self.spots.append(Spot(place, path, compiled, owner, task, loop))
             return compiled

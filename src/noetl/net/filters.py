@@ -6,6 +6,7 @@ from noetl.net.entries import Table, offer
 from noetl.net.filters_codes import CODE_FILTERS
 from noetl.net.filters_lists import LIST_FILTERS
 from noetl.net.filters_numbers import NUMBER_FILTERS
+from noetl.net.filters_sql import SQL_FILTERS
 from noetl.net.filters_text import TEXT_FILTERS
 from noetl.net.limits import Meter
 from noetl.net.values import JSON
@@ -58,7 +59,8 @@ for _signature, _doc, _example, _names in (
 ):
     offer(_WOVEN, _signature, _doc, _example, names=_names)(_woven)
 
-FILTERS: Table = dict(sorted((TEXT_FILTERS | NUMBER_FILTERS | LIST_FILTERS | CODE_FILTERS | _WOVEN).items()))
+_ALL = TEXT_FILTERS | NUMBER_FILTERS | LIST_FILTERS | CODE_FILTERS | SQL_FILTERS | _WOVEN
+FILTERS: Table = dict(sorted(_ALL.items()))
 
 OMITTED: dict[str, str] = {
     "attr": "attributes of objects are never looked up; write value.name or value['name']",

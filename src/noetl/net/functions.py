@@ -23,7 +23,11 @@ def numbers(meter: Meter, start: int, stop: int | None, step: int) -> list[int]:
     wanted = range(0, start, step) if stop is None else range(start, stop, step)
     # The length of a range may not fit into what len() gives, so its last place is asked for instead.
     if wanted[RANGE_MAX : RANGE_MAX + 1]:
-        raise over("RANGE_MAX", RANGE_MAX, "range gives too many numbers")
+        raise over(
+            "RANGE_MAX",
+            RANGE_MAX,
+            "range gives too many numbers: more items come as a list in workload, or from a task as a Ref",
+        )
     meter.items(len(wanted))
     meter.hold(32 * len(wanted))
     return list(wanted)

@@ -6,6 +6,7 @@ A list of loops becomes the outermost loop around a call of a block of its own (
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Literal, NamedTuple, TypeAlias
 
 from noetl.net.compile import asks_for_failure
@@ -17,7 +18,7 @@ from noetl.playbook import model
 from noetl.playbook.conform import has_braces
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.language import LIMITS
-from noetl.playbook.shapes import Text
+from noetl.playbook.shapes import Text, sql_paths
 from noetl.playbook.spec import effective, merge
 
 Condition: TypeAlias = Template | bool
@@ -114,9 +115,7 @@ class Arc(NamedTuple):
 class Step(NamedTuple):
     pipeline: Pipeline
     admit: tuple[tuple[Condition, bool], ...] | None
-    admit_reads: tuple[
-        tuple[str, ...], ...
-    ]  # ctx paths: a waiting token is tried again when one of them changes
+    admit_reads: tuple[tuple[str, ...], ...]  # of ctx: a waiting token is tried again when one changes
     join: bool
     inclusive: bool
     arcs: tuple[Arc, ...]
@@ -264,14 +263,16 @@ class _Compiler:
         rules = [
             _rule(rule, place, places) for place, rule in enumerate(task.policy.rules if task.policy else ())
         ]
-        input = compile_value(task.input, statements=True)
-        raw = {key for key, row in (kind.fields.keys if kind else {}).items() if _is_raw(row.shape)}
+        shapes = kind.fields.keys if kind else {}
+        compiled = partial(compile_value, statements=True, sql=sql_paths(shapes))
+        input = compiled(task.input)
+        raw = {key for key, row in shapes.items() if _is_raw(row.shape)}
         return Task(
             name=task.name,
             kind=task.kind,
             auth=task.auth,
             code={key: value for key, value in task.fields.items() if key in raw},
-            fields=compile_value({k: v for k, v in task.fields.items() if k not in raw}, statements=True),
+            fields=compiled({key: value for key, value in task.fields.items() if key not in raw}),
             input=input,
             set=_writes(task.set),
             skips=tuple(rule for rule in rules if rule.do == "skip"),

@@ -20,8 +20,9 @@ from noetl.net.methods import METHODS
 from noetl.net.paths import path
 from noetl.net.picking import Part, Picking, reads_data
 from noetl.net.predicates import PREDICATES
+from noetl.net.sql_placing import Placing
 from noetl.net.syntax import BadTemplate, Fault, parse, tags
-from noetl.net.text import Block, Writer, refuse
+from noetl.net.text import Binding, Block, Writer, refuse
 from noetl.net.values import JSON, PLAIN, Moment, Path, TemplateError, Undefined, kind_of, truth, undefined
 
 __all__ = [
@@ -175,9 +176,12 @@ def is_template(text: str) -> bool:
     return "{{" in text or "{%" in text or "{#" in text
 
 
-def compile_template(source: str, *, statements: bool = False) -> Template:
-    """Compile, or raise BadTemplate with all faults; `statements` allows {% if %} and {% for %}."""
-    return _template(source, statements=statements)
+def compile_template(source: str, *, statements: bool = False, sql: bool = False) -> Template:
+    """Compile, or raise BadTemplate with all faults; `statements` allows {% if %} and {% for %}.
+
+    `sql`: it gives {"text": […], "values": […]}, every {{ }} a value between two pieces of text.
+    """
+    return _sql_template(source) if sql else _template(source, statements=statements)
 
 
 def _lean_template(source: str, *, asks: bool = False) -> Template:
@@ -210,6 +214,22 @@ def _template(
     return Template(source, run, notes, typed=sole is not None, sole_path=sole_path)
 
 
+def _sql_template(source: str) -> Template:
+    syntax = parse(source)
+    notes = Compilation(HANDLERS, path, syntax.spare)
+    placing = Placing(notes)
+    try:
+        run = _sql(Writer(notes, statements=True, placing=placing).block(syntax.body))
+    except RecursionError:
+        raise BadTemplate((Fault("bad-template", "the template is nested too deeply", 1),)) from None
+    if placing.empty and not notes.faults:
+        message = "a whole statement can not be a value: it would be bound, as everything in {{ }} of SQL is"
+        notes.fault("sql-not-a-value", message, 1, None, "write the statement here")
+    if notes.faults:
+        raise BadTemplate(tuple(notes.faults))
+    return Template(source, run, notes, typed=False, sole_path=None)
+
+
 def _sole(source: str, body: list[nodes.Node]) -> nodes.Expr | None:
     """The expression of a template that is exactly one {{ }}, white space around it aside (D12)."""
     words = source.strip()
@@ -236,16 +256,46 @@ def _text(block: Block) -> Run:
     return run
 
 
-def compile_value(value: JSON, *, statements: bool = False) -> Value:
-    """Compile all templates of a structure, or raise BadTemplate with the faults of all of them."""
-    return _value(value, partial(compile_template, statements=statements))
+def _sql(block: Block) -> Run:
+    """Pieces of text and values by turns, a piece first and last."""
+
+    def run(scope: Scope, meter: Meter) -> JSON:
+        out: list[JSON] = []
+        meter.written = 0
+        block.write(scope, meter, out)
+        texts: list[str] = []
+        values: list[JSON] = []
+        piece: list[str] = []
+        for each in out:
+            if type(each) is Binding:
+                texts.append(meter.keep("".join(piece)))
+                values.append(each.value)
+                piece = []
+            else:
+                piece.append(each)
+        texts.append(meter.keep("".join(piece)))
+        return {"text": texts, "values": values}
+
+    return run
 
 
-def _value(value: JSON, compile_one: Callable[[str], Template]) -> Value:
+def compile_value(
+    value: JSON, *, statements: bool = False, sql: frozenset[tuple[str, ...]] = frozenset()
+) -> Value:
+    """Compile all templates of a structure, or raise BadTemplate with the faults of all of them.
+
+    `sql`: where SQL stands in it, whose {{ }} are bound; each becomes {"text": […], "values": […]}.
+    """
+    return _value(value, partial(compile_template, statements=statements), sql)
+
+
+def _value(
+    value: JSON, compile_one: Callable[[str], Template], sql: frozenset[tuple[str, ...]] = frozenset()
+) -> Value:
     parts: list[Template] = []
     faults: dict[Fault, None] = {}
     try:
-        build = _compiled(value, parts, faults, compile_one)
+        build = _compiled(value, parts, faults, compile_one, sql)
     except RecursionError:
         raise BadTemplate((Fault("bad-template", "the structure is nested too deeply", 1),)) from None
     if faults:
@@ -254,9 +304,17 @@ def _value(value: JSON, compile_one: Callable[[str], Template]) -> Value:
 
 
 def _compiled(
-    value: JSON, parts: list[Template], faults: dict[Fault, None], compile_one: Callable[[str], Template]
+    value: JSON,
+    parts: list[Template],
+    faults: dict[Fault, None],
+    compile_one: Callable[[str], Template],
+    sql: frozenset[tuple[str, ...]],
 ) -> Run | None:
     """What builds the value in a scope; None: there is no template in it, it is what it is."""
+    if type(value) is str and () in sql:
+        compile_one = _sql_template
+        if not is_template(value):
+            return lambda _scope, _meter: {"text": [value], "values": []}
     if type(value) is str and is_template(value):
         try:
             template = compile_one(value)
@@ -266,11 +324,14 @@ def _compiled(
         parts.append(template)
         return template.evaluate
     if type(value) is list:
-        return _compiled_list(value, [_compiled(item, parts, faults, compile_one) for item in value])
+        none: frozenset[tuple[str, ...]] = frozenset()
+        return _compiled_list(value, [_compiled(item, parts, faults, compile_one, none) for item in value])
     if type(value) is dict:
-        return _compiled_map(
-            value, {key: _compiled(item, parts, faults, compile_one) for key, item in value.items()}
-        )
+        built = {}
+        for key, item in value.items():
+            inside = frozenset(place[1:] for place in sql if place[:1] == (key,))
+            built[key] = _compiled(item, parts, faults, compile_one, inside)
+        return _compiled_map(value, built)
     return None
 
 

@@ -6,16 +6,17 @@ Every other statement of Jinja is refused here. What is written is counted while
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from jinja2 import nodes
 
 from noetl.net.compilation import Compilation, Expr, Run, Scope
 from noetl.net.expression import truth_of
 from noetl.net.limits import TEXT_CHARS_MAX, Meter, json_text, over
+from noetl.net.sql_placing import Placed, Placing
 from noetl.net.values import JSON, TemplateError, Undefined, kind_of, undefined
 
-Write: TypeAlias = Callable[[Scope, Meter, list[str]], None]
+Write: TypeAlias = Callable[[Scope, Meter, list[JSON]], None]
 _STATEMENTS = {
     "Assign": "set",
     "AssignBlock": "set",
@@ -32,6 +33,7 @@ _FIXES = {
     "print": "write {{ value }}",
 }
 _TURN_COST = 8
+_BINDING_COST = 12  # of a value in SQL, and of the piece of text that ends before it
 _GROUP = ("grouper", "list")
 
 
@@ -48,7 +50,7 @@ class Block:
         self.pieces.append(write)
         self.cost += cost
 
-    def write(self, scope: Scope, meter: Meter, out: list[str]) -> None:
+    def write(self, scope: Scope, meter: Meter, out: list[JSON]) -> None:
         for piece in self.pieces:
             piece(scope, meter, out)
 
@@ -56,15 +58,19 @@ class Block:
 class Writer:
     """Compiles the body of a template; numbers its tags, so that an error can repeat the author's words."""
 
-    def __init__(self, notes: Compilation, *, statements: bool) -> None:
+    def __init__(self, notes: Compilation, *, statements: bool, placing: Placing | None = None) -> None:
         self._notes = notes
         self._statements = statements
+        self._placing = placing  # None: it is no SQL
         self._tags = 0
 
     def block(self, body: list[nodes.Node]) -> Block:
         block = Block()
         for tree in body:
             if isinstance(tree, nodes.Output):
+                if self._placing is not None:
+                    self._sql(tree.nodes, self._placing, block)
+                    continue
                 for part in tree.nodes:
                     self._output(part, block)
             elif isinstance(tree, nodes.If):
@@ -90,6 +96,17 @@ class Writer:
             expr = self._notes.expression(tree)
             block.add(_written(_marked(_text_of(expr.run), tag)), expr.cost + 4)
 
+    def _sql(self, trees: list[nodes.Expr], placing: Placing, block: Block) -> None:
+        for part in placing.parts(trees):
+            if isinstance(part, Placed):
+                tag = self._tag()
+                expr = self._notes.expression(part.tree)
+                write = _SQL_WRITES[part.how](_marked(_defined(expr.run), tag))
+                block.add(write, expr.cost + 4)
+            else:
+                block.add(_constant(part), 2)
+        placing.leave()
+
     def _tag(self) -> int:
         self._tags += 1
         return self._tags - 1
@@ -104,7 +121,7 @@ class Writer:
             cost += test.cost + 2
         otherwise = self.block(tree.else_)
 
-        def choose(scope: Scope, meter: Meter, out: list[str]) -> None:
+        def choose(scope: Scope, meter: Meter, out: list[JSON]) -> None:
             for holds, body in branches:
                 if holds(scope, meter):
                     body.write(scope, meter, out)
@@ -129,7 +146,7 @@ class Writer:
         otherwise = self.block(tree.else_)
         items = _marked(_items(source, assign, test), tag)
 
-        def repeat(scope: Scope, meter: Meter, out: list[str]) -> None:
+        def repeat(scope: Scope, meter: Meter, out: list[JSON]) -> None:
             chosen = items(scope, meter)
             count = len(chosen)
             for place, item in enumerate(chosen):
@@ -162,7 +179,7 @@ def refuse(name: str, line: int, notes: Compilation) -> None:
 
 
 def _constant(text: str) -> Write:
-    def write(_scope: Scope, meter: Meter, out: list[str]) -> None:
+    def write(_scope: Scope, meter: Meter, out: list[JSON]) -> None:
         _count(meter, text)
         out.append(text)
 
@@ -182,12 +199,56 @@ def _text_of(run: Run) -> Run:
 
 
 def _written(run: Run) -> Write:
-    def write(scope: Scope, meter: Meter, out: list[str]) -> None:
+    def write(scope: Scope, meter: Meter, out: list[JSON]) -> None:
         text = run(scope, meter)
         _count(meter, text)
         out.append(text)
 
     return write
+
+
+class Binding(NamedTuple):
+    """A value among the pieces of SQL."""
+
+    value: JSON
+
+
+def _defined(run: Run) -> Run:
+    def defined(scope: Scope, meter: Meter) -> JSON:
+        value = run(scope, meter)
+        if type(value) is Undefined:
+            raise undefined(value)
+        return value
+
+    return defined
+
+
+def _bound(run: Run) -> Write:
+    def write(scope: Scope, meter: Meter, out: list[JSON]) -> None:
+        value = run(scope, meter)
+        meter.items(1)
+        meter.charge(_BINDING_COST)
+        out.append(Binding(value))
+
+    return write
+
+
+def _bound_list(run: Run) -> Write:
+    """`$1, $2, $3`; NULL for an empty list, since SQL knows no `IN ()`."""
+
+    def write(scope: Scope, meter: Meter, out: list[JSON]) -> None:
+        values = run(scope, meter)
+        meter.items(2 * len(values))
+        meter.charge(_BINDING_COST * len(values))
+        for place, value in enumerate(values):
+            out.extend((", " if place else "", Binding(value)))
+        if not values:
+            out.append("NULL")
+
+    return write
+
+
+_SQL_WRITES = {"value": _bound, "list": _bound_list, "name": _written}
 
 
 def _count(meter: Meter, text: str) -> None:

@@ -36,6 +36,20 @@ Fixed: TypeAlias = Annotated[
 ]  # must be known before the run: no template
 
 
+class Sql(msgspec.Struct, frozen=True):
+    """SQL as a tool gets it: pieces of the author's text, and between them the values of its `{{ }}`.
+
+    There is one piece more than there are values. What stands for a value is for the tool to say: `$1`, `?`.
+    """
+
+    text: list[str]
+    values: list[JSON] = []
+
+    def __post_init__(self) -> None:
+        if len(self.text) != len(self.values) + 1:
+            raise ValueError("SQL has one piece of text more than it has values")
+
+
 class Kind(NamedTuple):
     """A tool kind as the reader sees it."""
 
@@ -100,6 +114,8 @@ def shape_of(kind: inspect.Type) -> Shape:
             return Either((Values(shape_of(of)), Expression()))
         case inspect.ListType(item_type=of) | inspect.VarTupleType(item_type=of):
             return Either((Many(shape_of(of)), Expression()))
+        case inspect.StructType(cls=struct) if struct is Sql:
+            return Text(templated=True, statements=True, sql=True)
         case inspect.StructType(cls=struct):
             return record_of(struct, struct.__name__.lower())
         case inspect.UnionType(types=types):

@@ -84,7 +84,7 @@ _STORE = Record(
     "result store",
     "Where large results go.",
     {
-        "kind": Key(Text(), "`files`, `nats_object`, `postgres`, `s3`, …", required=True),
+        "kind": Key(Text(), "`files`, `sqlite`, `postgres`, `s3`, `nats_object`", required=True),
         "bucket": Key(Text(), "name of the bucket or folder"),
         "prefix": Key(Text(), "put before every key"),
         "auth": Key(Text(name=True), "keychain entry for the store"),
@@ -98,6 +98,11 @@ _RESULT = Record(
             Number(0, whole=True), "a larger output goes to the result store (D51)", default=65536
         ),
         "store": Key(_STORE, "where it goes"),
+        "ttl": Key(
+            Either((Number(0), Text())),
+            "how long it is kept: seconds, or `24h`, `7d`; else with its execution",
+        ),
+        "compression": Key(Choice(("none", "gzip")), "how it is written", default="none"),
     },
 )
 _RETRY = Record(

@@ -111,6 +111,9 @@ CODES: dict[str, Code] = {
     "not-a-guard": Code("L4", "error", "`when` takes a template or a boolean (D15).", "Write `\"{{ … }}\"`."),
     "never-equal": Code("L4", "warning", "The value is compared with something that it never is: `output.status` is `ok` or `error` (D21), a looped step ends by `loop.done` and never by `step.done` (D40).", "Compare with a value that the message names."),
     "constant-guard": Code("L4", "warning", "The guard reads nothing, so it is always the same.", "Remove it, or let it read something."),
+    "sql-in-quotes": Code("L4", "error", "Every `{{ }}` in SQL is bound as a value, and inside quotes or a comment it would be a part of them. Only quotes that hold nothing else, `'{{ x }}'`, are understood: they are dropped.", "Take it out of the quotes, and join text inside: `{{ '%' ~ name ~ '%' }}`; a name of a table or column is written `{{ name | sql_ident }}`."),
+    "sql-in-word": Code("L4", "error", "Every `{{ }}` in SQL is bound as a value, so it can not be a part of a word or of a dotted name.", "Join the parts inside: `{{ ('sales_' ~ year) | sql_ident }}`."),
+    "sql-not-a-value": Code("L4", "error", "Every `{{ }}` in SQL is bound as a value, and here stands something else: a name of a table, a word or sign of SQL, or a whole statement.", "Write names as `{{ name | sql_ident }}`, and words of SQL outside of `{{ }}`, between `{% if %}` and `{% endif %}`."),
     # L5
     "unreachable-step": Code("L5", "warning", "No arcs lead here from the entry.", "Lead an arc here, or remove the step."),
     "unreachable-task": Code("L5", "warning", "No way through the pipeline comes here.", "Change the rules before it, or remove the task."),

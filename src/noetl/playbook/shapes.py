@@ -14,6 +14,7 @@ class Text(NamedTuple):
     templated: bool = False
     statements: bool = False
     name: bool = False  # must be a name
+    sql: bool = False  # every `{{ }}` in it is bound, and never pasted
 
 
 class Flag(NamedTuple):
@@ -125,11 +126,24 @@ Shape: TypeAlias = (
 )
 
 
+def sql_paths(keys: Mapping[str, Key]) -> frozenset[tuple[str, ...]]:
+    """Where SQL stands among the fields of a tool: ("query",), ("copy", "query")."""
+    found: set[tuple[str, ...]] = set()
+    for name, key in keys.items():
+        if isinstance(key.shape, Text) and key.shape.sql:
+            found.add((name,))
+        elif isinstance(key.shape, Record):
+            found.update((name, *inside) for inside in sql_paths(key.shape.keys))
+    return frozenset(found)
+
+
 def describe(shape: Shape) -> str:
     """A shape in words, for messages and docs."""
     match shape:
         case Text(name=True):
             return "a name"
+        case Text(sql=True):
+            return "SQL, every `{{ }}` in it bound"
         case Text(templated=True):
             return "text or a template"
         case Text():

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
 from noetl.engine.facts import Evaluated, Fact, Processed, Requested
 from noetl.engine.state import Status
-from noetl.errors import Conflict, Fenced, NotFound, Rejected
+from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
 from noetl.ids import partition_of
+from noetl.playbook.model import Credential
 from noetl.ports import (
     Append,
     Catalog,
@@ -22,8 +24,8 @@ from noetl.ports import (
     Holding,
     Partitions,
     Pointer,
-    ResultStore,
     Row,
+    SecretProvider,
     Snapshot,
     Text,
     WorkQueue,
@@ -348,37 +350,44 @@ class WorkQueueContract:
         run(work())
 
 
-class ResultStoreContract:
-    """Payloads by reference."""
+class SecretPlace(NamedTuple):
+    """Something that holds one credential."""
+
+    provider: SecretProvider
+    there: Credential
+    missing: Credential  # named "missing"
+    change: Callable[[], Awaitable[None]]  # from now on it holds another value
+
+
+class SecretProviderContract:
+    """Credentials as they are now; by name when they are not there; and never in words."""
 
     @abstractmethod
-    def make(self) -> ResultStore: ...
+    def place(self) -> AbstractAsyncContextManager[SecretPlace]: ...
 
-    def test_what_is_put_comes_back_and_the_same_is_the_same(self) -> None:
+    def test_a_value_keeps_its_version_until_it_is_another(self) -> None:
         async def work() -> None:
-            store = self.make()
-            ref = await store.put("e", b"[1, 2]", "application/json")
-            assert await store.get(ref) == b"[1, 2]"
-            assert await store.put("e", b"[1, 2]", "application/json") == ref
-            assert ref["meta"]["bytes"] == 6
+            async with self.place() as (provider, there, _, change):
+                first, again = await provider.fetch(there), await provider.fetch(there)
+                assert (again.values, again.version) == (first.values, first.version)
+                await change()
+                other = await provider.fetch(there, fresh=True)
+                assert other.values != first.values
+                assert other.version != first.version
 
         run(work())
 
-    def test_nothing_is_shared_between_executions_d53(self) -> None:
+    def test_what_is_not_there_is_told_by_the_name_of_its_entry_and_no_value_is_d57(self) -> None:
         async def work() -> None:
-            store = self.make()
-            assert await store.put("e", b"x", "text/plain") != await store.put("f", b"x", "text/plain")
-
-        run(work())
-
-    def test_what_is_not_there_is_not_found(self) -> None:
-        async def work() -> None:
-            store = self.make()
-            ref = await store.put("e", b"x", "text/plain")
-            try:
-                await store.get({**ref, "locator": {"key": "e/nothing"}})
-            except NotFound:
-                return
-            raise AssertionError("found")
+            async with self.place() as (provider, there, missing, _):
+                fetched = await provider.fetch(there)
+                told = ""
+                try:
+                    await provider.fetch(missing)
+                except (NotFound, Unavailable) as error:
+                    told = str(error)
+                assert 'keychain entry "missing"' in told
+                for secret in fetched.values.values():
+                    assert secret.reveal() not in (told + repr(fetched) + fetched.version)
 
         run(work())

@@ -295,5 +295,5 @@ class SimLink:
             raise
         self._store.granted.discard(asyncio.current_task())
 
-    async def iterations(self, execution_id: str, run: str) -> list[Output | None]:
-        return await self._request(execution_id, lambda control: control.iterations(execution_id, run))
+    async def iterations(self, execution_id: str, run: str, only: range | None = None) -> list[Output | None]:
+        return await self._request(execution_id, lambda control: control.iterations(execution_id, run, only))

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from noetl.tools.http_client import Client
 
 
+FILE_BYTES_MAX = 4 * 1024 * 1024 * 1024  # with `response: file`, which nobody holds in memory
+
+
 class HttpInput(Struct, kw_only=True):
     """One HTTP request."""
 
@@ -34,15 +37,39 @@ class HttpInput(Struct, kw_only=True):
     ] = None
     response: Annotated[
         Literal["auto", "json", "text", "bytes", "file"],
-        Meta(description="how the body is read; `auto` parses JSON, `file` streams it to the result store"),
+        Meta(
+            description="how the body is read; `auto` parses JSON, `file` streams it to the result store, "
+            "where secrets in it are not masked"
+        ),
     ] = "auto"
+
+
+class Expired(Struct, kw_only=True):
+    """How a body of a well-behaved status says that the credential has expired."""
+
+    path: Annotated[str, Meta(description="where in the body it says so", examples=["$.error.code"])]
+    equals: Annotated[list[JSON], Meta(description="what stands there then, as `[401, token_expired]`")]
+
+
+class HttpAuth(Struct, kw_only=True):
+    """More about `auth`. After a 401 the credential is renewed once, and the request sent once more."""
+
+    expired_when: Annotated[
+        Expired | None, Meta(description="an answer with a status of 2xx that counts as a 401")
+    ] = None
 
 
 class HttpSpec(Struct, kw_only=True):
     """Knobs of the HTTP client."""
 
+    auth: Annotated[
+        HttpAuth | None, Meta(description="when the credential of `auth` is renewed besides after a 401")
+    ] = None
     redirects: Annotated[int, Meta(ge=0, description="how many redirects are followed")] = 10
     verify: Annotated[bool, Meta(description="check the server's certificate")] = True
+    max_bytes: Annotated[
+        int, Meta(ge=0, description="a larger body is an error of kind `payload-too-large`; also a file")
+    ] = FILE_BYTES_MAX
 
 
 class Http(Tool):
@@ -54,6 +81,11 @@ class Http(Tool):
     Spec = HttpSpec
     defaults = {"timeout": {"connect": 10, "total": 60}, "redirects": 10, "verify": True}
     output = "http"
+    example = """\
+kind: http
+url: https://api.example.com/items
+params: {page: 1}
+"""
 
     def __init__(
         self, *, allow_private: bool = True, allow: Sequence[str] = (), clock: Clock | None = None
@@ -74,9 +106,13 @@ class Http(Tool):
             self._client = Client(self._clock, allow_private=self._allow_private, allow=self._allow)
         try:
             request = await build(input, call)
+            if call.auth is None:
+                return await self._client.send(request, input.response, call)
+            from noetl.tools.http_auth import send_signed_in
+
+            return await send_signed_in(self._client, request, input.response, call)
         except Unfit as error:
             return failed("input", str(error))
-        return await self._client.send(request, input.response, call)
 
     async def close(self) -> None:
         if self._client is not None:

@@ -10,6 +10,7 @@ import errno
 import socket
 from collections.abc import Sequence
 from ipaddress import ip_network
+from os import strerror
 from typing import Final, NamedTuple
 
 import aiohttp
@@ -159,7 +160,8 @@ def failure_of(error: Exception, request: Request, timeouts: Timeouts) -> Output
         case aiohttp.ClientConnectorError(os_error=PermissionError() as refused):
             words, retryable = f"refused: {refused.strerror}", False
         case aiohttp.ClientConnectorError():
-            words, retryable = f"no connection: {error.os_error.strerror or 'no address answers'}", True
+            number = error.os_error.errno  # its text is a line of asyncio's, for programmers
+            words, retryable = f"no connection: {strerror(number) if number else 'no address answers'}", True
         case aiohttp.InvalidURL():
             return failed("input", "`url` is no URL")
         case aiohttp.ClientResponseError():

@@ -21,7 +21,7 @@ WITH_EFFECT: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 OURS: Final = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"})
 ABOUT_BODY: Final = frozenset({"content-type", "content-encoding", "content-language", "content-location"})
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _SECRET = re.compile(
     r"auth|cookie|token|secret|passw|session|signature|credential|(?<!idempotency-)key", re.I
 )
@@ -82,7 +82,8 @@ def address(text: str) -> URL:
     except (ValueError, TypeError) as error:
         raise Unfit("`url` is no URL") from error
     if url.scheme not in ("http", "https"):
-        raise Unfit(f'`url` must begin with http:// or https://, and not with "{url.scheme[:20]}"')
+        other = f', and not with "{url.scheme[:20]}"' if url.scheme else ""
+        raise Unfit(f"`url` must begin with http:// or https://{other}")
     if not host:
         raise Unfit("`url` names no host")
     return url
@@ -136,7 +137,7 @@ def _headers(values: dict[str, JSON]) -> Iterator[tuple[str, str]]:
             raise Unfit(f"header `{name}` is set by the tool itself")
         if value is not None:
             word = _word(value, f"headers.{name}").strip(" \t")
-            if _CONTROL.search(word):
+            if CONTROL.search(word):
                 raise Unfit(f"header `{name}` holds a line break or another control character")
             yield name, word
 
@@ -165,7 +166,7 @@ async def _part(place: int, part: JSON, call: Call) -> Part:
     if ("value" in part) == ("ref" in part):
         raise Unfit(f"`{what}` takes either `value` or `ref`")
     for key in ("filename", "content_type"):
-        if part.get(key) is not None and (not isinstance(part[key], str) or _CONTROL.search(part[key])):
+        if part.get(key) is not None and (not isinstance(part[key], str) or CONTROL.search(part[key])):
             raise Unfit(f"`{what}.{key}` must be text without control characters")
     content_type = part.get("content_type")
     if "ref" in part:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -12,6 +12,7 @@ from noetl.clock import Clock
 from noetl.errors import NoetlError
 from noetl.output import JSON, Failure, Output
 from noetl.tool import Call
+from noetl.tools.http import FILE_BYTES_MAX
 from noetl.tools.http_request import Request, shown
 from noetl.tools.plain import NotPlain, in_base64, is_json, known_charset, parsed, text_or_base64
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from aiohttp import ClientResponse
 
 BODY_BYTES_MAX = 64 * 1024 * 1024  # after decompression
-FILE_BYTES_MAX = 256 * 1024 * 1024  # with `response: file`
 RETRYABLE: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 PHRASES: Final = {status.value: f" {status.phrase}" for status in HTTPStatus}
 
@@ -36,13 +36,13 @@ class Asked(NamedTuple):
 async def answered(reply: ClientResponse, request: Request, asked: Asked) -> Output:
     """The whole answer, read and judged: only a status of 2xx is well."""
     well = 200 <= reply.status < 300
-    file = well and asked.response == "file"
-    body = await _body(reply, FILE_BYTES_MAX if file else BODY_BYTES_MAX)
+    if well and asked.response == "file":
+        return await _stored(reply, request, asked)
+    limit = _limit(asked.call, BODY_BYTES_MAX)
+    body = await _body(reply, limit)
     own = {"http": _own(reply, request, asked)}
     if body is None:
-        return Output(status="error", error=_too_large(request, file), own=own)
-    if file:
-        return await _stored(reply, body, asked.call, own)
+        return Output(status="error", error=_too_large(request, limit, "use response: file"), own=own)
     try:
         data = _data(reply, body, asked.response if well else "auto")
     except NotPlain as trouble:
@@ -51,6 +51,12 @@ async def answered(reply: ClientResponse, request: Request, asked: Asked) -> Out
     if well:
         return Output(data=data, own=own)
     return Output(status="error", data=data, error=_failure(reply, request, asked.clock), own=own)
+
+
+def _limit(call: Call, most: int) -> int:
+    """`spec.max_bytes`, and never more than the tool itself allows."""
+    said = call.spec.get("max_bytes")
+    return min(said, most) if isinstance(said, int) and said >= 0 else most
 
 
 async def _body(reply: ClientResponse, limit: int) -> bytes | None:
@@ -130,21 +136,44 @@ def _retry_after(text: str, clock: Clock) -> float | None:
     return round(max(0.0, (at - clock.now()).total_seconds()), 3)
 
 
-def _too_large(request: Request, file: bool) -> Failure:
-    if file:
-        limit, advice = f"FILE_BYTES_MAX: {FILE_BYTES_MAX:,}", "fetch it in parts"
-    else:
-        limit, advice = f"BODY_BYTES_MAX: {BODY_BYTES_MAX:,}", "use response: file"
-    message = f"the body of {request} is larger than the limit ({limit} bytes); {advice}"
+def _too_large(request: Request, limit: int, advice: str) -> Failure:
+    name = {BODY_BYTES_MAX: "BODY_BYTES_MAX", FILE_BYTES_MAX: "FILE_BYTES_MAX"}.get(limit, "spec.max_bytes")
+    message = f"the body of {request} is larger than the limit ({name}: {limit:,} bytes); {advice}"
     return Failure(kind="payload-too-large", message=message)
 
 
-async def _stored(reply: ClientResponse, body: bytes, call: Call, own: dict[str, JSON]) -> Output:
-    """Read whole and then put: the result store takes bytes, and no stream so far."""
+class _TooLarge(Exception):
+    """More came than may come."""
+
+
+async def _stored(reply: ClientResponse, request: Request, asked: Asked) -> Output:
+    """The body on its way to the result store, a piece at a time: unpacked, and no more than is allowed."""
+    call, limit = asked.call, _limit(asked.call, FILE_BYTES_MAX)
     content_type = reply.content_type if "Content-Type" in reply.headers else "application/octet-stream"
+    ref: dict[str, JSON] | None = None
+    failure: Failure | None = None
     try:
-        ref = await call.results.put(call.execution_id, body, content_type)
+        ref = await call.results.write(call.execution_id, _pieces(reply, limit, call), content_type)
+    except _TooLarge:
+        reply.close()
+        failure = _too_large(request, limit, "fetch it in parts, or allow more")
     except NoetlError as error:
         failure = Failure(kind="reference", message=f"the body can not be stored: {error}", retryable=True)
+    own = {"http": _own(reply, request, asked)}
+    if failure is not None:
         return Output(status="error", error=failure, own=own)
     return Output(ref=ref, own=own)
+
+
+async def _pieces(reply: ClientResponse, limit: int, call: Call) -> AsyncIterator[bytes]:
+    packed = "Content-Encoding" in reply.headers  # then its length is that of something else
+    total = None if packed else reply.content_length
+    if (total or 0) > limit:
+        raise _TooLarge
+    size = 0
+    while piece := await reply.content.readany():
+        size += len(piece)
+        if size > limit:
+            raise _TooLarge
+        yield piece
+        call.progress(size, total)

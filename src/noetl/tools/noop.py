@@ -19,6 +19,10 @@ class Noop(Tool):
     Input = NoopInput
     pure = True
     free_input = True
+    example = """\
+kind: noop
+input: {greeting: hello}
+"""
 
     async def run(self, input: NoopInput, call: Call) -> Output:  # noqa: ARG002  # the seam's signature
         return Output(data=call.arguments or call.prev)

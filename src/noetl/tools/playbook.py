@@ -22,3 +22,8 @@ class Playbook(Tool):
     kind = "playbook"
     Input = PlaybookInput
     free_input = True
+    example = """\
+kind: playbook
+path: examples/hello
+input: {name: you}
+"""

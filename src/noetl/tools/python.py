@@ -50,6 +50,13 @@ class Python(Tool):
     one_of = (("code", "script"),)
     defaults = {"timeout": 300, "memory_mb": 512}
     output = "py"
+    example = """\
+kind: python
+input: {numbers: [3, 4]}
+code: |
+  def main(numbers):
+      return {"sum": sum(numbers)}
+"""
 
     def __init__(self, children: int | None = None) -> None:
         self._children = children  # None: as many as there are cores (D87)
@@ -57,8 +64,13 @@ class Python(Tool):
 
     async def run(self, input: PythonInput, call: Call) -> Output:
         """Each call has fresh names; modules that it imports stay loaded for the next one."""
+        import msgspec
+
         try:
+            spec = msgspec.convert(call.spec, PythonSpec)
             code, file = await _source(input, call.folder)
+        except msgspec.ValidationError as error:
+            return failed("input", f"spec: {error}")
         except Unreadable as error:
             return failed("input", str(error))
         request = {
@@ -67,7 +79,7 @@ class Python(Tool):
             "file": file,
             "arguments": call.arguments,
             "libs": input.libs or [],
-            "memory_mb": min(int(call.spec.get("memory_mb", 512)), MEMORY_MB_MAX),
+            "memory_mb": min(spec.memory_mb, MEMORY_MB_MAX),
         }
         from noetl.tools.python_pool import TooLarge
 
@@ -75,6 +87,8 @@ class Python(Tool):
             return _output(await self._whole().call(request))
         except TooLarge as error:
             return failed("payload-too-large", str(error))
+        except UnicodeEncodeError:
+            return failed("input", "the code or its input holds half a surrogate pair, which is no text")
         except OSError as error:
             return failed("python", f"no child process can be started: {error.strerror}", retryable=True)
 

@@ -132,6 +132,8 @@ class Child(asyncio.Protocol):
         except BaseException:
             child.kill()
             ours.close()
+            child._process.wait()  # Nobody else knows of it; it was killed, so this takes no time.
+            child._reaped = True
             raise
         return child
 

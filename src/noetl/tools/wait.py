@@ -27,3 +27,7 @@ class Wait(Tool):
     kind = "wait"
     Input = WaitInput
     one_of = (("seconds", "until", "signal"),)
+    example = """\
+kind: wait
+seconds: 0.01
+"""

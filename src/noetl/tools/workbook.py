@@ -22,3 +22,8 @@ class Workbook(Tool):
     kind = "workbook"
     Input = WorkbookInput
     free_input = True
+    example = """\
+kind: workbook
+block: notify
+input: {text: done}
+"""

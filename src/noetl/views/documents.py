@@ -200,7 +200,7 @@ def _tokens(state: State) -> Iterable[StepShown]:
     """Tokens never admitted do not change the status; they are listed."""
     for token in state.tokens.values():
         if token.id in state.waiting:
-            why = waits_in_words(state.waiting[token.id])
+            why = waits_in_words(state.waiting[token.id], ended=not state.live)
         elif token.id in state.joins.get(token.step, ()):
             why = "waits for the others that can still come"
         else:
@@ -210,13 +210,14 @@ def _tokens(state: State) -> Iterable[StepShown]:
         yield StepShown(id=id, step=spoiled.token.step, status="error", error=spoiled.error)
 
 
-def waits_in_words(reads: tuple[tuple[str, ...], ...]) -> str:
-    """Why a token that is not admitted may be admitted later."""
+def waits_in_words(reads: tuple[tuple[str, ...], ...], *, ended: bool = False) -> str:
+    """Why a token that is not admitted may be admitted later; or what could have let it in."""
+    paths = ", ".join(".".join(("ctx", *path)) for path in reads)
+    if ended:
+        return f"was never admitted; its rules read {paths}" if reads else "was never admitted"
     if not reads:
         return "is not admitted, and its rules read nothing that changes"
-    return (
-        f"is not admitted; tried again when {', '.join('.'.join(('ctx', *path)) for path in reads)} changes"
-    )
+    return f"is not admitted; tried again when {paths} changes"
 
 
 def _between(begun: datetime | None, ended: datetime | None) -> float | None:

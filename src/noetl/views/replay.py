@@ -1,4 +1,4 @@
-"""Is the state what its log says? Two states, compared field by field; and one state as bytes, to be hashed."""
+"""Is the state what its log says? Two states, compared field by field; and one state as bytes to hash."""
 
 from __future__ import annotations
 

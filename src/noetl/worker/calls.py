@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import msgspec
 
 from noetl.engine.pipeline import RunTask
+from noetl.errors import NoetlError, Rejected
 from noetl.output import JSON, NotJSON, Output, clean, clean_decoded, failed
 from noetl.ports import ResultStore
 from noetl.tool import Call, Tool, Tools
+from noetl.worker.keeping import Keeping
+from noetl.worker.keychain import Keychain, failure_of, signs_in_with
 
 ToolRun: TypeAlias = Callable[[RunTask], Awaitable[Output]]
+
+# What msgspec calls the kinds of values, and what we do.
+_WORDS = {
+    "str": "text", "int": "an integer", "float": "a number", "bool": "a boolean", "array": "a list",
+    "object": "a map", "null": "null",
+}  # fmt: skip
+_KINDS = re.compile(rf"`((?:{'|'.join(_WORDS)})(?: \| (?:{'|'.join(_WORDS)}))*)`")
 
 
 class Toolbox:
     """The tools of one worker: made when first used, closed with it."""
 
-    def __init__(self, tools: Tools, results: ResultStore) -> None:
+    def __init__(self, tools: Tools, results: ResultStore, keychain: Keychain | None = None) -> None:
         self._tools = tools
         self._results = results
+        self._keychain = keychain
         self._made: dict[str, Tool | None] = {}
 
     async def __call__(self, called: RunTask) -> Output:
@@ -31,7 +43,10 @@ class Toolbox:
             return failed("tool", f'this worker has no tool of kind "{task.kind}"')
         try:
             input = msgspec.convert(called.fields if tool.free_input else called.input, tool.Input)
+            results = Keeping.of(task.spec).store_in(self._results)
         except msgspec.ValidationError as error:
+            return failed("input", misfit(task.name, error))
+        except (UnicodeError, Rejected) as error:
             return failed("input", f'task "{task.name}": {error}')
         call = Call(
             key=called.key,
@@ -40,11 +55,19 @@ class Toolbox:
             arguments=called.input if tool.free_input else {},
             prev=called.scope["_prev"],
             spec=task.spec,
-            results=self._results,
+            results=results,
             folder=called.folder,
         )
+        entry = signs_in_with(called) if called.keychain else None
+        try:
+            if entry is not None and self._keychain is not None:
+                call = call._replace(auth=await self._keychain.auth(entry))
+        except NoetlError as error:
+            return Output(status="error", error=failure_of(error))
         try:
             output = await tool.run(input, call)
+        except NotImplementedError:
+            return failed("tool", f'a task of kind "{task.kind}" can be checked, but not be run yet')
         except Exception as error:  # noqa: BLE001  # the border of a tool call (STYLE §2)
             return failed("tool", f"{type(error).__name__}: {error}")
         return cleaned(output, clean_decoded if tool.decoded else clean)
@@ -58,6 +81,17 @@ class Toolbox:
         for tool in self._made.values():
             if tool is not None:
                 await tool.close()
+
+
+def misfit(task: str, error: msgspec.ValidationError) -> str:
+    """In the words of playbooks: which field it is, and never its value, which may be a secret."""
+    words, _, place = str(error).partition(" - at `$")
+    field = place.rstrip("`").lstrip(".") or "input"
+    if words.startswith("Invalid enum value"):
+        words = "it is none of the words that this field takes"
+    words = words.replace("Object missing required field", "it lacks the field")
+    words = _KINDS.sub(lambda found: " or ".join(_WORDS[each] for each in found[1].split(" | ")), words)
+    return f'{field} of task "{task}": {words[:1].lower()}{words[1:]}'
 
 
 def cleaned(output: Output, clean_data: Callable[[JSON], JSON]) -> Output:

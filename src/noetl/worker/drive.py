@@ -16,14 +16,16 @@ from noetl.engine.apply import advance
 from noetl.engine.commands import Report
 from noetl.engine.facts import ForTime, FrameParked, TaskDone
 from noetl.engine.pipeline import Answered, Decided, Over, Park, RunTask, Wait, next_move, take
-from noetl.engine.results import INLINE_BYTES_MAX, absent, recorded, restore
-from noetl.errors import NoetlError, NotFound, Unavailable
+from noetl.engine.results import absent, recorded, restore
+from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.failpoints import failpoint
 from noetl.output import JSON, Output, failed
 from noetl.paging import is_json
-from noetl.ports import Answer, Grant
+from noetl.ports import Answer, Grant, ResultStore
 from noetl.worker.calls import total_s
-from noetl.worker.opening import open_loop
+from noetl.worker.keeping import DEFAULT, Keeping
+from noetl.worker.keychain import Keys
+from noetl.worker.opening import close_loop, open_loop
 from noetl.worker.stopping import REPORT_TRIES_MAX, RETRY_S, Stopped
 
 if TYPE_CHECKING:
@@ -49,6 +51,8 @@ class Drive:
         self._stopped = False
         self._scope: asyncio.Timeout | None = None  # around the call that runs now
         self._missing: Output | None = None  # why the frame can not see what it should
+        self._keys = Keys(worker.keychain)
+        self._keeping = DEFAULT  # of the task that runs
 
     def now(self) -> datetime:
         """The owner's time, carried on by our own pulse."""
@@ -67,6 +71,9 @@ class Drive:
                 failpoint("worker.before-start-loop")
                 await open_loop(self, self.work.place.opens)
                 return
+            if self.work.place.closes is not None:
+                await close_loop(self, self.work.place.closes)
+                return
             await self._fetch()
             await self._go()
         except Stopped:
@@ -75,11 +82,13 @@ class Drive:
     async def _go(self) -> None:
         clock = self.worker.clock
         while not self._stopped and not (self.worker.leaving and not self._made):
-            move = next_move(self.work, self.now())
+            until = self.work.frame.until
+            keys = await self._keys.ready(self.work, waits=until is not None and self.now() < until)
+            move = next_move(self.work, self.now(), keys.values)
             match move:
                 case RunTask():
                     begun, started_at = clock.monotonic(), self.now()
-                    output = await self._call(move, started_at)
+                    output = keys.missing or await self._call(move, started_at)
                     ms = round((clock.monotonic() - begun) * 1000, 3)
                     fact = take(self.work, move, output, self.now(), chance=clock.chance(), ms=ms)
                     self._add(replace(fact, started_at=started_at, ms=ms))
@@ -89,7 +98,7 @@ class Drive:
                 case Answered():
                     self._add(take(self.work, move, move.output, self.now(), chance=clock.chance()))
                 case Decided(fact):
-                    self._add(fact)
+                    self._add(self._keys.decided(fact, keys.missing))
                 case Park(parked):
                     await self._flush(parked)
                     return
@@ -116,8 +125,13 @@ class Drive:
     async def _call(self, called: RunTask, started_at: datetime) -> Output:
         if self._missing is not None:
             return self._missing
+        try:
+            self._keeping = Keeping.of(called.task.spec)
+            results = self._keeping.store_in(self.worker.results)
+        except Rejected as error:
+            return failed("input", str(error))
         if called.task.pure:
-            return await self._kept(await self.worker.tool(called))
+            return await self._kept(self._keys.taken(called, await self.worker.tool(called)), results)
         loop = asyncio.get_running_loop()
         slow = loop.call_later(SLOW_S, self._say_started, started_at) if self.position == 0 else None
         seconds = total_s(called.task.spec)
@@ -135,7 +149,7 @@ class Drive:
             self._scope = None
             if slow is not None:
                 slow.cancel()
-        return await self._kept(output)
+        return await self._kept(self._keys.taken(called, output), results)
 
     def _say_started(self, started_at: datetime) -> None:
         """People see what runs, and the step's timeout begins to count."""
@@ -151,23 +165,25 @@ class Drive:
         if answer.why == "fenced":
             self.stop()
 
-    async def _kept(self, output: Output) -> Output:
+    async def _kept(self, output: Output, results: ResultStore) -> Output:
         """Large data goes to the result store before the event that names it (D51)."""
         always = self.work.pipeline.reads_ref
-        if output.ref is not None or not (always or isinstance(output.data, str | list | dict)):
+        if output.ref is not None:
+            return replace(output, ref=self._keeping.marked(self.execution_id, output.ref))
+        if not (always or isinstance(output.data, str | list | dict)):
             return output
         body = encode(output.data)
-        if len(body) <= INLINE_BYTES_MAX and not always:
+        if len(body) <= self._keeping.inline_max and not always:
             return output
         failpoint("worker.before-store")
-        ref = await self._store(body)
+        ref = await self._store(body, results)
         failpoint("worker.after-store")
         return replace(output, ref=ref)
 
-    async def _store(self, body: bytes) -> dict[str, JSON]:
+    async def _store(self, body: bytes, results: ResultStore) -> dict[str, JSON]:
         for attempt in range(REPORT_TRIES_MAX):
             try:
-                return await self.worker.results.put(self.execution_id, body, "application/json")
+                return await self._keeping.put(results, self.execution_id, body)
             except Unavailable:
                 await self.worker.clock.sleep(RETRY_S * min(attempt + 1, 6))
         raise Stopped  # nothing of it is on record: someone does it again when there is room
@@ -197,7 +213,8 @@ class Drive:
 
     def _add(self, fact: TaskDone) -> None:
         """What goes on record is cut to the limit; our own frame goes on with all of it."""
-        self._made.append(recorded(self.work, fact))
+        self._made.append(recorded(self.work, fact, self._keeping.inline_max))
+        self._keeping = DEFAULT
         advance(self.work.frame, fact)
 
     async def _flush(self, parked: FrameParked | None = None) -> bool:

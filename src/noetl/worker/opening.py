@@ -1,13 +1,14 @@
-"""Reading the items of a loop over a Ref: a worker's work, so that control never holds them (D44)."""
+"""Both ends of a loop whose data control never holds: items behind a Ref, results in the log (D44, D52)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec.json import encode
+from msgspec.json import decode, encode
 
-from noetl.engine.commands import StartLoop
+from noetl.engine.commands import EndLoop, StartLoop
+from noetl.engine.results import pick_results
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.output import JSON, Failure
 from noetl.paging import items_in, put_pages
@@ -25,9 +26,22 @@ async def open_loop(drive: Drive, ref: dict[str, JSON]) -> None:
         start = await _start(drive, ref)
     except Unavailable:
         raise Stopped from None
+    await _tell(drive, start)
+
+
+async def close_loop(drive: Drive, ref: dict[str, JSON]) -> None:
+    """Evaluate what `set` and arcs read of all the results, and tell control that the loop may end."""
+    try:
+        data = decode(await drive.worker.refs.get(ref))
+    except NoetlError:
+        raise Stopped from None  # a result that is damaged: nothing is decided without it
+    await _tell(drive, EndLoop(run=drive.work.frame.id, picked=pick_results(drive.work, data)))
+
+
+async def _tell(drive: Drive, command: StartLoop | EndLoop) -> None:
     for attempt in range(REPORT_TRIES_MAX):
         try:
-            await drive.worker.link.command(drive.execution_id, start)
+            await drive.worker.link.command(drive.execution_id, command)
             return
         except (Rejected, NotFound):
             return  # it is over, or someone was faster

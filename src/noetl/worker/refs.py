@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Mapping
+
 from msgspec.json import decode, encode
 
-from noetl.errors import NotFound
+from noetl.errors import NotFound, Rejected
 from noetl.output import JSON, Output
+from noetl.paging import is_json
 from noetl.ports import Link, ResultStore
+from noetl.worker.stores import Choosing
+
+SLICE_MAX = 1_000_000
 
 
 class Refs:
@@ -19,17 +25,60 @@ class Refs:
     async def put(self, execution_id: str, body: bytes, content_type: str) -> dict[str, JSON]:
         return await self._results.put(execution_id, body, content_type)
 
-    async def get(self, ref: dict[str, JSON]) -> bytes:
-        if ref.get("type") != "relational":
-            return await self._results.get(ref)
-        where = ref["locator"]
-        if not isinstance(where, dict) or not {"execution_id", "run"} <= where.keys():
-            raise NotFound(f"no result {where}")
-        outputs = await self._link.iterations(str(where["execution_id"]), str(where["run"]))
-        return encode([await self._data(output) for output in outputs])
+    async def write(
+        self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str
+    ) -> dict[str, JSON]:
+        return await self._results.write(execution_id, chunks, content_type)
 
-    async def _data(self, output: Output | None) -> JSON:
+    async def get(self, ref: dict[str, JSON]) -> bytes:
+        if not _is_loop(ref):
+            return await self._results.get(ref)
+        return b"".join([chunk async for chunk in self.read(ref)])
+
+    async def read(self, ref: dict[str, JSON]) -> AsyncIterator[bytes]:
+        """Of a loop, one iteration after the other: nobody holds the list."""
+        if not _is_loop(ref):
+            async for chunk in self._results.read(ref):
+                yield chunk
+            return
+        yield b"["
+        for index, output in enumerate(await self._outputs(ref)):
+            yield (b"," if index else b"") + await self._body(output)
+        yield b"]"
+
+    async def part(self, ref: dict[str, JSON], first: int | None, last: int | None) -> list[JSON] | None:
+        """So many results of a loop and no more, as Python slices; None: it is a Ref to something else."""
+        if not _is_loop(ref):
+            return None
+        count = (ref.get("meta") or {}).get("count")
+        if not isinstance(count, int) or not 0 <= count <= SLICE_MAX:
+            return None
+        wanted = range(count)[first:last]
+        return [decode(await self._body(output)) for output in await self._outputs(ref, wanted)]
+
+    def chosen(self, wanted: Mapping[str, JSON]) -> ResultStore:
+        if not isinstance(self._results, Choosing):
+            raise Rejected("unknown-store", "this worker has one result store only")
+        return Refs(self._results.chosen(wanted), self._link)
+
+    async def _outputs(self, ref: dict[str, JSON], only: range | None = None) -> list[Output | None]:
+        where = ref["locator"]
+        return await self._link.iterations(str(where["execution_id"]), str(where["run"]), only)
+
+    async def _body(self, output: Output | None) -> bytes:
         """A failed iteration stands as null; one with a Ref of its own is followed."""
         if output is None or output.data is not None or output.ref is None:
-            return output.data if output is not None else None
-        return decode(await self.get(output.ref))
+            return encode(output.data if output is not None else None)
+        if not is_json(output.ref):
+            return encode(output.ref)  # a file: whoever wants it resolves it
+        return await self.get(output.ref)
+
+
+def _is_loop(ref: dict[str, JSON]) -> bool:
+    """The results of a loop lie in a log; tables of results are relational, too. Raises NotFound."""
+    where = ref.get("locator")
+    if ref.get("type") != "relational" or (isinstance(where, dict) and "store" in where):
+        return False
+    if not isinstance(where, dict) or not {"execution_id", "run"} <= where.keys():
+        raise NotFound(f"no result {str(where)[:140]}")
+    return True

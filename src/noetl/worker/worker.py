@@ -14,6 +14,7 @@ from noetl.paging import Pages
 from noetl.ports import Claim, Grant, Link, ResultStore, WorkQueue
 from noetl.worker.calls import ToolRun
 from noetl.worker.drive import Drive
+from noetl.worker.keychain import Keychain
 from noetl.worker.refs import Refs
 
 RETRY_S = 0.5
@@ -25,6 +26,7 @@ class Outside(NamedTuple):
     link: Link
     queue: WorkQueue
     results: ResultStore
+    keychain: Keychain | None = None  # None: tasks that need a credential find none
 
 
 class Worker:
@@ -32,7 +34,7 @@ class Worker:
 
     def __init__(self, name: str, outside: Outside, tool: ToolRun, clock: Clock) -> None:
         self.name = name
-        self.link, self.queue, self.results = outside
+        self.link, self.queue, self.results, self.keychain = outside
         self.refs = Refs(self.results, self.link)
         self.pages = Pages(self.results)
         self.tool = tool
@@ -56,16 +58,17 @@ class Worker:
         """Tell the owners what we hold, and learn what to stop."""
         while True:
             await self.clock.sleep(every_s)
-            holds = [(*held, drive.epoch) for held, drive in self.drives.items()]
-            if holds:
-                try:
-                    self._stop(await self.link.beat(self.name, holds))
-                except Unavailable:
-                    continue
+            await self._tell()
+
+    async def _tell(self) -> None:
+        if holds := [(*held, drive.epoch) for held, drive in self.drives.items()]:
+            with suppress(Unavailable):
+                self._stop(await self.link.beat(self.name, holds))
 
     async def leave(self, grace_s: float) -> None:
         """Begin nothing new; calls that run get a while to come to an end. What is lost is done again."""
         self.leaving = True
+        await self._tell()  # for calls whose step or execution has ended without them nobody waits
         step = 0.05
         for _ in range(int(grace_s / step)):
             if not self.drives:

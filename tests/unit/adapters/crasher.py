@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 from noetl.adapters.files.results import FileResults
@@ -23,6 +24,11 @@ LARGE = "x" * 6_000_000  # three of these are more than a checkpoint waits for
 def told(*words: object) -> None:
     """In one piece: another thread may come to the failpoint in the middle of a line."""
     os.write(1, (" ".join(map(str, words)) + "\n").encode())
+
+
+async def in_pieces(piece: bytes, count: int) -> AsyncIterator[bytes]:
+    for _ in range(count):
+        yield piece
 
 
 async def main(path: Path) -> None:
@@ -52,7 +58,10 @@ async def main(path: Path) -> None:
     await inbox.done([each.id for each in posted])
     told("done", len(posted))
     for number in range(2):
-        ref = await results.put("new", b"result" * (number + 1), "text/plain")
+        if number == 0:
+            ref = await results.put("new", b"result", "text/plain")
+        else:
+            ref = await results.write("new", in_pieces(b"result", 2), "text/plain")
         told("put", ref["locator"]["key"], ref["meta"]["bytes"])
     for seq in range(5, 9):
         await append("new", seq, owner, LARGE)

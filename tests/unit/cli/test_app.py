@@ -21,7 +21,8 @@ def group() -> TyperGroup:
 
 def test_there_are_commands_for_playbooks_for_running_them_and_for_looking_at_what_ran() -> None:
     assert " ".join(group().commands) == (
-        "check explain migrate schema run resume retry pause cancel signal list show events state output replay audit"
+        "check explain migrate schema run resume retry pause cancel signal gc list show events state output replay audit"
+        " tools secrets"
     )
 
 
@@ -56,4 +57,4 @@ def test_every_command_teaches_by_two_or_three_examples() -> None:
     for name, command in group().commands.items():
         examples = (command.help or "").split("Examples:")[1].strip().splitlines()
         assert (name, 2 <= len(examples) <= 3) == (name, True)
-        assert examples[0].strip().startswith(f"noetl {name} ")
+        assert f"{examples[0].strip()} ".startswith(f"noetl {name} ")

@@ -52,7 +52,7 @@ def test_a_tree_has_runs_with_times_errors_in_their_place_and_tokens_that_wait(
         "├─ ✗ flaky#1    0.00 s  1 retry",
         '│  └─ rule: rule else of task "flaky_task" says fail',
         "└─ ◌ start#1>1  a token to gate",
-        "   └─ is not admitted; tried again when ctx.open changes",
+        "   └─ was never admitted; its rules read ctx.open",
         "",
         'error in flaky#1  rule: rule else of task "flaky_task" says fail',
     ]
@@ -107,7 +107,7 @@ def test_json_is_the_whole_document(mixed: str, capsys: pytest.CaptureFixture[st
                 "id": "start#1>1",
                 "step": "gate",
                 "status": "waiting",
-                "why": "is not admitted; tried again when ctx.open changes",
+                "why": "was never admitted; its rules read ctx.open",
             },
         ],
     }

@@ -6,7 +6,7 @@ import pytest
 from msgspec.json import encode
 
 from noetl.control.house import Settings
-from noetl.engine.facts import Fact, ForBlock, FrameParked, LoopStarted, StepFailed
+from noetl.engine.facts import Fact, ForBlock, FrameParked, LoopDone, LoopStarted, StepFailed
 from noetl.output import JSON
 from tests.unit.control.houses import MemoryHouse, run_house
 
@@ -113,3 +113,42 @@ def test_the_results_of_a_loop_are_the_items_of_another_d30() -> None:
     assert data == [{"n": n} for n in range(300)]
     first, second = [fact for fact in told if isinstance(fact, LoopStarted)]
     assert (first.count, second.count) == (300, 300)
+
+
+def test_set_and_arcs_read_the_results_of_a_large_loop_as_of_a_small_one_d52() -> None:
+    body = """\
+workload: {width: 4}
+workflow:
+- step: start
+  loop: {in: "{{ range(300) }}", iterator: n, spec: {mode: parallel}}
+  tool: {kind: noop, input: {n: "{{ iter.n }}", text: "{{ 'x' | center(workload.width) }}"}}
+  set: {ctx.count: "{{ output.data | length }}", ctx.last: "{{ output.data[-1].n }}"}
+  next:
+    arcs:
+    - {step: more, when: "{{ output.data | map(attribute='n') | sum > 10 }}", set: {ctx.first: "{{ output.data[0].n }}"}}
+- step: more
+  tool: {kind: noop, input: {ctx: "{{ ctx }}"}}
+"""
+    small, _ = run(body, {})
+    large, told = run(body, {"width": 400})
+    assert small == large == {"ctx": {"count": 300, "last": 299, "first": 0}}
+    (done,) = [fact for fact in told if isinstance(fact, LoopDone)]
+    assert done.output.data is None
+    assert done.picked is not None
+
+
+def test_a_loop_that_failed_with_large_results_is_routed_by_them_d52() -> None:
+    body = """\
+workflow:
+- step: start
+  loop: {in: "{{ range(300) }}", iterator: n, spec: {mode: parallel}}
+  spec: {policy: {failure: {mode: best_effort, tolerate: 0}}}
+  tool:
+  - {name: keep, kind: noop, input: {n: "{{ iter.n }}", text: "{{ 'x' | center(400) }}"}}
+  - {name: odd, kind: noop, input: {n: "{{ 1 // (299 - iter.n) }}", text: "{{ keep.data.text }}"}}
+  next: {arcs: [{step: saved, when: "{{ event.status == 'error' and output.data | length == 300 }}"}]}
+- step: saved
+  tool: {kind: noop, input: {saved: true}}
+"""
+    data, _ = run(body, {})
+    assert data == {"saved": True}

@@ -74,11 +74,11 @@ def test_what_stands_to_the_right_is_not_changed(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("sum", "x", "str is no number"),
-        ("sum", True, "bool is no number"),
-        ("min", None, "NoneType is no number"),
-        ("extend", 1, "int is no list"),
-        ("merge", [1], "list is no mapping"),
+        ("sum", "x", "text is no number"),
+        ("sum", True, "a boolean is no number"),
+        ("min", None, "null is no number"),
+        ("extend", 1, "a number is no list"),
+        ("merge", [1], "a list is no mapping"),
     ],
 )
 def test_a_value_that_does_not_fit_is_named(name: str, value: JSON, message: str) -> None:
@@ -99,7 +99,7 @@ def test_folding_begins_with_what_ctx_had_d86() -> None:
     assert begin("count", ctx, "a.n") == 2
     assert begin("min", ctx, "a.missing") is NOTHING
     assert begin(SAME, ctx, "a.n") is NOTHING
-    with pytest.raises(ValueError, match="int is no list"):
+    with pytest.raises(ValueError, match="a number is no list"):
         begin("append", ctx, "a.n")
 
 

@@ -27,8 +27,14 @@ def test_range_gives_a_list(words: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("range(10001)", "range gives too many numbers (limit RANGE_MAX: 10,000)"),
-        ("range(0, 9223372036854775807, 1)", "range gives too many numbers (limit RANGE_MAX: 10,000)"),
+        (
+            "range(10001)",
+            "range gives too many numbers: more items come as a list in workload, or from a task as a Ref (limit RANGE_MAX: 10,000)",
+        ),
+        (
+            "range(0, 9223372036854775807, 1)",
+            "range gives too many numbers: more items come as a list in workload, or from a task as a Ref (limit RANGE_MAX: 10,000)",
+        ),
         ("range(1, 2, 0)", "range needs a step other than 0"),
         ("range(a)", '"range": start is text, not a whole number'),
     ],

@@ -29,7 +29,7 @@ PROBLEMS = [
     # A schema sees these two as well, though they are of other levels.
     if code.level != "L1" and name not in ("not-a-guard", "unknown-reducer")
 ]
-BYTES_MAX = 100_000  # an editor reads it at every start
+BYTES_MAX = 200_000  # an editor reads it at every start
 
 # Errors of shape that a schema can not see, and why.
 BEYOND_A_SCHEMA = {

@@ -183,7 +183,7 @@ def test_proxies_and_cookies_are_nobodys_but_the_authors() -> None:
     [
         ({"url": "ftp://127.0.0.1/x"}, '`url` must begin with http:// or https://, and not with "ftp"'),
         ({"url": "file:///etc/passwd"}, '`url` must begin with http:// or https://, and not with "file"'),
-        ({"url": "items"}, '`url` must begin with http:// or https://, and not with ""'),
+        ({"url": "items"}, "`url` must begin with http:// or https://"),
         ({"url": "http:///x"}, "`url` "),
         ({"url": "http://[::1/x"}, "`url` is no URL"),
         ({"url": "http://127.0.0.1:99999/"}, "`url` is no URL"),
@@ -450,8 +450,7 @@ def test_nobody_listening_may_change() -> None:
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/x?canary"
         output = with_http(lambda http: http.run(HttpInput(url=url), call()))
     address = url.removesuffix("?canary")
-    port = address.removeprefix("http://127.0.0.1:").removesuffix("/x")
-    message = f"no connection: Connect call failed ('127.0.0.1', {port}) (GET {address})"
+    message = f"no connection: Connection refused (GET {address})"
     assert output == failed("http", message, retryable=True)
 
 

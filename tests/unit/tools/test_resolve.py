@@ -10,7 +10,7 @@ import pytest
 from noetl.adapters.memory.results import MemoryResults
 from noetl.errors import Unavailable
 from noetl.output import JSON, Output, failed
-from noetl.tools.resolve import Resolve, ResolveInput
+from noetl.tools.resolve import WHOLE_BYTES_MAX, Resolve, ResolveInput
 from tests.unit.tools.calls import call
 
 ROWS = [{"id": number, "name": f"n{number}", "more": {"x": number}} for number in range(5)]
@@ -131,3 +131,55 @@ def test_a_payload_that_should_be_json_and_is_not_says_so() -> None:
     output = resolved(b"{oops")
     assert output.error is not None
     assert (output.error.kind, output.error.message[:24]) == ("reference", "the payload is no JSON: ")
+
+
+NDJSON = b"".join(b'{"id":%d}\n' % number for number in range(1000)) + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("part", "numbers"),
+    [
+        (None, list(range(1000))),
+        ("2:5", [2, 3, 4]),
+        (":2", [0, 1]),
+        ("-2:", [998, 999]),
+        ("998:-1", [998]),
+        ("5000:", []),
+    ],
+)
+def test_rows_of_ndjson_are_taken_line_by_line(part: str | None, numbers: list[int]) -> None:
+    data = resolved(NDJSON, None, part, content_type="application/x-ndjson").data
+    assert [row["id"] for row in data] == numbers
+
+
+def test_a_damaged_row_is_seen_though_only_the_first_ones_are_asked_for() -> None:
+    async def go() -> Output:
+        results = MemoryResults()
+        ref = await results.put("e1", NDJSON, "application/x-ndjson")
+        key = ref["locator"]["key"]
+        body, at = results.bodies[key]
+        results.bodies[key] = body.replace(b"999", b"998"), at
+        return await Resolve().run(ResolveInput(ref=ref, slice="0:2"), call(results=results))
+
+    output = asyncio.run(go())
+    assert output.error is not None
+    assert output.error.kind == "reference"
+    assert "is not what was stored" in output.error.message
+
+
+def test_a_row_that_is_no_json_says_so() -> None:
+    output = resolved(b"{}\nnone\n", None, "0:9", content_type="application/x-ndjson")
+    assert output.error is not None
+    assert output.error.kind == "reference"
+
+
+def test_a_payload_that_nobody_should_hold_is_refused_before_it_is_read() -> None:
+    ref = {
+        "type": "blob",
+        "locator": {"key": f"e1/{'0' * 64}"},
+        "meta": {"bytes": WHOLE_BYTES_MAX + 1, "sha256": "0" * 64},
+    }
+    output = asyncio.run(Resolve().run(ResolveInput(ref=ref), call()))
+    assert output.error is not None
+    assert output.error.kind == "input"
+    assert "WHOLE_BYTES_MAX" in output.error.message

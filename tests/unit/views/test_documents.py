@@ -146,7 +146,7 @@ def test_tokens_that_were_never_admitted_are_listed_and_change_no_status() -> No
         "id": "start#1>2",
         "step": "c",
         "status": "waiting",
-        "why": "is not admitted; tried again when ctx.go changes",
+        "why": "was never admitted; its rules read ctx.go",
     }
     assert waits_in_words(()) == "is not admitted, and its rules read nothing that changes"
     joined = show(scenarios()["join_failed_run_holds"])["steps"][-1]

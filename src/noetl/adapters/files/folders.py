@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,10 @@ def make_folder(path: Path, mode: int = 0o777) -> None:
         if each.is_dir():
             break
         missing.append(each)
-    path.mkdir(mode=mode, parents=True, exist_ok=True)
+    try:
+        path.mkdir(mode=mode, parents=True, exist_ok=True)
+    except FileExistsError as error:  # and it is no folder: that is what people should read
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from error
     for each in reversed(missing):
         sync_folder(each.parent)
 

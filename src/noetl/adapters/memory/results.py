@@ -3,28 +3,58 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+from typing import Final
 
+from noetl.adapters.results import CHUNK_BYTES, Place, gathered, name_of
+from noetl.clock import Clock
 from noetl.errors import NotFound
 from noetl.output import JSON
+from noetl.ports import Kept
+
+_SOME_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class MemoryResults:
     """Keeps the contract of ResultStore as long as the process lives."""
 
-    def __init__(self) -> None:
-        self._bodies: dict[str, bytes] = {}
+    def __init__(self, clock: Clock | None = None) -> None:
+        """Without a clock all of it is as old as can be."""
+        self.place = Place("blob", {})
+        self._clock = clock
+        self.bodies: dict[str, tuple[bytes, datetime]] = {}
 
     async def put(self, execution_id: str, body: bytes, content_type: str) -> dict[str, JSON]:
-        digest = hashlib.sha256(body).hexdigest()
-        key = f"{execution_id}/{digest}"
-        self._bodies[key] = body
-        meta = {"content_type": content_type, "bytes": len(body), "sha256": digest}
-        return {"type": "blob", "locator": {"key": key}, "meta": meta}
+        name = name_of(execution_id, body)
+        at = self._clock.now() if self._clock is not None else _SOME_TIME
+        self.bodies.setdefault(name.key, (body, at))
+        return self.place.ref(name, content_type)
 
     async def get(self, ref: dict[str, JSON]) -> bytes:
         key = ref["locator"].get("key")
-        if key not in self._bodies:
+        if key not in self.bodies:
             raise NotFound(f"no result {key}")
-        body = self._bodies[key]
-        assert hashlib.sha256(body).hexdigest() == ref["meta"]["sha256"], f"result {key} is damaged"
+        name = self.place.name(ref)
+        body, _ = self.bodies[key]
+        name.check(len(body), hashlib.sha256(body).hexdigest())
         return body
+
+    async def write(
+        self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str
+    ) -> dict[str, JSON]:
+        return await self.put(execution_id, await gathered(chunks), content_type)
+
+    async def read(self, ref: dict[str, JSON]) -> AsyncIterator[bytes]:
+        body = await self.get(ref)
+        for first in range(0, len(body), CHUNK_BYTES):
+            yield body[first : first + CHUNK_BYTES]
+
+    async def kept(self) -> AsyncIterator[Kept]:
+        for key in sorted(self.bodies):
+            body, at = self.bodies[key]
+            yield Kept(key, len(body), at)
+
+    async def drop(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            self.bodies.pop(key, None)

@@ -44,6 +44,8 @@ def explained(error: Exception, name: str) -> Unavailable:
     match error:
         case apsw.FullError():
             return Unavailable(f'storage full: nothing more fits beside "{name}"; make space, then go on')
+        case apsw.IOError():  # also what a quota and a limit on the size of files look like
+            return Unavailable(f'"{name}": {error}; the disk may be full, over a quota, or broken')
         case apsw.BusyError() | apsw.LockedError():
             return Unavailable(
                 f'"{name}" is busy: another process kept it for more than {BUSY_MS / 1000:g} s'

@@ -77,12 +77,13 @@ class SqliteHolding:
         self._database.lock, self._number = made[-1], number
 
     def _register(self, cursor: apsw.Cursor, made: list[locks.LockFile]) -> int:
-        """Our lock file, and away with those of the dead.
+        """Our lock file, and away with those of the dead, also of those who died before a row named them.
 
         Nobody can take ours for one of them: both happen inside a transaction, one process at a time.
         """
         folder = self._database.locks
-        for (lock,) in cursor.execute("SELECT DISTINCT lock FROM owners").fetchall():
+        known = (lock for (lock,) in cursor.execute("SELECT DISTINCT lock FROM owners").fetchall())
+        for lock in dict.fromkeys((*known, *locks.made(folder))):
             if isinstance(lock, str) and not locks.lives(folder, lock):
                 cursor.execute("DELETE FROM owners WHERE lock = ?", (lock,))
                 locks.clear(folder, lock)

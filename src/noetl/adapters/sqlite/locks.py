@@ -14,6 +14,7 @@ from typing import Final
 
 from noetl.errors import Unavailable
 
+MAKING: Final = "making.lock"
 _FLAGS: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -22,7 +23,7 @@ def exclusively(folder: Path) -> Iterator[None]:
     """One process at a time: for what happens once in the life of a file."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(folder / "making.lock", _FLAGS | os.O_CREAT, 0o600)
+        descriptor = os.open(folder / MAKING, _FLAGS | os.O_CREAT, 0o600)
     except OSError as error:
         raise Unavailable(f'"{folder}" can not be written: {error.strerror or error}') from error
     try:
@@ -73,6 +74,13 @@ def lives(folder: Path, name: str) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def made(folder: Path) -> list[str]:
+    """The lock files that are there, whether their processes live or not."""
+    with suppress(OSError):
+        return sorted(file.name for file in folder.glob("*.lock") if file.name != MAKING)
+    return []
 
 
 def clear(folder: Path, name: str) -> None:

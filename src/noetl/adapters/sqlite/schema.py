@@ -78,7 +78,18 @@ SELECT log.execution_id,
 FROM log, json_each(log.body) AS each;
 """
 
-_STEPS: Final[tuple[str, ...]] = (_FIRST,)  # the n-th makes version n + 1 of version n
+_SECRETS: Final = """
+CREATE TABLE secrets (
+    name    TEXT PRIMARY KEY,
+    version INTEGER NOT NULL, -- never given twice to a name
+    nonce   BLOB NOT NULL,
+    body    BLOB NOT NULL, -- encrypted, bound to name and version; empty: it was removed
+    key_id  TEXT NOT NULL,
+    at      INTEGER NOT NULL
+) STRICT;
+"""
+
+_STEPS: Final[tuple[str, ...]] = (_FIRST, _SECRETS)  # the n-th makes version n + 1 of version n
 VERSION: Final = len(_STEPS)
 
 

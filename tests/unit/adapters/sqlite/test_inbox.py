@@ -31,6 +31,7 @@ EVERY: list[Command] = [
         started_at=AT,
     ),
     commands.StartLoop(run="a#1", ref={"type": "blob"}),
+    commands.EndLoop(run="a#1", picked={"k": {"is": 1}}),
     commands.Wake(frame="a#1", output=Output(data="x"), call=2),
     Signal(name="go", data={"deep": [{"er": 1.5}]}, by="me"),
     commands.Expire(run="a#1"),

@@ -1,0 +1,112 @@
+"""How fast the tools for databases are, on a real PostgreSQL from its wheel: calls, rows out, COPY both ways.
+
+Run it with `python -m benchmarks tools`; each row has a name, a value and its unit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from time import perf_counter
+
+import msgspec
+
+from noetl.adapters.files.results import FileResults
+from noetl.output import JSON, Output
+from noetl.playbook.kinds import Sql
+from noetl.secret import Secret
+from noetl.tool import Auth, Call
+from noetl.tools.postgres import Copy, Postgres, PostgresInput
+from noetl.tools.sqlite import Sqlite, SqliteInput
+from tests.services import database, postgres
+
+ROWS = 1_000_000
+CALLS = 500
+_TABLE = "CREATE TABLE a (id int8, name text, price numeric, at timestamptz, more jsonb)"
+
+
+async def _lines(count: int) -> AsyncIterator[bytes]:
+    """NDJSON of five columns, some 110 bytes a row."""
+    encode = msgspec.json.Encoder().encode_lines
+    for begin in range(0, count, 2_000):
+        yield encode(
+            [
+                {
+                    "id": n,
+                    "name": f"customer {n}",
+                    "price": n / 8,
+                    "at": "2026-01-31T12:00:00Z",
+                    "more": {"n": n},
+                }
+                for n in range(begin, begin + 2_000)
+            ]
+        )
+
+
+class _Measured:
+    """One tool on one database, with results as files."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.tool = Postgres()
+        self.results = FileResults(folder / "results")
+        auth = Auth("pg", "postgres_credential", {"dsn": Secret(postgres().dsn(name))}, self._renew)
+        self.call = Call("k", 1, "e1", {}, None, {"timeout": 600}, self.results, auth=auth)
+
+    async def _renew(self) -> Auth:
+        assert self.call.auth is not None
+        return self.call.auth
+
+    async def run(self, **named: JSON) -> tuple[Output, float]:
+        begun = perf_counter()
+        output = await self.tool.run(PostgresInput(**named), self.call)
+        assert output.error is None, output.error
+        return output, perf_counter() - begun
+
+
+async def _postgres(folder: Path) -> list[tuple[str, float, str]]:
+    async with database() as name:
+        pg = _Measured(folder, name)
+        try:
+            await pg.run(command=Sql([_TABLE]))
+            ref = await pg.results.write("e1", _lines(ROWS), "application/x-ndjson")
+            _, copied_in = await pg.run(copy=Copy(table="a", from_ref=ref))
+            everything = Sql(["SELECT * FROM a"])
+            ndjson, out_ndjson = await pg.run(copy=Copy(query=everything, to="ndjson"))
+            csv, out_csv = await pg.run(copy=Copy(query=everything, to="csv"))
+            await pg.run(command=Sql(["TRUNCATE a"]))
+            _, in_csv = await pg.run(copy=Copy(table="a", from_ref=csv.ref))
+            _, rows = await pg.run(query=Sql(["SELECT * FROM a LIMIT 200000"]))
+            one = Sql(["SELECT name FROM a WHERE id = ", " LIMIT 1"], [1])
+            await pg.run(command=Sql(["CREATE INDEX ON a (id)"]))
+            calls = sum([(await pg.run(query=one))[1] for _ in range(CALLS)])
+            assert ndjson.data == csv.data == {"rows": ROWS}
+        finally:
+            await pg.tool.close()
+    return [
+        ("postgres: COPY in, NDJSON, 1,000,000 rows", ROWS / copied_in, "rows/s"),
+        ("postgres: COPY in, CSV, 1,000,000 rows", ROWS / in_csv, "rows/s"),
+        ("postgres: COPY out, NDJSON, 1,000,000 rows", ROWS / out_ndjson, "rows/s"),
+        ("postgres: COPY out, CSV, 1,000,000 rows", ROWS / out_csv, "rows/s"),
+        ("postgres: rows of a query, 200,000 of five columns", 200_000 / rows, "rows/s"),
+        ("postgres: one query of one row", calls / CALLS * 1e6, "µs"),
+    ]
+
+
+async def _sqlite(folder: Path) -> list[tuple[str, float, str]]:
+    tool = Sqlite()
+    call = Call("k", 1, "e1", {}, None, {}, FileResults(folder / "results"), folder=str(folder))
+    one = SqliteInput(path="a.db", query=Sql(["SELECT ", " AS n"], [1]))
+    await tool.run(one, call)
+    begun = perf_counter()
+    for _ in range(CALLS):
+        await tool.run(one, call)
+    spent = perf_counter() - begun
+    await tool.close()
+    return [("sqlite: one query of one row", spent / CALLS * 1e6, "µs")]
+
+
+def measure() -> list[tuple[str, float, str]]:
+    with tempfile.TemporaryDirectory() as folder:
+        return [*asyncio.run(_postgres(Path(folder))), *asyncio.run(_sqlite(Path(folder)))]

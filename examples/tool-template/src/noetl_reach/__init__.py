@@ -1,0 +1,1 @@
+"""A tool for NoETL: does a server take connections?"""

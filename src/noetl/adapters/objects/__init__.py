@@ -1,0 +1,1 @@
+"""Large results in object stores, through obstore, which is imported only when one is configured."""

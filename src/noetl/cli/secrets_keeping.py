@@ -1,0 +1,115 @@
+"""`noetl secrets set`, `list`, `rm` and `rotate`: values come in, and none ever goes out."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from getpass import getpass
+from pathlib import Path
+from typing import Final
+
+from noetl.cli.choices import FormatChoice
+from noetl.cli.encoded import as_document
+from noetl.cli.exits import OK, Usage
+from noetl.cli.looking import screen_for
+from noetl.cli.screen import Piece, Screen
+from noetl.cli.times import ago
+from noetl.cli.tree import table
+from noetl.config import database_path
+from noetl.errors import NotFound
+from noetl.net.visible import visible
+from noetl.output import JSON
+from noetl.views.log import instant
+from noetl.wiring import open_disk
+
+VALUE_BYTES_MAX: Final = 1 << 20  # of what is read; what may be stored is less
+
+
+def run_set(name: str, given: str | None, db: str | None, form: FormatChoice) -> int:
+    value = _value(name, given)
+    disk = open_disk(database_path(db))
+    try:
+        version = asyncio.run(disk.secrets.set(name, value))
+    finally:
+        disk.close()
+    return _tell(form, {"name": name, "version": version}, f"{visible(name)}: version {version} is stored")
+
+
+def run_list(db: str | None, form: FormatChoice) -> int:
+    if not database_path(db).exists():
+        found, now = [], None
+    else:
+        disk = open_disk(database_path(db))
+        try:
+            found, now = disk.secrets.list(), disk.database.clock.now()
+        finally:
+            disk.close()
+    if form == "json":
+        told = [{"name": each.name, "version": each.version, "at": instant(each.at)} for each in found]
+        sys.stdout.write(as_document(told))
+    elif now is None or not found:
+        Screen(sys.stderr).line("nothing to list: no secret is stored here")
+    else:
+        titles = [Piece(title, "faint") for title in ("NAME", "VERSION", "SET")]
+        rows = [
+            [Piece(visible(each.name), "name"), Piece(str(each.version)), Piece(ago(each.at, now), "faint")]
+            for each in found
+        ]
+        screen_for(form).lines(table([titles, *rows], indent=""))
+    return OK
+
+
+def run_remove(name: str, db: str | None, form: FormatChoice) -> int:
+    if not database_path(db).exists():
+        raise NotFound(f'no secret "{name}" is stored')
+    disk = open_disk(database_path(db))
+    try:
+        asyncio.run(disk.secrets.remove(name))
+    finally:
+        disk.close()
+    return _tell(form, {"name": name}, f"{visible(name)}: removed")
+
+
+def run_rotate(db: str | None, form: FormatChoice) -> int:
+    if not database_path(db).exists():
+        raise NotFound("no secret is stored, so there is no key to change")
+    disk = open_disk(database_path(db))
+    try:
+        count = asyncio.run(disk.secrets.rotate())
+    finally:
+        disk.close()
+    return _tell(form, {"count": count}, f"{count:,} stored under a new key")
+
+
+def _value(name: str, given: str | None) -> str:
+    """Never from the command line without a warning: others may see it there. Raises Usage."""
+    if given is None and sys.stdin is not None and sys.stdin.isatty():
+        return getpass(f"Value of {visible(name)}: ", sys.stderr)
+    if given is None or given == "-":
+        if sys.stdin is None:
+            raise Usage("there is no standard input to read the value from")
+        return _text(sys.stdin.buffer.read(VALUE_BYTES_MAX + 1), "standard input")
+    if given.startswith("@"):
+        try:
+            with Path(given[1:]).expanduser().open("rb") as file:
+                return _text(file.read(VALUE_BYTES_MAX + 1), f'"{given[1:]}"')
+        except OSError as error:
+            raise Usage(f'"{given[1:]}" can not be read: {error.strerror}') from error
+    words = "others on this machine, and your shell's history, may see it: use @FILE or standard input"
+    Screen(sys.stderr).line(f"the value stands on the command line; {words}")
+    return given
+
+
+def _text(body: bytes, what: str) -> str:
+    try:
+        return body.decode().removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError:
+        raise Usage(f"{what} holds what is no UTF-8 text") from None
+
+
+def _tell(form: FormatChoice, document: dict[str, JSON], words: str) -> int:
+    if form == "json":
+        sys.stdout.write(as_document(document))
+    else:
+        screen_for(form).line(words)
+    return OK

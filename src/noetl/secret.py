@@ -1,0 +1,37 @@
+"""A value that nobody sees by accident: not in a repr, a log, an error, a pickle or an encoder."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+SHOWN = "***"
+
+
+class Secret:
+    """Holds one text. Whoever really needs it says `reveal()`, which is easy to search for."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        return self._value
+
+    def __repr__(self) -> str:
+        return f"Secret({SHOWN})"
+
+    def __str__(self) -> str:
+        return SHOWN
+
+    def __format__(self, spec: str) -> str:
+        return SHOWN
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret is not written down")

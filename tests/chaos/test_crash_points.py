@@ -1,0 +1,168 @@
+"""A process dies at each boundary that there is, exactly there (test 3); the next one goes on as if nothing had been."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from noetl.failpoints import FAILPOINTS, VARIABLE
+from tests.chaos.crashed import KILLED, CrashHouse
+from tests.chaos.journey import IN_FLIGHT, Api, serving
+from tests.e2e.processes import House
+from tests.playbooks import HEAD
+
+SHORT, LONG = 20, 300  # iterations; in a long journey a snapshot is kept
+LATER = (
+    "sqlite.before-commit:2", "sqlite.before-commit:40", "sqlite.after-commit:45", "sqlite.append.torn:40",
+    "control.before-commit:20", "control.after-commit:3", "control.after-commit:40",
+    "control.before-dispatch:35", "worker.before-call:12", "worker.after-call:30", "worker.after-store:2",
+    "worker.after-report:150", "files.put.after-rename:2", "files.put.after:3",
+)  # fmt: skip
+
+IN_CHILD = "worker.after-call:35"  # of a short journey
+
+# The log grows by 18 MB, so that its file is written back into the database.
+HEAVY = HEAD + (
+    'workload: {text: ""}\n'
+    "workflow:\n"
+    "- step: start\n"
+    '  loop: {in: "{{ range(300) }}", iterator: n, spec: {mode: parallel, max_in_flight: 10}}\n'
+    '  tool: {kind: noop, input: {n: "{{ iter.n }}", text: "{{ workload.text }}"}}\n'
+    "  next: {arcs: [{step: last}]}\n"
+    "- {step: last, tool: {kind: noop, input: {all: told}}}\n"
+)
+WAITING = HEAD + (
+    "workflow:\n"
+    "- step: start\n"
+    "  tool: {kind: wait, signal: go}\n"
+    '  set: {ctx.got: "{{ output.data }}"}\n'
+    "  next: {arcs: [{step: last}]}\n"
+    '- {step: last, tool: {kind: noop, input: {got: "{{ ctx.got }}"}}}\n'
+)
+
+
+class Undisturbed(NamedTuple):
+    output: dict[str, Any]
+    paths: frozenset[str]
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    with serving() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Undisturbed]:
+    """What a journey of so many iterations gives back when nobody kills it: each is made once."""
+    made: dict[int, Undisturbed] = {}
+
+    def journey(count: int) -> Undisturbed:
+        if count not in made:
+            with serving() as api:
+                house = CrashHouse(tmp_path_factory.mktemp("undisturbed"), api, count)
+                document = house.go_on()
+                paths = frozenset(api.seen[document["execution_id"]])
+                made[count] = Undisturbed(document["output"], paths)
+        return made[count]
+
+    return journey
+
+
+def check_the_end(house: CrashHouse, document: dict[str, Any], expected: Undisturbed) -> None:
+    execution_id = document["execution_id"]
+    assert document["output"] == expected.output
+    assert frozenset(house.api.seen[execution_id]) == expected.paths
+    assert len(house.api.keys[execution_id]) == len(expected.paths), (
+        "an effect was repeated under another key"
+    )
+    assert house.api.repeated() <= IN_FLIGHT
+    house.check_sound(execution_id)
+    assert [file.name for file in Path(f"{house.db}-locks").iterdir()] == ["making.lock"]
+
+
+def by_journey(name: str, count: int, api: Api, folder: Path, expected: Undisturbed) -> None:
+    house = CrashHouse(folder, api, count)
+    assert house.killed_at(name, *house.start).returncode == KILLED, "the failpoint was not passed"
+    check_the_end(house, house.go_on(), expected)
+
+
+def by_resume(name: str, api: Api, folder: Path, expected: Undisturbed) -> None:
+    """Two die in a row: the second while it takes over what the first has left."""
+    house = CrashHouse(folder, api, SHORT)
+    assert house.killed_at("worker.after-call:20", *house.start).returncode == KILLED
+    house.look()
+    assert house.killed_at(name, "resume", "last").returncode == KILLED, "the failpoint was not passed"
+    check_the_end(house, house.go_on(), expected)
+
+
+def by_signal(name: str, api: Api, folder: Path) -> None:
+    """What it was told is on record, and lies in its inbox still: the next owner is told the same again."""
+    house = CrashHouse(folder, api, SHORT)
+    house.environment[VARIABLE] = name
+    with house.started("run", house.write(WAITING, "waiting.yaml")) as run:
+        assert run.read_until("… start")[-1].startswith("… start")
+        assert House(folder).call("signal", "last", "go", "--data", "{n: 1}").returncode == 0
+        assert run.end()[0] == KILLED, "the failpoint was not passed"
+    del house.environment[VARIABLE]
+    assert house.go_on()["output"]["data"] == {"got": {"n": 1}}
+    house.check_sound("last")
+
+
+def by_much(name: str, api: Api, folder: Path) -> None:
+    house = CrashHouse(folder, api, SHORT)
+    text = "that much stands in the log as it is " * 1_600
+    house.write(f'{{"text": "{text}"}}', "text.json")
+    start = ("run", house.write(HEAVY, "heavy.yaml"), "--workload", "text.json")
+    assert house.killed_at(name, *start).returncode == KILLED, "the failpoint was not passed"
+    document = house.go_on()
+    assert (document["steps"][0]["iterations"], document["output"]["data"]) == (
+        {"count": 300, "succeeded": 300, "failed": 0}, {"all": "told"},
+    )  # fmt: skip
+    house.check_sound("last")
+
+
+@pytest.mark.parametrize("name", [*FAILPOINTS, *LATER])
+def test_whoever_dies_there_is_followed_by_one_who_goes_on(
+    name: str, api: Api, undisturbed: Callable[[int], Undisturbed], tmp_path: Path
+) -> None:
+    match name:
+        case "sqlite.hold.before-take-over" | "sqlite.hold.after-take-over":
+            by_resume(name, api, tmp_path, undisturbed(SHORT))
+        case "sqlite.inbox.before-done":
+            by_signal(name, api, tmp_path)
+        case "sqlite.checkpoint.before":
+            by_much(name, api, tmp_path)
+        case "sqlite.snapshot.before" | "sqlite.snapshot.after" | "control.before-snapshot":
+            by_journey(name, LONG, api, tmp_path, undisturbed(LONG))
+        case _:
+            by_journey(name, SHORT, api, tmp_path, undisturbed(SHORT))
+
+
+@pytest.mark.parametrize("name", ["control.before-commit", "control.after-commit", "control.after-commit:2"])
+def test_a_cancel_that_dies_over_its_work_is_given_again_and_reaches_the_child(
+    name: str, api: Api, tmp_path: Path
+) -> None:
+    house = CrashHouse(tmp_path, api, SHORT)
+    assert house.killed_at(IN_CHILD, *house.start).returncode == KILLED
+    assert house.killed_at(name, "cancel", "last").returncode == KILLED, "the failpoint was not passed"
+    requests = api.requests
+    assert house.json("cancel", "last")[1]["status"] == "cancelled"
+    code, listed = house.json("list", "--status", "cancelled")
+    assert (code, len(listed), api.requests) == (0, 2, requests)
+    house.check_sound("last")
+
+
+@pytest.mark.parametrize("name", ["control.before-commit", "control.after-commit"])
+def test_a_pause_that_dies_over_its_work_is_given_again_and_the_journey_goes_on(
+    name: str, api: Api, undisturbed: Callable[[int], Undisturbed], tmp_path: Path
+) -> None:
+    house = CrashHouse(tmp_path, api, SHORT)
+    assert house.killed_at(IN_CHILD, *house.start).returncode == KILLED
+    assert house.killed_at(name, "pause", "last").returncode == KILLED, "the failpoint was not passed"
+    code, document = house.json("pause", "last")
+    assert (code, document["status"]) == (0, "paused")
+    check_the_end(house, house.go_on(), undisturbed(SHORT))

@@ -1,0 +1,93 @@
+"""kill -9 at any moment of a run's life, again and again: nothing on record is lost, nothing is done twice (P1, P2, P3)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from noetl.clock import SystemClock
+from tests.chaos.crashed import KILLED, CrashHouse
+from tests.chaos.journey import IN_FLIGHT, Api, serving
+
+COUNT = 500
+KILLS = 10  # for each seed
+START_S = 0.25  # in which a process has not done anything yet
+EXECUTIONS_MAX = 30  # a run that only dies would pass all else
+
+
+class Undisturbed(NamedTuple):
+    """What an execution gives back that nobody kills, what it asks for, how long it takes."""
+
+    output: dict[str, Any]
+    paths: frozenset[str]
+    seconds: float
+
+
+def chance(seed: int, turn: int) -> float:
+    """A number from 0 up to 1, the same each time."""
+    digest = hashlib.sha256(f"{seed}/{turn}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    with serving() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    with serving() as api:
+        house = CrashHouse(tmp_path_factory.mktemp("undisturbed"), api, COUNT)
+        clock = SystemClock()
+        started = clock.monotonic()
+        code, document = house.json(*house.start)
+        seconds = clock.monotonic() - started
+        assert (code, document["status"], len(document["steps"])) == (0, "ok", 20), document
+        house.check_sound("last")
+        assert api.repeated() == 0
+        return Undisturbed(document["output"], frozenset(api.seen[document["execution_id"]]), seconds)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_killed_at_random_moments_every_execution_ends_as_if_undisturbed(
+    seed: int, api: Api, undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    house = CrashHouse(tmp_path, api, COUNT)
+    ended: list[str] = []
+    kills = turn = 0
+    while kills < KILLS:
+        going_on = house.before.last is not None and house.before.last not in ended
+        moment = START_S + chance(seed, turn) * (undisturbed.seconds - START_S) * 0.8
+        arguments = ("resume", "last") if going_on else house.start
+        turn += 1
+        done = house.killed_after(moment, *arguments)
+        house.look()
+        if done.returncode == KILLED:
+            kills += 1
+            continue
+        ended.append(check_end(done.returncode, done.stdout, api, undisturbed))
+        assert len(ended) < EXECUTIONS_MAX
+    if house.before.last is not None and house.before.last not in ended:
+        done = house.call("resume", "last", "--format", "json")
+        ended.append(check_end(done.returncode, done.stdout, api, undisturbed))
+    house.check_sound(*ended)
+    assert [house.call(*words).returncode for words in (("audit",), ("replay", "last"))] == [0, 0]
+    assert ended == sorted(id for id, of in house.before.parents.items() if of is None)
+    assert api.repeated() <= KILLS * IN_FLIGHT
+
+
+def check_end(code: int, stdout: str, api: Api, undisturbed: Undisturbed) -> str:
+    """It ended well, its output is the one that it should be, each effect was asked for under one key."""
+    document = json.loads(stdout)
+    id: str = document["execution_id"]
+    assert (code, document["status"]) == (0, "ok"), document
+    assert document["output"] == undisturbed.output
+    assert frozenset(api.seen[id]) == undisturbed.paths
+    assert len(api.keys[id]) == len(undisturbed.paths), "an effect was repeated under another key"
+    return id

@@ -1,0 +1,63 @@
+"""A loop of 10,000 iterations, killed in the middle: all results, each once, in a log of bounded size (test 14)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.crashed import KILLED, CrashHouse, Image
+from tests.chaos.journey import Api, serving
+from tests.playbooks import HEAD
+
+MANY = 10_000
+LOG_BYTES_MAX = 600  # an iteration
+
+
+def looping(mode: str) -> str:
+    return HEAD + (
+        "workflow:\n"
+        "- step: start\n"
+        f"  loop: {{in: '{{{{ range({MANY}) }}}}', iterator: n, spec: {{{mode}}}}}\n"
+        "  tool: {kind: noop, input: {n: '{{ iter.n }}', square: '{{ iter.n * iter.n }}'}}\n"
+    )
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    with serving() as made:
+        yield made
+
+
+def iterations(image: Image, execution_id: str) -> Counter[int]:
+    """How often each iteration is on record as done."""
+    return Counter(
+        each["index"] for each in image.told(execution_id) if each["fact"] == "loop.iteration.done"
+    )
+
+
+@pytest.mark.parametrize(
+    "mode", ["mode: sequential", "mode: parallel, max_in_flight: 100"], ids=["sequential", "parallel"]
+)
+def test_ten_thousand_iterations_that_are_killed_in_the_middle_all_end_once(
+    mode: str, api: Api, tmp_path: Path
+) -> None:
+    house = CrashHouse(tmp_path, api, 0)
+    file = house.write(looping(mode), "loop.yaml")
+    assert house.killed_at(f"worker.after-report:{MANY // 2}", "run", file).returncode == KILLED
+    killed = house.look()
+    id = killed.last
+    assert id is not None
+    assert 0.4 * MANY < len(iterations(killed, id)) < 0.6 * MANY
+
+    document = house.go_on()
+    done = house.look()
+    assert document["steps"][0]["iterations"] == {"count": MANY, "succeeded": MANY, "failed": 0}
+    assert iterations(done, id) == Counter(range(MANY))
+    assert sum(map(len, done.facts[id])) <= LOG_BYTES_MAX * MANY
+    given = house.call("output", "last")
+    assert json.loads(given.stdout) == [{"n": n, "square": n * n} for n in range(MANY)]
+    house.check_sound(id)

@@ -1,0 +1,220 @@
+"""A disk that is full, damaged or not ours: said in clear words, nothing is lost, and it goes on when it can (tests 9, 15)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.crashed import KILLED, CrashHouse
+from tests.chaos.disks import SmallDisk, small_disk
+from tests.chaos.journey import IN_FLIGHT, ITEMS, Api, serving
+from tests.e2e.processes import NOETL, House
+from tests.playbooks import HEAD
+
+COUNT = 60
+SPACE_AFTER_S = 1.5  # of the 10 s in which it is tried again
+
+# `start` gives back more than the log takes; `read` fetches it again.
+STORING = HEAD + (
+    'workload: {text: ""}\n'
+    "workflow:\n"
+    "- step: start\n"
+    '  tool: {kind: noop, input: {text: "{{ workload.text }}"}}\n'
+    '  set: {ctx.text_ref: "{{ output.ref }}"}\n'
+    "  next: {arcs: [{step: read}]}\n"
+    "- step: read\n"
+    '  tool: {kind: resolve, ref: "{{ ctx.text_ref }}"}\n'
+    '  set: {ctx.chars: "{{ output.data.text | length }}"}\n'
+    "  next: {arcs: [{step: last}]}\n"
+    '- {step: last, tool: {kind: noop, input: {chars: "{{ ctx.chars }}"}}}\n'
+)
+LOOPING = HEAD + (
+    'workload: {url: "", count: 0, items: []}\n'
+    "workflow:\n"
+    "- step: start\n"
+    '  loop: {in: "{{ workload.items }}", iterator: item, spec: {mode: parallel}}\n'
+    '  tool: {kind: noop, input: {id: "{{ iter.item.id }}"}}\n'
+)
+TEXT = "so much text that it goes to the result store " * 2_000
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    with serving() as made:
+        yield made
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    with small_disk(tmp_path / "disk") as made:
+        yield made
+
+
+def at_request(number: int, what: Callable[[], None]) -> Callable[[int], None]:
+    def hear(count: int) -> None:
+        if count == number:
+            what()
+
+    return hear
+
+
+def expected(api: Api, folder: Path) -> object:
+    """What the journey gives back on a disk with room."""
+    folder.mkdir()
+    return CrashHouse(folder, api, COUNT).go_on()["output"]
+
+
+@pytest.mark.parametrize(
+    ("request_number", "leave", "words"),
+    [
+        (25, 0, "storage full: nothing more fits beside "),  # in the middle of a loop, for the log
+        (8, 40_000, "storage full: result "),  # the log has room, the first large result has none
+    ],
+)
+def test_a_full_disk_is_told_nothing_is_lost_and_with_space_it_goes_on(
+    request_number: int, leave: int, words: str, api: Api, disk: SmallDisk, tmp_path: Path
+) -> None:
+    with serving() as other:
+        output = expected(other, tmp_path / "elsewhere")
+    house = CrashHouse(disk.folder, api, COUNT)
+    api.on_request = at_request(request_number, lambda: disk.fill(leave))
+    done = house.call(*house.start, "--format", "json")
+    document = json.loads(done.stdout)
+    id = document["execution_id"]
+    assert (done.returncode, document["status"], document["error"]["kind"]) == (
+        3,
+        "interrupted",
+        "unavailable",
+    )
+    assert document["error"]["message"].startswith(words)
+    assert done.stderr.splitlines()[-1] == f"noetl: nothing is lost; go on with: noetl resume {id[:18]}"
+    assert house.look().last == id
+    disk.make_space()
+    assert house.go_on()["output"] == output
+    assert api.repeated() <= IN_FLIGHT
+    house.check_sound(id)
+
+
+def test_a_run_goes_on_by_itself_when_there_is_space_again(api: Api, disk: SmallDisk, tmp_path: Path) -> None:
+    with serving() as other:
+        output = expected(other, tmp_path / "elsewhere")
+    house = CrashHouse(disk.folder, api, COUNT)
+    asked: list[int] = []  # how many requests there were when there was space again
+
+    def make_space() -> None:
+        asked.append(api.requests)
+        disk.make_space()
+
+    def fill() -> None:
+        disk.fill()
+        asyncio.get_running_loop().call_later(SPACE_AFTER_S, make_space)
+
+    api.on_request = at_request(25, fill)
+    code, document = house.json(*house.start)
+    assert (code, document["output"]) == (0, output)
+    # Nothing new was begun while nothing could be kept.
+    assert asked[0] <= 25 + IN_FLIGHT
+    assert api.repeated() == 0
+    house.check_sound("last")
+
+
+def test_a_loop_whose_items_can_not_be_stored_is_told_and_starts_when_they_can(
+    api: Api, tmp_path: Path
+) -> None:
+    house = CrashHouse(tmp_path, api, COUNT)
+    in_the_way = house.write("", f"{house.db.name}-results")
+    file = house.write(LOOPING, "looping.yaml")
+    code, document = house.json("run", file, "--workload", "workload.json")
+    assert (code, document["status"], document["error"]) == (
+        3,
+        "interrupted",
+        {"kind": "unavailable", "message": f'"{in_the_way}" can not be made: Not a directory'},
+    )
+    in_the_way.unlink()
+    document = house.go_on()
+    assert document["steps"][0]["iterations"] == {"count": len(ITEMS), "succeeded": len(ITEMS), "failed": 0}
+    house.check_sound("last")
+
+
+def test_a_limit_on_the_size_of_files_is_told_like_a_full_disk(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    file = house.write(HEAD + "workflow:\n- {step: start, tool: {kind: noop, input: {n: 1}}}\n")
+    done = subprocess.run(
+        ["prlimit", "--fsize=60000", NOETL, "run", file],
+        capture_output=True, text=True, check=False, env=house.environment, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 3
+    assert (
+        done.stderr == f'noetl: "{house.db}": disk I/O error; the disk may be full, over a quota, or broken\n'
+    )
+    assert house.call("run", file).returncode == 0
+
+
+def flip(file: Path) -> None:
+    body = bytearray(file.read_bytes())
+    body[len(body) // 2] ^= 1
+    file.write_bytes(body)
+
+
+def shorten(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [(flip, "is not what was stored"), (shorten, "is not what was stored"), (Path.unlink, "no result ")],
+)
+def test_a_damaged_result_fails_the_step_that_reads_it_and_the_audit_finds_it(
+    damage: Callable[[Path], None], words: str, tmp_path: Path, api: Api
+) -> None:
+    house = CrashHouse(tmp_path, api, COUNT)
+    house.write(json.dumps({"text": TEXT}), "text.json")
+    start = ("run", house.write(STORING, "storing.yaml"), "--workload", "text.json")
+    assert house.killed_at("worker.after-report", *start).returncode == KILLED
+    assert house.call("audit").returncode == 0
+    (file,) = (file for file in Path(f"{house.db}-results").rglob("*") if file.is_file())
+    damage(file)
+    key = f"{file.parent.name}/{file.name}"
+
+    code, document = house.json("resume", "last")
+    assert (code, document["status"], document["error"]["kind"], document["error"]["run"]) == (
+        1, "error", "reference", "read#1",
+    )  # fmt: skip
+    assert key in document["error"]["message"]
+    assert words in document["error"]["message"]
+
+    code, audit = house.json("audit")
+    assert (code, [each["code"] for each in audit["findings"]]) == (1, ["result"])
+    assert key in audit["findings"][0]["message"]
+    output = house.call("output", "last", "start")
+    assert (output.returncode, output.stdout, key in output.stderr) == (3, "", True)
+
+
+def test_a_folder_that_nobody_may_write_is_told_in_clear_words(disk: SmallDisk) -> None:
+    house = House(disk.folder)
+    file = house.write(HEAD + "workflow:\n- {step: start, tool: {kind: noop, input: {n: 1}}}\n")
+    assert house.call("run", file).returncode == 0
+    disk.forbid_writing()
+    for arguments in (
+        ("run", file),
+        ("resume", "last"),
+        ("run", file, "--db", disk.folder / "new" / "noetl.db"),
+    ):
+        done = house.call(*arguments)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
+        assert "can not be opened: " in done.stderr
+
+
+def test_a_database_under_a_plain_file_is_told_in_clear_words(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    file = house.write(HEAD + "workflow:\n- {step: start, tool: {kind: noop, input: {n: 1}}}\n")
+    code, document = house.json("run", file, "--db", file / "noetl.db")
+    assert (code, document["error"]) == (
+        3,
+        {"kind": "unavailable", "message": f'"{file / "noetl.db"}" can not be opened: Not a directory'},
+    )

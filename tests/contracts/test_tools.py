@@ -1,0 +1,101 @@
+"""Tools keep their contract: documented, runnable as they say, never surprised, and gone when cancelled."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from noetl.output import JSON
+from noetl.testing.tool_contract import ToolContract
+from noetl.tool import Tool
+from noetl.tools.duckdb import Duckdb
+from noetl.tools.noop import Noop
+from noetl.tools.python import Python
+from noetl.tools.quantum import Quantum
+from noetl.tools.resolve import Resolve
+from noetl.tools.shell import Shell
+from noetl.tools.sqlite import Sqlite
+
+ROOT = Path(__file__).parents[2]
+TEMPLATE = ROOT / "examples/tool-template"
+
+
+class TestDuckdb(ToolContract):
+    def make(self) -> Tool:
+        return Duckdb(threads=1)
+
+    def fields(self) -> dict[str, JSON]:
+        return {"query": {"text": ["SELECT 1 AS n"]}}
+
+    def endless(self) -> dict[str, JSON]:
+        return {"query": {"text": ["SELECT count(*) FROM range(100000000000) r(i) WHERE hash(i) = 3"]}}
+
+
+class TestShell(ToolContract):
+    def make(self) -> Tool:
+        return Shell(processes=1)
+
+    def fields(self) -> dict[str, JSON]:
+        return {"argv": ["true"]}
+
+    def endless(self) -> dict[str, JSON]:
+        return {"sh": "trap '' TERM; sleep 1000 & sleep 1000"}
+
+
+class TestPython(ToolContract):
+    def make(self) -> Tool:
+        return Python(children=1)
+
+    def fields(self) -> dict[str, JSON]:
+        return {"code": "result = 1"}
+
+    def endless(self) -> dict[str, JSON]:
+        return {"code": "while True: pass"}
+
+
+class TestQuantum(ToolContract):
+    def make(self) -> Tool:
+        return Quantum()
+
+    def fields(self) -> dict[str, JSON]:
+        return {"op": "submit", "circuit": "OPENQASM 3.0;"}
+
+
+class TestNoop(ToolContract):
+    def make(self) -> Tool:
+        return Noop()
+
+
+class TestResolve(ToolContract):
+    needs = "a result that an earlier task has stored"
+
+    def make(self) -> Tool:
+        return Resolve()
+
+    def fields(self) -> dict[str, JSON]:
+        return {"ref": {"type": "blob", "locator": {"key": "x"}, "meta": {}}}
+
+
+class TestSqlite(ToolContract):
+    def make(self) -> Tool:
+        return Sqlite()
+
+    def fields(self) -> dict[str, JSON]:
+        return {"path": ":memory:", "query": {"text": ["SELECT 1"]}}
+
+
+def test_the_template_of_a_tool_keeps_it_too() -> None:
+    """As its author would run it: the folder alone, with noetl installed beside it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-rs", "."],
+        cwd=TEMPLATE,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 passed, 2 skipped" in done.stdout

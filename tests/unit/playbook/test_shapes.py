@@ -1,0 +1,19 @@
+"""Shapes say where SQL stands among the fields of a tool, and what it is called."""
+
+from __future__ import annotations
+
+from noetl.playbook.shapes import describe, sql_paths
+from tests.playbooks import kinds
+
+
+def test_sql_is_known_wherever_it_stands() -> None:
+    found = {name: sql_paths(kinds()[name].fields.keys) for name in ("postgres", "sqlite", "noop")}
+    assert found == {
+        "postgres": {("query",), ("command",), ("copy", "query")},
+        "sqlite": {("query",), ("command",)},
+        "noop": set(),
+    }
+
+
+def test_sql_is_called_so() -> None:
+    assert describe(kinds()["sqlite"].fields.keys["query"].shape) == "SQL, every `{{ }}` in it bound"

@@ -1,0 +1,45 @@
+"""Tools whose library is an extra say how to install it when it is not there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = """
+import asyncio, sys
+sys.modules["{library}"] = None
+import msgspec
+from noetl.testing.tool_contract import call_of
+from noetl.tool import Tools
+tool = Tools.installed().make("{kind}")
+print(asyncio.run(tool.run(msgspec.convert({fields}, tool.Input), call_of())).error.message)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "library", "fields", "message"),
+    [
+        (
+            "duckdb",
+            "duckdb",
+            {"query": {"text": ["SELECT 1"]}},
+            'DuckDB is not installed here; install it with `pip install "noetl[duckdb]"`',
+        ),
+        (
+            "quantum",
+            "qiskit",
+            {"op": "poll"},
+            'qiskit is not installed here; install it with `pip install "noetl[quantum]"`',
+        ),
+    ],
+)
+def test_a_library_that_is_not_there_is_named(kind: str, library: str, fields: object, message: str) -> None:
+    program = PROGRAM.format(kind=kind, library=library, fields=fields)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout.strip(), done.stderr) == (message, "")

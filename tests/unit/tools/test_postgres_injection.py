@@ -1,0 +1,92 @@
+"""What others write stays data: payloads through {{ }}, sql_list and sql_ident, on a real server (P-SQL)."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import product
+
+from noetl.net.template import TemplateError
+from tests.unit.tools.databases import asking
+
+QUOTES = ("'", '"', "''", "\\'", "`", "$$", "$a$", "%27", "\u02bc", "\uff07")
+PAYLOADS = (
+    "; DROP TABLE victims; --",
+    "; DROP TABLE victims CASCADE; SELECT 1 WHERE 'a' = 'a",
+    " OR 1=1 --",
+    " OR 1=1 /*",
+    " UNION SELECT secret FROM hidden --",
+    ") ; DELETE FROM victims; --",
+    "; UPDATE victims SET name = 'pwned'; --",
+    " || (SELECT secret FROM hidden) || ",
+    "; COPY victims TO PROGRAM 'true'; --",
+    "; SELECT pg_sleep(60); --",
+    "*/ DROP TABLE victims /*",
+    "\n; DROP TABLE victims; --\n",
+    "; DO $x$ BEGIN EXECUTE 'DROP TABLE victims'; END $x$; --",
+    " AND 1 = (SELECT 1 FROM pg_sleep(60)) --",
+    "; SET standard_conforming_strings = off; --",
+    "}} {{ 7 * 7 }} {% if 1 %}x{% endif %}",
+    "$1; DROP TABLE victims; -- :name ?",
+    "\\'; DROP TABLE victims; --",
+    "\u0000; DROP TABLE victims; --".replace("\u0000", "\u2400"),
+    "\u201d; DROP TABLE victims; --",
+)
+HOSTILE = [quote + payload for quote, payload in product(QUOTES, PAYLOADS)]
+
+
+def test_there_are_two_hundred_of_them() -> None:
+    assert len(set(HOSTILE)) == 200
+
+
+def test_a_bound_value_comes_back_as_it_was() -> None:
+    async def work() -> None:
+        async with asking() as pg:
+            await pg.make("CREATE TABLE victims (name text, more jsonb); CREATE TABLE hidden (secret text)")
+            for evil in HOSTILE:
+                await pg.make("INSERT INTO victims VALUES ('{{ evil }}', {{ [evil] }})", evil=evil)
+                found = await pg.rows("SELECT * FROM victims WHERE name = {{ evil }}", evil=evil)
+                assert found == [{"name": evil, "more": [evil]}]
+            everyone = await pg.rows(
+                "SELECT name FROM victims WHERE name IN ({{ all|sql_list }}) AND name = ANY({{ all }})",
+                all=HOSTILE,
+            )
+            assert [row["name"] for row in everyone] == HOSTILE
+            loop = "{% for e in all %}({{ e }}, NULL){% if not loop.last %},{% endif %}{% endfor %}"
+            await pg.make(f"DELETE FROM victims; INSERT INTO victims VALUES {loop}", all=HOSTILE)
+            assert await pg.rows("SELECT count(*) AS n FROM victims") == [{"n": 200}]
+
+    asyncio.run(work())
+
+
+def test_parameters_by_place_and_by_name_come_back_as_they_were() -> None:
+    async def work() -> None:
+        async with asking() as pg:
+            await pg.make("CREATE TABLE victims (name text); CREATE TABLE hidden (secret text)")
+            for evil in HOSTILE:
+                assert await pg.rows("SELECT $1::text AS x", params=[evil]) == [{"x": evil}]
+                assert await pg.rows("SELECT :a::text AS x", params={"a": evil}) == [{"x": evil}]
+            assert await pg.rows("SELECT count(*) AS n FROM victims, hidden") == [{"n": 0}]
+
+    asyncio.run(work())
+
+
+def test_a_name_is_a_name_whatever_it_holds() -> None:
+    async def work() -> None:
+        async with asking() as pg:
+            await pg.make("CREATE TABLE victims (name text); INSERT INTO victims VALUES ('kept')")
+            named = 0
+            for evil in HOSTILE:
+                name = [evil]
+                try:
+                    await pg.make("CREATE TABLE {{ t|sql_ident }} (a int)", t=name)
+                except TemplateError:
+                    continue
+                named += 1
+                found = await pg.rows("SELECT 1 AS x FROM pg_tables WHERE tablename = {{ t }}", t=evil)
+                assert found == [{"x": 1}]
+                assert await pg.rows("SELECT {{ c|sql_ident }} FROM victims", c="name") == [{"name": "kept"}]
+                await pg.make("DROP TABLE {{ t|sql_ident }}", t=name)
+            assert named >= 150
+            assert await pg.rows("SELECT * FROM victims") == [{"name": "kept"}]
+
+    asyncio.run(work())

@@ -1,0 +1,199 @@
+"""`quantum` proves the seam: submit, poll and fetch on a sampler, reproducible, also on another worker (seed 000 §12)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl.adapters.memory.results import MemoryResults
+from noetl.output import JSON, Failure, Output
+from noetl.tools.quantum import RUNS_MAX, Quantum, QuantumInput
+from tests.e2e.processes import ROOT, House
+from tests.unit.tools.calls import call
+
+BELL = """\
+OPENQASM 3.0;
+include "stdgates.inc";
+qubit[2] q;
+bit[2] c;
+h q[0];
+cx q[0], q[1];
+c = measure q;
+"""
+
+
+def with_tool(use: Callable[[Quantum], Awaitable[Any]]) -> Any:
+    async def go() -> Any:
+        tool = Quantum()
+        try:
+            return await use(tool)
+        finally:
+            await tool.close()
+
+    return asyncio.run(go())
+
+
+def submit(circuit: str | None = BELL, seed: int | None = 7) -> QuantumInput:
+    return QuantumInput(op="submit", circuit=circuit, shots=100, seed=seed)
+
+
+def fetched(results: MemoryResults, *inputs: QuantumInput) -> list[Output]:
+    """Each submitted and fetched by one tool."""
+
+    async def use(tool: Quantum) -> list[Output]:
+        handles = [(await tool.run(each, call(results=results))).data for each in inputs]
+        return [
+            await tool.run(QuantumInput(op="fetch", handle=each), call(results=results)) for each in handles
+        ]
+
+    outputs: list[Output] = with_tool(use)
+    return outputs
+
+
+def error_of(output: Output) -> Failure:
+    assert output.status == "error"
+    assert output.error is not None
+    return output.error
+
+
+def test_what_is_submitted_is_polled_and_fetched() -> None:
+    async def use(tool: Quantum) -> None:
+        results = MemoryResults()
+        handle = (await tool.run(submit(), call(results=results))).data
+        assert sorted(handle) == ["id", "ref"]
+        poll, fetch = (QuantumInput(op=op, handle=handle) for op in ("poll", "fetch"))
+        assert (await tool.run(poll, call(results=results))).data == {"id": handle["id"], "status": "running"}
+        counted = (await tool.run(fetch, call(results=results))).data
+        assert (counted["id"], counted["shots"], counted["seed"]) == (handle["id"], 100, 7)
+        assert sorted(counted["counts"]) == ["00", "11"]
+        assert sum(counted["counts"].values()) == 100
+        assert (await tool.run(poll, call(results=results))).data == {"id": handle["id"], "status": "done"}
+
+    with_tool(use)
+
+
+def test_the_same_seed_gives_the_same_counts_and_without_one_the_call_decides() -> None:
+    first, again, other = fetched(MemoryResults(), submit(), submit(BELL + "\n"), submit(seed=8))
+    assert first.data["counts"] == again.data["counts"]
+    assert first.data["counts"] != other.data["counts"]
+    drawn = [fetched(MemoryResults(), submit(seed=None))[0].data for _ in range(2)]
+    assert drawn[0] == drawn[1]
+
+
+def test_another_worker_comes_to_the_same_counts_by_what_was_stored() -> None:
+    results = MemoryResults()
+
+    async def begin(tool: Quantum) -> JSON:
+        return (await tool.run(submit(), call(results=results))).data
+
+    handle = with_tool(begin)
+
+    async def end(tool: Quantum) -> Output:
+        return await tool.run(QuantumInput(op="fetch", handle=handle), call(results=results))
+
+    assert with_tool(end) == fetched(results, submit())[0]
+
+
+def test_submitting_once_more_for_the_same_call_is_one_run() -> None:
+    async def use(tool: Quantum) -> None:
+        results = MemoryResults()
+        made = [await tool.run(submit(), call(results=results)) for _ in range(2)]
+        assert made[0] == made[1]
+
+    with_tool(use)
+
+
+@pytest.mark.parametrize(
+    ("circuit", "message"),
+    [
+        ("OPENQASM 3.0; nonsense", "the circuit can not be read: errors during parsing"),
+        ('OPENQASM 3.0; include "stdgates.inc"; qubit[1] q; h q[0];', "the circuit measures nothing"),
+        (BELL.replace("[2]", "[21]"), "the circuit has 21 qubits (the limit is spec.qubits)"),
+    ],
+)
+def test_a_circuit_that_can_not_be_run_is_an_error_of_its_run(circuit: str, message: str) -> None:
+    error = error_of(fetched(MemoryResults(), submit(circuit))[0])
+    assert error.kind == "quantum"
+    assert error.message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    "include",
+    [
+        'include "/etc/passwd";',
+        'include/**/"/etc/passwd";',
+        "include '/etc/passwd';",
+        'include "stdgates.inc"',
+    ],
+)
+def test_no_other_file_can_be_included(include: str) -> None:
+    async def use(tool: Quantum) -> Output:
+        return await tool.run(submit(f"OPENQASM 3.0; {include}\n qubit[1] q;"), call())
+
+    error = error_of(with_tool(use))
+    assert error == Failure(kind="input", message='a circuit may include "stdgates.inc" and nothing else')
+
+
+def test_what_does_not_fit_is_said() -> None:
+    async def use(tool: Quantum) -> None:
+        results = MemoryResults()
+        other = await results.put("e1", b'{"a": 1}', "application/json")
+        lost = {**other, "meta": {"sha256": "0" * 64}, "locator": {"key": "e1/" + "0" * 64}}
+        wrong = Failure(kind="input", message="`handle` takes the data of `submit`")
+        for handle in (None, 5, {}, {"id": "x", "ref": other}, {"id": [], "ref": other}):
+            assert (
+                error_of(await tool.run(QuantumInput(op="poll", handle=handle), call(results=results)))
+                == wrong
+            )
+        strange = {"id": other["meta"]["sha256"][:16], "ref": other}
+        assert (
+            error_of(await tool.run(QuantumInput(op="poll", handle=strange), call(results=results))).kind
+            == "input"
+        )
+        gone = {"id": "0" * 16, "ref": lost}
+        assert (
+            error_of(await tool.run(QuantumInput(op="poll", handle=gone), call(results=results))).kind
+            == "reference"
+        )
+        assert error_of(await tool.run(submit(None), call())).message == "`submit` takes a `circuit`"
+        assert error_of(await tool.run(submit("x" * 1_000_001), call())).message.startswith(
+            "the circuit is too long"
+        )
+        assert error_of(await tool.run(submit(), call(spec={"qubits": 99}))).message.startswith("spec: ")
+
+    with_tool(use)
+
+
+def test_a_run_has_a_limit_of_time() -> None:
+    async def use(tool: Quantum) -> Output:
+        results, spec = MemoryResults(), {"run_s": 0.001}
+        handle = (await tool.run(submit(), call(results=results, spec=spec))).data
+        return await tool.run(QuantumInput(op="fetch", handle=handle), call(results=results, spec=spec))
+
+    error = error_of(with_tool(use))
+    assert error == Failure(
+        kind="timeout", message="the run took longer than 0.001 s (the limit is spec.run_s)"
+    )
+
+
+def test_only_so_many_runs_are_out_at_once() -> None:
+    async def use(tool: Quantum) -> list[Output]:
+        return [await tool.run(submit(seed=number), call()) for number in range(RUNS_MAX + 1)]
+
+    outputs = with_tool(use)
+    assert {output.status for output in outputs[:-1]} == {"ok"}
+    assert error_of(outputs[-1]).retryable
+
+
+def test_a_sweep_over_angles_is_a_loop(tmp_path: Path) -> None:
+    code, document = House(tmp_path).json("run", ROOT / "examples/quantum_sweep.yaml")
+    sweep = document["output"]["data"]["sweep"]
+    assert code == 0
+    assert [each["angle"] for each in sweep] == [0.0, 1.0471975512, 1.5707963268, 3.1415926536]
+    shares = [each["ones"] for each in sweep]
+    assert (shares[0], shares[-1]) == (0, 1)
+    assert shares == sorted(shares)

@@ -1,0 +1,283 @@
+"""`shell` runs programs: no shell reads their arguments, all has a limit, and nothing stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from noetl.adapters.memory.results import MemoryResults
+from noetl.output import JSON, Failure, Output
+from noetl.tools.shell import Shell, ShellInput
+from noetl.tools.shell_process import INLINE_BYTES_MAX
+from tests.e2e.processes import House
+from tests.playbooks import HEAD
+from tests.unit.tools.calls import call
+
+DESCRIPTORS = Path("/proc/self/fd")
+
+
+def ran(
+    input: ShellInput,
+    spec: dict[str, JSON] | None = None,
+    results: MemoryResults | None = None,
+    folder: Path | None = None,
+) -> Output:
+    async def go() -> Output:
+        tool = Shell(processes=1)
+        try:
+            where = None if folder is None else str(folder)
+            return await tool.run(input, call(spec=spec, results=results, folder=where))
+        finally:
+            await tool.close()
+
+    before = len(os.listdir(DESCRIPTORS))
+    output = asyncio.run(go())
+    assert len(os.listdir(DESCRIPTORS)) == before
+    return output
+
+
+def error_of(output: Output) -> Failure:
+    assert output.status == "error"
+    assert output.error is not None
+    return output.error
+
+
+def own(
+    stdout: JSON = "", stderr: JSON = "", exit_code: int | None = 0, signal: str | None = None
+) -> dict[str, JSON]:
+    return {"shell": {"exit_code": exit_code, "signal": signal, "stdout": stdout, "stderr": stderr}}
+
+
+def test_a_program_gets_its_arguments_as_they_are_d83() -> None:
+    output = ran(ShellInput(argv=["printf", "%s|", "$HOME; rm *", "a b", ""]))
+    assert output == Output(data="$HOME; rm *|a b||", own=own("$HOME; rm *|a b||"))
+
+
+def test_a_line_for_the_shell_is_read_by_it_d83() -> None:
+    output = ran(ShellInput(sh="echo $((1 + 2)); echo oh >&2"))
+    assert output == Output(data="3", own=own("3\n", "oh\n"))
+
+
+def test_standard_input_is_a_text_or_empty() -> None:
+    assert ran(ShellInput(argv=["cat"], stdin="grüezi\n")).data == "grüezi"
+    assert ran(ShellInput(argv=["cat"])).data == ""
+
+
+def test_nothing_of_the_environment_is_inherited_but_three_names() -> None:
+    os.environ["NOETL_TEST_SECRET"] = "hidden"
+    try:
+        output = ran(ShellInput(argv=["env"], env={"GIVEN": "a b", "N": 1.5, "YES": True, "NOT": None}))
+    finally:
+        del os.environ["NOETL_TEST_SECRET"]
+    seen = dict(line.split("=", 1) for line in output.data.splitlines())
+    assert {name: seen[name] for name in ("GIVEN", "N", "YES")} == {"GIVEN": "a b", "N": "1.5", "YES": "true"}
+    assert set(seen) <= {"GIVEN", "N", "YES", "PATH", "HOME", "LANG"}
+
+
+def test_it_runs_in_the_folder_of_the_playbook_or_in_one_relative_to_it(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    assert ran(ShellInput(argv=["pwd"]), folder=tmp_path).data == str(tmp_path)
+    assert ran(ShellInput(argv=["pwd"], cwd="inner"), folder=tmp_path).data == str(tmp_path / "inner")
+    assert ran(ShellInput(argv=["pwd"], cwd=str(tmp_path))).data == str(tmp_path)
+
+
+def test_a_program_may_be_a_file_beside_the_playbook(tmp_path: Path) -> None:
+    script = tmp_path / "say"
+    script.write_text("#!/bin/sh\necho said $1\n")
+    script.chmod(0o755)
+    assert ran(ShellInput(argv=["./say", "it"]), folder=tmp_path).data == "said it"
+
+
+def test_json_is_parsed_when_that_is_asked_for() -> None:
+    assert ran(ShellInput(sh="echo '{\"a\": [1]}'", parse="json")).data == {"a": [1]}
+    assert ran(ShellInput(sh="echo '{\"a\": [1]}'")).data == '{"a": [1]}'
+    error = error_of(ran(ShellInput(sh="echo oops", parse="json")))
+    assert error.kind == "shell"
+    assert error.message.startswith("standard output is no JSON")
+
+
+def test_output_that_is_no_text_is_kept_as_base64() -> None:
+    assert ran(ShellInput(sh="printf '\\377'")).data == {"base64": "/w=="}
+
+
+def test_an_exit_code_other_than_0_is_an_error_with_the_last_line_that_was_said() -> None:
+    output = ran(ShellInput(sh="echo some; echo first >&2; echo 'no such thing' >&2; exit 3"))
+    failure = Failure(
+        kind="shell", message="exit code 3: no such thing", details={"exit_code": 3, "signal": None}
+    )
+    assert output == Output(status="error", error=failure, own=own("some\n", "first\nno such thing\n", 3))
+
+
+def test_a_program_that_a_signal_ended_says_which() -> None:
+    output = ran(ShellInput(sh="kill -TERM $$"))
+    assert error_of(output).message == "ended by SIGTERM"
+    assert output.own == own(exit_code=None, signal="SIGTERM")
+
+
+@pytest.mark.parametrize(
+    ("input", "message"),
+    [
+        (ShellInput(argv=["no-such-program"]), 'there is no program "no-such-program" where this worker runs'),
+        (ShellInput(argv=[]), "`argv` names a program, or `sh` gives text for the shell"),
+        (ShellInput(argv=["echo", "a\0b"]), "`argv` can not hold the character NUL"),
+        (ShellInput(sh="true", env={"A=B": 1}), '"A=B" can not be the name of an environment variable'),
+        (ShellInput(sh="true", env={"A": [1]}), "environment variable A takes a text or a number; `| tojson` makes a text of other values"),
+        (ShellInput(sh="true", cwd="inner"), '`cwd` "inner" is relative to the playbook, and this one came from no file'),
+        (ShellInput(sh="true", cwd="/no/such/folder"), '`cwd` "/no/such/folder" is no folder here'),
+        (ShellInput(argv=["echo", "x" * 3_000_000]), "the arguments and the environment are too long; hand them over by `stdin`"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_said(input: ShellInput, message: str) -> None:
+    assert error_of(ran(input)) == Failure(kind="input", message=message)
+
+
+def test_rules_may_ask_for_its_own_part_whatever_went_wrong() -> None:
+    assert ran(ShellInput(argv=["no-such-program"])).own == own(exit_code=None)
+
+
+def test_a_file_that_is_no_program_is_said(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("hello")
+    (tmp_path / "text").chmod(0o755)
+    message = error_of(ran(ShellInput(argv=["./text"]), folder=tmp_path)).message
+    assert message.endswith('text" can not be run: Exec format error')
+
+
+def test_half_a_surrogate_pair_harms_nobody() -> None:
+    assert ran(ShellInput(argv=["printf", "%s", "\ud800"], env={"A": "\udc00"})).data == "?"
+
+
+def test_long_output_goes_whole_to_the_result_store() -> None:
+    results = MemoryResults()
+    length = INLINE_BYTES_MAX + 10_000
+    output = ran(ShellInput(sh=f"head -c {length} /dev/zero | tr '\\0' x; echo well >&2"), results=results)
+    assert output.status == "ok"
+    assert output.data is None
+    assert output.ref is not None
+    assert output.own["shell"]["stdout_ref"] == output.ref
+    assert output.own["shell"]["stdout"] == "x" * INLINE_BYTES_MAX
+    assert output.own["shell"]["stderr"] == "well\n"
+    assert "stderr_ref" not in output.own["shell"]
+    assert output.ref["meta"]["content_type"] == "text/plain; charset=utf-8"
+    assert asyncio.run(results.get(output.ref)) == b"x" * length
+
+
+def test_long_json_is_parsed_and_long_errors_are_kept() -> None:
+    results = MemoryResults()
+    code = "import sys, json; print(json.dumps(['x' * 100] * 1000)); print('e' * 100_000 + '\\nlast', file=sys.stderr)"
+    output = ran(ShellInput(argv=[sys.executable, "-c", code], parse="json"), results=results)
+    assert output.data == ["x" * 100] * 1000
+    assert asyncio.run(results.get(output.own["shell"]["stderr_ref"])).endswith(b"e\nlast\n")
+
+
+def test_a_program_that_writes_too_much_is_ended() -> None:
+    error = error_of(ran(ShellInput(argv=["yes"]), spec={"output_mb": 1}))
+    words = "it wrote more to standard output than it may (the limit is spec.output_mb)"
+    assert error == Failure(kind="payload-too-large", message=words)
+
+
+def test_memory_has_a_limit_before_the_program_begins() -> None:
+    hungry = ShellInput(argv=[sys.executable, "-I", "-c", "x = bytearray(400_000_000); print(len(x))"])
+    assert ran(hungry).data == "400000000"
+    assert error_of(ran(hungry, spec={"memory_mb": 300})).message == "exit code 1: MemoryError"
+
+
+def test_arguments_stay_as_they_are_under_a_limit() -> None:
+    limited = ran(ShellInput(argv=["printf", "%s|", "-x", "$1", "a b"]), spec={"memory_mb": 500})
+    assert limited.data == "-x|$1|a b|"
+
+
+def test_a_knob_that_does_not_fit_is_said() -> None:
+    error = error_of(ran(ShellInput(sh="true"), spec={"memory_mb": -1}))
+    assert error == Failure(kind="input", message="spec: Expected `int` >= 1 - at `$.memory_mb`")
+
+
+async def started(pipe: int) -> int:
+    """The number that a program writes when it has begun."""
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(pipe, begun.set)
+    try:
+        async with asyncio.timeout(10):
+            await begun.wait()
+    finally:
+        loop.remove_reader(pipe)
+    return int(os.read(pipe, 100))
+
+
+async def gone(pid: int) -> None:
+    """Until a process that is no child of ours has ended."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    over = asyncio.Event()
+    asyncio.get_running_loop().add_reader(handle, over.set)
+    try:
+        async with asyncio.timeout(5):
+            await over.wait()
+    finally:
+        asyncio.get_running_loop().remove_reader(handle)
+        os.close(handle)
+
+
+def test_a_call_that_is_cancelled_ends_the_program_and_all_that_it_started(tmp_path: Path) -> None:
+    async def go() -> None:
+        fifo = tmp_path / "fifo"
+        os.mkfifo(fifo)
+        pipe = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+        tool = Shell(processes=1)
+        line = f"trap '' TERM INT HUP; sleep 1000 & echo $! > {fifo}; sleep 1000"
+        running = asyncio.create_task(tool.run(ShellInput(sh=line), call()))
+        inner = await started(pipe)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        await gone(inner)
+        os.close(pipe)
+        assert (await tool.run(ShellInput(sh="echo next"), call())).data == "next"
+
+    before = len(os.listdir(DESCRIPTORS))
+    asyncio.run(go())
+    assert len(os.listdir(DESCRIPTORS)) == before
+
+
+def test_what_a_program_leaves_running_is_ended_with_it() -> None:
+    output = ran(ShellInput(sh="sleep 1000 & echo $!"))
+    assert output.status == "ok"
+    asyncio.run(gone(int(output.data)))
+
+
+def test_no_more_programs_run_at_once_than_there_is_room_for_d87(tmp_path: Path) -> None:
+    async def go() -> list[Output]:
+        tool = Shell(processes=1)
+        line = f"mkdir {tmp_path}/alone && rmdir {tmp_path}/alone"
+        return list(await asyncio.gather(*(tool.run(ShellInput(sh=line), call()) for _ in range(8))))
+
+    assert {output.status for output in asyncio.run(go())} == {"ok"}
+
+
+def test_signals_that_python_ignores_are_as_a_program_expects_them() -> None:
+    assert signal.getsignal(signal.SIGPIPE) == signal.SIG_IGN
+    assert ran(ShellInput(sh="yes | head -n 1")).own == own("y\n")
+
+
+def test_a_playbook_reads_long_output_of_a_program_by_reference(tmp_path: Path) -> None:
+    text = """\
+workflow:
+- step: start
+  tool:
+  - {name: print, kind: shell, argv: [seq, "20000"]}
+  - {name: count, kind: shell, argv: [wc, -l], stdin: "{{ print.shell.stdout }}", spec: {memory_mb: 500}}
+  - {name: all, kind: resolve, ref: "{{ print.ref }}"}
+  - {name: say, kind: noop, input: {whole: "{{ all.data | length }}", some: "{{ count.data }}"}}
+"""
+    house = House(tmp_path)
+    code, document = house.json("run", house.write(HEAD + text))
+    assert (code, document["error"]) == (0, None)
+    assert document["output"]["data"]["whole"] == sum(len(f"{n}\n") for n in range(1, 20_001))
+    assert 10_000 < int(document["output"]["data"]["some"]) < 20_000

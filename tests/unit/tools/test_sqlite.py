@@ -1,0 +1,180 @@
+"""The tool `sqlite` on real files: rows, commands, limits, what is not allowed, and stopping."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+import pytest
+
+from noetl.output import JSON, Output
+from noetl.tools.sqlite import Sqlite, SqliteInput
+from tests.unit.tools.calls import call
+from tests.unit.tools.databases import sql
+from tests.unit.tools.test_postgres_injection import HOSTILE
+
+FOREVER = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c"
+
+
+class Asking:
+    """The tool on one file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tool = Sqlite()
+        self.folder = folder
+
+    def command(self, source: str, /, *, params: JSON = None, spec: JSON = None, **scope: JSON) -> Output:
+        return asyncio.run(self.started(source, params=params, spec=spec, **scope))
+
+    async def started(
+        self, source: str, /, *, params: JSON = None, spec: JSON = None, **scope: JSON
+    ) -> Output:
+        input = SqliteInput(path="a.db", command=sql(source, scope), params=params)
+        return await self.tool.run(input, call(spec=spec, folder=str(self.folder)))
+
+    def rows(self, source: str, /, **named: JSON) -> JSON:
+        output = self.command(source, **named)
+        assert output.error is None, output.error
+        return output.data
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Asking:
+    return Asking(tmp_path)
+
+
+def test_values_are_bound_and_come_back(db: Asking) -> None:
+    values: list[JSON] = [1, 2**63 - 1, 0.5, "it's", "", None, {"base64": "AP8="}]
+    db.rows("CREATE TABLE a (n INTEGER PRIMARY KEY, x)")
+    for value in values:
+        db.rows("INSERT INTO a (x) VALUES ({{ value }})", value=value)
+    assert db.rows("SELECT x FROM a ORDER BY n") == [{"x": value} for value in values]
+
+
+@pytest.mark.parametrize(
+    ("value", "back"), [(True, 1), (False, 0), ([1, "a"], '[1,"a"]'), ({"a": None}, '{"a":null}')]
+)
+def test_what_sqlite_does_not_have_is_kept_as_json_does(db: Asking, value: JSON, back: JSON) -> None:
+    assert db.rows("SELECT {{ value }} AS x, 9e999 AS far", value=value) == [{"x": back, "far": "Infinity"}]
+
+
+def test_two_hundred_payloads_stay_data(db: Asking) -> None:
+    db.rows("CREATE TABLE victims (name TEXT)")
+    loop = "{% for e in all %}({{ e }}){% if not loop.last %},{% endif %}{% endfor %}"
+    db.rows(f"INSERT INTO victims VALUES {loop}", all=HOSTILE)
+    found = db.rows("SELECT name FROM victims WHERE name IN ({{ all|sql_list }})", all=HOSTILE)
+    assert [row["name"] for row in found] == HOSTILE
+
+
+def test_a_command_is_one_transaction(db: Asking) -> None:
+    made = db.command(
+        "CREATE TABLE a (n); INSERT INTO a VALUES (1), (2); SELECT * FROM a; UPDATE a SET n = n + 1"
+    )
+    assert made.data == [{"n": 1}, {"n": 2}]
+    assert made.own == {"sqlite": {"code": None, "rowcount": 2}}
+    broken = db.command("DELETE FROM a; SELECT * FROM nowhere")
+    assert broken.error is not None
+    assert broken.error.message == "no such table: nowhere"
+    assert db.rows("SELECT n FROM a") == [{"n": 2}, {"n": 3}]
+
+
+def test_a_trigger_is_one_statement(db: Asking) -> None:
+    db.rows("CREATE TABLE a (n); CREATE TABLE log (n)")
+    db.rows("CREATE TRIGGER t AFTER INSERT ON a BEGIN INSERT INTO log VALUES (new.n); SELECT 1; END")
+    db.rows("INSERT INTO a VALUES (?); INSERT INTO a VALUES (?)", params=[1, 2])
+    assert db.rows("SELECT n, n FROM log WHERE n > :least", params={"least": 1}) == [{"n": 2, "n_2": 2}]
+
+
+def test_a_constraint_is_named_and_its_value_is_not_shown(db: Asking) -> None:
+    db.rows("CREATE TABLE a (token TEXT UNIQUE)")
+    db.rows("INSERT INTO a VALUES ({{ s }})", s="canary")
+    output = db.command("INSERT INTO a VALUES ({{ s }})", s="canary")
+    assert output.error is not None
+    assert (output.error.message, output.error.retryable) == ("UNIQUE constraint failed: a.token", False)
+    assert output.own["sqlite"]["code"] == "SQLITE_CONSTRAINT_UNIQUE"
+    assert "canary" not in str(output)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["ATTACH 'other.db' AS o", "VACUUM INTO 'other.db'", "SELECT load_extension('x')", "SELECT 1; COMMIT", "",
+     "SELECT {{ huge }}", "SELECT {{ {'base64': '!'} }}", "SELECT ?", "nonsense"],
+)  # fmt: skip
+def test_what_is_not_allowed_is_an_error_and_makes_no_file(db: Asking, source: str) -> None:
+    output = db.command(source, huge=2**63)
+    assert output.error is not None
+    assert output.error.retryable is False
+    assert set(output.own) == {"sqlite"}
+    assert [path.name for path in db.folder.iterdir() if path.name != "a.db"] == []
+
+
+def test_other_files_are_opened_when_the_author_says_so(db: Asking) -> None:
+    other = str(db.folder / "other.db")
+    output = db.command("ATTACH {{ other }} AS o", other=other, spec={"attach": True})
+    assert output.error is None
+
+
+def test_vacuum_needs_no_other_file(db: Asking) -> None:
+    assert db.command("VACUUM").error is None
+
+
+def test_more_rows_than_allowed_are_an_error(db: Asking) -> None:
+    three = "VALUES (1), (2), (3)"
+    assert len(db.rows(three, spec={"max_rows": 3})) == 3
+    output = db.command(three, spec={"max_rows": 2})
+    assert output.error is not None
+    assert output.error.kind == "payload-too-large"
+
+
+def test_a_query_that_is_cancelled_stops_and_its_work_is_undone(db: Asking) -> None:
+    async def work() -> None:
+        running = asyncio.create_task(db.started(f"CREATE TABLE a (n); {FOREVER}"))
+        while not (db.folder / "a.db-journal").exists():
+            await asyncio.to_thread(os.stat, db.folder)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    with closing(apsw.Connection(str(db.folder / "a.db"))) as file:
+        file.execute("CREATE TABLE first (n)")
+    asyncio.run(work())
+    assert db.rows("SELECT name FROM sqlite_schema") == [{"name": "first"}]
+
+
+def test_a_writer_waits_for_another_and_can_be_stopped_meanwhile(db: Asking) -> None:
+    async def work() -> None:
+        with closing(apsw.Connection(str(db.folder / "a.db"))) as other:
+            other.execute("CREATE TABLE a (n); BEGIN IMMEDIATE")
+            stopped = asyncio.create_task(db.started("INSERT INTO a VALUES (1)"))
+            going = asyncio.create_task(db.started("INSERT INTO a VALUES (2)"))
+            await asyncio.to_thread(os.stat, db.folder)  # both have begun
+            stopped.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await stopped
+            other.execute("COMMIT")
+            assert (await going).error is None
+
+    asyncio.run(work())
+    assert db.rows("SELECT * FROM a") == [{"n": 2}]
+
+
+@pytest.mark.parametrize("path", ["../a.db", "", "a\0b", "nowhere/a.db"])
+def test_a_path_that_can_not_be_is_told(db: Asking, path: str) -> None:
+    asked = call(folder=str(db.folder))
+    output = asyncio.run(db.tool.run(SqliteInput(path=path, query=sql("SELECT 1")), asked))
+    assert output.error is not None
+    assert output.error.kind in ("input", "sqlite")
+
+
+def test_a_path_is_relative_to_the_playbook_or_whole(db: Asking, tmp_path: Path) -> None:
+    async def kind(path: str, folder: str | None) -> str | None:
+        output = await db.tool.run(SqliteInput(path=path, query=sql("SELECT 1")), call(folder=folder))
+        return output.error.kind if output.error else None
+
+    assert asyncio.run(kind("a.db", None)) == "input"
+    assert asyncio.run(kind(str(tmp_path / "b.db"), None)) is None
+    assert asyncio.run(kind(":memory:", None)) is None
+    asyncio.run(db.tool.close())

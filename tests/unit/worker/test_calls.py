@@ -1,0 +1,66 @@
+"""A call of a tool: what the author is told when its fields do not fit, or when there is nothing that could run."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+
+import msgspec
+import pytest
+
+from noetl.adapters.memory.results import MemoryResults
+from noetl.engine import facts
+from noetl.output import JSON, Failure
+from noetl.tool import Tool, Tools
+from noetl.tools.http import HttpInput
+from noetl.tools.resolve import ResolveInput
+from noetl.worker.calls import Toolbox, misfit
+from tests.unit.control.houses import MemoryHouse, run_house
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "words"),
+    [
+        ({"url": [1, 2]}, HttpInput, 'url of task "get": expected text, got a list'),
+        ({"url": "x", "params": "a=1"}, HttpInput, 'params of task "get": expected a map or null, got text'),
+        (
+            {"url": "x", "method": "s3cret"},
+            HttpInput,
+            'method of task "get": it is none of the words that this field takes',
+        ),
+        ({}, HttpInput, 'input of task "get": it lacks the field `url`'),
+        (
+            {"ref": {}, "columns": ["a", 1]},
+            ResolveInput,
+            'columns[1] of task "get": expected text, got an integer',
+        ),
+    ],
+)
+def test_a_field_that_does_not_fit_is_named_and_its_value_is_not(
+    fields: dict[str, JSON], kind: type[msgspec.Struct], words: str
+) -> None:
+    with pytest.raises(msgspec.ValidationError) as refused:
+        msgspec.convert(fields, kind)
+    assert misfit("get", refused.value) == words
+
+
+class Described(Tool):
+    """A kind that the language knows, and that nobody has built."""
+
+    kind = "http"
+    Input = HttpInput
+
+
+def test_a_kind_that_can_not_be_run_says_so() -> None:
+    found = EntryPoint("http", f"{__name__}:Described", "noetl.tools")
+    body = "workflow:\n- {step: start, tool: {kind: http, url: x}}\n"
+    house = MemoryHouse({"t": body}, Toolbox(Tools({"http": found}), MemoryResults()))
+
+    async def work(house: MemoryHouse) -> None:
+        await house.start("e", "t")
+        await house.end("e")
+
+    run_house(house, work)
+    [failed] = [told.fact for told in house.told if isinstance(told.fact, facts.StepFailed)]
+    assert failed.error == Failure(
+        kind="tool", message='a task of kind "http" can be checked, but not be run yet'
+    )

@@ -1,0 +1,140 @@
+"""Secrets in all their forms become `***`, and nothing else does."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noetl.output import Failure, Output
+from noetl.worker.masking import Mask
+
+AWKWARD = "p@ss/w\"ö\\rd +\n🎉'<x>&"
+FORMS = {
+    "raw": AWKWARD,
+    "quoted": quote(AWKWARD),
+    "quoted all": quote(AWKWARD, safe=""),
+    "quoted plus": quote_plus(AWKWARD),
+    "quoted lower": quote(AWKWARD, safe="").lower(),
+    "quoted twice": quote(quote(AWKWARD, safe=""), safe=""),
+    "json": json.dumps(AWKWARD)[1:-1],
+    "json unicode": json.dumps(AWKWARD, ensure_ascii=False)[1:-1],
+    "json in json": json.dumps(json.dumps(AWKWARD))[3:-3],
+    "repr": repr(AWKWARD)[1:-1],
+    "ascii": ascii(AWKWARD)[1:-1],
+    "bytes": repr(AWKWARD.encode())[2:-1],
+    "html": html.escape(AWKWARD),
+    "hex": AWKWARD.encode().hex(),
+    "HEX": AWKWARD.encode().hex().upper(),
+    "base64": base64.b64encode(AWKWARD.encode()).decode(),
+    "base64 url": base64.urlsafe_b64encode(AWKWARD.encode()).decode(),
+    "base64 in a url": quote(base64.b64encode(AWKWARD.encode()).decode(), safe=""),
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
+def test_every_form_of_a_secret_is_masked_d20(form: str) -> None:
+    mask = Mask([AWKWARD])
+    assert mask.text(f"<< {form} >>") == "<< *** >>"
+    assert mask.value({"a": [f"<< {form} >>"]}) == {"a": ["<< *** >>"]}
+
+
+@pytest.mark.parametrize("before", range(4))
+@pytest.mark.parametrize("after", range(4))
+@pytest.mark.parametrize("secret", ["hunter2", "hunter22", "hunter222"])
+def test_base64_of_a_longer_text_shows_no_bit_of_the_secret_in_it(
+    before: int, after: int, secret: str
+) -> None:
+    one = base64.b64encode(b"~" * before + secret.encode() + b"~" * after).decode()
+    other = base64.b64encode(b"~" * before + b"?" * len(secret) + b"~" * after).decode()
+    masked = Mask([secret]).text(one)
+    left, _, right = masked.partition("***")
+    assert "***" in masked
+    assert other.startswith(left)
+    assert other.rstrip("=").endswith(right.rstrip("="))
+
+
+@given(st.text(min_size=4, max_size=200), st.text(max_size=20), st.text(max_size=20))
+def test_no_secret_survives_in_any_text_around_it(secret: str, before: str, after: str) -> None:
+    mask = Mask([secret])
+    for form in (secret, quote(secret, safe=""), json.dumps(secret)[1:-1], secret.encode().hex()):
+        assert form.replace("***", "") == "" or form not in mask.text(f"{before}{form}{after}")
+
+
+def test_data_without_a_secret_is_given_back_as_it_is() -> None:
+    mask = Mask(["hunter22", "x"])
+    data = {"rows": [{"a": 1, "b": None, "c": "hunter 22", "d": "x"}] * 3}
+    output = Output(data=data, own={"http": {"status": 200}})
+    assert mask.output(output) is output
+
+
+def test_keys_own_parts_errors_and_details_are_masked_and_a_ref_stays() -> None:
+    mask = Mask(["hunter22"])
+    ref = {"type": "blob", "locator": {"key": "hunter22"}}
+    failure = Failure(kind="http", message="no hunter22", details={"hunter22": ["hunter22"]})
+    output = Output(
+        status="error",
+        data={"hunter22": {"x": "hunter22!"}},
+        ref=ref,
+        error=failure,
+        own={"py": {"stdout": "hunter22\n"}},
+        meta={"note": "hunter22"},
+    )
+    assert mask.output(output) == Output(
+        status="error",
+        data={"***": {"x": "***!"}},
+        ref=ref,
+        error=Failure(kind="http", message="no ***", details={"***": ["***"]}),
+        own={"py": {"stdout": "***\n"}},
+        meta={"note": "***"},
+    )
+
+
+def test_a_secret_of_digits_is_masked_as_a_number_too() -> None:
+    mask = Mask(["48151623", "2.71828182"])
+    assert mask.value([48151623, 2.71828182, 4815162, True]) == ["***", "***", 4815162, True]
+
+
+def test_what_is_shorter_than_four_characters_is_not_masked() -> None:
+    assert Mask(["abc", ""]).text("abcabc") == "abcabc"
+    assert Mask(["abcd"]).text("abcabcd") == "abc***"
+
+
+def test_parts_of_long_secrets_are_masked_too() -> None:
+    key = "-----BEGIN KEY-----\n" + "\n".join(f"line{n:02}" * 8 for n in range(30)) + "\n-----END KEY-----"
+    mask = Mask([key])
+    assert mask.text(f"<{key}>") == "<***>"
+    assert mask.text("see " + "line07" * 8) == "see ***"
+    token = base64.b64encode(bytes(range(256)) * 2).decode()
+    assert mask.text(token) == token
+    assert Mask([token]).text(f"<{token[100:400]}>").count(token[200:260]) == 0
+
+
+def test_the_password_of_an_address_and_the_fields_of_json_are_secrets_themselves() -> None:
+    assert Mask(["postgresql://ann:hun%2Fter22@db/x"]).text("hun/ter22 hun%2Fter22") == "*** ***"
+    assert Mask(['{"user": "a", "keys": ["hunter2222"]}']).text("key hunter2222 of a") == "key *** of a"
+
+
+def test_text_that_is_no_unicode_can_be_masked() -> None:
+    assert Mask(["hunter22"]).text("hunter22 \ud800") == "*** ?"
+
+
+@pytest.mark.parametrize(
+    "cut", ["hunter2-abcdef", "hunter2-abcdef…", "hunter2-abcdefghijklmno\n… 12 bytes more"]
+)
+def test_a_secret_that_was_cut_off_is_masked_too(cut: str) -> None:
+    mask = Mask(["hunter2-abcdefghijklmnop"])
+    assert "hunter2" not in mask.text(f"see {cut}")
+    assert mask.text("hunter2-abc goes on") == "hunter2-abc goes on"
+
+
+def test_a_secret_that_was_taken_for_a_part_of_a_url_is_masked_in_parts() -> None:
+    assert (
+        Mask(["hunter22/hunter33?x"]).text("GET http://h/hunter22 and hunter33") == "GET http://h/*** and ***"
+    )
+    assert Mask(["postgresql://ann@db"]).text("postgresql") == "postgresql"

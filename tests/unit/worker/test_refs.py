@@ -1,0 +1,126 @@
+"""What lies behind a Ref: the results of a loop, whole, in pieces or in part, and everything in a store (D30)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from msgspec.json import decode
+
+from noetl.engine.pipeline import RunTask
+from noetl.errors import NotFound
+from noetl.output import JSON, Output
+from noetl.testing.result_contract import all_of
+from noetl.tools.resolve import Resolve, ResolveInput
+from noetl.worker.refs import Refs
+from tests.unit.control.houses import MemoryHouse, run_house
+from tests.unit.tools.calls import call
+
+COUNT = 40
+LOOP = """
+workflow:
+- step: start
+  loop: {in: "{{ range(40) }}", iterator: i, spec: {mode: parallel, max_in_flight: 7}}
+  spec: {policy: {failure: {mode: best_effort}}}
+  tool: {kind: noop, input: {n: "{{ iter.i }}"}}
+"""
+
+
+async def filled(called: RunTask) -> Output:
+    """Every tenth is too large for the log, the fifth one fails."""
+    number = called.input["n"]
+    if number == 5:
+        return Output(status="error", data=None)
+    return Output(data={"n": number, "text": "x" * (70_000 if number % 10 == 0 else 3_000)})
+
+
+def with_loop(work: Callable[[Refs, dict[str, JSON]], Awaitable[Any]]) -> Any:
+    async def main(house: MemoryHouse) -> Any:
+        await house.start("e", "t")
+        await house.end("e")
+        ref = {
+            "type": "relational",
+            "locator": {"execution_id": "e", "run": "start#1"},
+            "meta": {"count": COUNT},
+        }
+        return await work(Refs(house.results, house.control), ref)
+
+    return run_house(MemoryHouse({"t": LOOP}, filled), main)
+
+
+def numbers(rows: list[Any]) -> list[int | None]:
+    return [None if row is None else row["n"] for row in rows]
+
+
+ALL = [None if number == 5 else number for number in range(COUNT)]
+
+
+def test_the_results_of_a_loop_come_whole_or_in_pieces() -> None:
+    async def work(refs: Refs, ref: dict[str, JSON]) -> None:
+        assert numbers(decode(await refs.get(ref))) == ALL
+        chunks = [chunk async for chunk in refs.read(ref)]
+        assert numbers(decode(b"".join(chunks))) == ALL
+        assert len(chunks) == COUNT + 2
+
+    with_loop(work)
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [(0, 3), (4, 7), (None, 2), (-3, None), (38, 400), (400, 500), (9, 11), (None, None)]
+)
+def test_a_part_of_them_is_what_python_would_cut_out(first: int | None, last: int | None) -> None:
+    async def work(refs: Refs, ref: dict[str, JSON]) -> None:
+        assert numbers(await refs.part(ref, first, last) or []) == ALL[first:last]
+
+    with_loop(work)
+
+
+def test_resolve_takes_a_slice_of_a_loop_without_the_others() -> None:
+    async def work(refs: Refs, ref: dict[str, JSON]) -> Output:
+        wish = ResolveInput(ref=ref, slice="4:7", columns=["n"])
+        part = await Resolve().run(ResolveInput(ref=ref, slice="10:12", columns=["n"]), call(results=refs))
+        assert part.data == [{"n": 10}, {"n": 11}]
+        return await Resolve().run(wish, call(results=refs))
+
+    refused = with_loop(work)
+    assert refused.error is not None
+    assert "row 1 is none" in refused.error.message  # the one that failed
+
+
+def test_control_reads_only_what_is_asked_for() -> None:
+    async def work(house: MemoryHouse) -> list[Output | None]:
+        await house.start("e", "t")
+        await house.end("e")
+        return await house.control.iterations("e", "start#1", range(10, 12))
+
+    outputs = run_house(MemoryHouse({"t": LOOP}, filled), work)
+    assert [output.ref is not None for output in outputs if output is not None] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        {"type": "relational", "locator": {}},
+        {"type": "relational", "locator": None},
+        {"type": "relational", "locator": {"execution_id": "e"}},
+        {"type": "relational", "locator": {"store": "sqlite", "key": "e/x"}, "meta": {}},
+    ],
+)
+def test_a_ref_that_names_no_loop_is_not_found(ref: dict[str, JSON]) -> None:
+    async def work(refs: Refs, _: dict[str, JSON]) -> None:
+        with pytest.raises(NotFound):
+            await refs.get(ref)
+        with pytest.raises(NotFound):
+            await all_of(refs.read(ref))
+
+    with_loop(work)
+
+
+def test_what_is_no_loop_has_no_parts() -> None:
+    async def work(refs: Refs, _: dict[str, JSON]) -> None:
+        ref = await refs.put("e", b"[1,2]", "application/json")
+        assert await refs.part(ref, 0, 1) is None
+        assert await refs.get(ref) == b"[1,2]"
+
+    with_loop(work)
