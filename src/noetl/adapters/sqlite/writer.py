@@ -28,7 +28,8 @@ RECENT: Final = 16  # commits that are looked at for it
 AT_ONCE_MAX: Final = 8  # commits without a turn of the loop
 GROUP_MAX: Final = 256  # writes in one transaction on the loop's thread, which take some milliseconds
 FAR_GROUP_MAX: Final = 4_096  # and on the writer's, where they share one wait for a slow disk
-CHECKPOINT_PAGES: Final = 4_000  # 16 MB of write-ahead log
+# 2 MB. A file that is written over is synced in half the time of one that grows: 160 µs a commit, not 310.
+CHECKPOINT_PAGES: Final = 500
 
 
 class _Refused(NamedTuple):
