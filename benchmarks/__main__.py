@@ -21,6 +21,7 @@ GOALS: dict[str, float] = {
     "store: one chain, five facts a commit": 250,
     "embedded: W5 cold start": 0.35,
     "embedded: W5 peak memory": 60,
+    "python: a warm call": 500,
     "pipeline: a call of noop": 15,
     "pipeline: a call of http with three rules": 15,
 }

@@ -1,4 +1,4 @@
-"""How fast the tools for databases are, on a real PostgreSQL from its wheel: calls, rows out, COPY both ways.
+"""How fast the tools are: `python` in its children, SQL on a real PostgreSQL from its wheel, COPY both ways.
 
 Run it with `python -m benchmarks tools`; each row has a name, a value and its unit.
 """
@@ -14,11 +14,13 @@ from time import perf_counter
 import msgspec
 
 from noetl.adapters.files.results import FileResults
+from noetl.adapters.memory.results import MemoryResults
 from noetl.output import JSON, Output
 from noetl.playbook.kinds import Sql
 from noetl.secret import Secret
 from noetl.tool import Auth, Call
 from noetl.tools.postgres import Copy, Postgres, PostgresInput
+from noetl.tools.python import Python, PythonInput
 from noetl.tools.sqlite import Sqlite, SqliteInput
 from tests.services import database, postgres
 
@@ -107,6 +109,23 @@ async def _sqlite(folder: Path) -> list[tuple[str, float, str]]:
     return [("sqlite: one query of one row", spent / CALLS * 1e6, "µs")]
 
 
+async def _python() -> list[tuple[str, float, str]]:
+    """One after the other, in a child that is there."""
+    tool, results = Python(), MemoryResults()
+    input = PythonInput(code="def main(n): return n + 1")
+    try:
+        call = Call("k", 1, "e", {"n": 1}, None, {"timeout": 60, "memory_mb": 512}, results)
+        assert (await tool.run(input, call)).data == 2
+        begun = perf_counter()
+        for _ in range(CALLS):
+            await tool.run(input, call)
+        return [("python: a warm call", (perf_counter() - begun) / CALLS * 1e6, "µs")]
+    finally:
+        await tool.close()
+
+
 def measure() -> list[tuple[str, float, str]]:
     with tempfile.TemporaryDirectory() as folder:
-        return [*asyncio.run(_postgres(Path(folder))), *asyncio.run(_sqlite(Path(folder)))]
+        path = Path(folder)
+        databases = [*asyncio.run(_postgres(path)), *asyncio.run(_sqlite(path))]
+    return [*databases, *asyncio.run(_python())]

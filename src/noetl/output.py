@@ -16,7 +16,7 @@ JSON: TypeAlias = Any  # None, bool, int, float, str, list or dict with str keys
 
 OUTPUT_FIELDS = ("status", "data", "ref", "error", "meta")  # and the tool's own part: output.http, …
 ERROR_FIELDS = ("kind", "retryable", "message", "details")
-META_FIELDS = ("attempt", "duration_ms", "ts", "count", "succeeded", "failed")
+META_FIELDS = ("attempt", "duration_ms", "ts", "count", "succeeded", "failed", "select")
 REF_FIELDS = ("type", "locator", "auth_reference", "meta")
 DATA_LEVELS_MAX = 64  # of lists and maps in each other
 INT_BITS_MAX = 14_000  # of a whole number: what can still be written as text

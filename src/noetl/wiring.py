@@ -40,6 +40,7 @@ from noetl.playbook.model import Credential
 from noetl.ports import Append, Fetched, ResultStore, Text
 from noetl.tool import Tools
 from noetl.worker.calls import Toolbox
+from noetl.worker.drive import Said
 from noetl.worker.keychain import Keychain
 from noetl.worker.refs import Refs
 from noetl.worker.stores import Choosing, Offered, Stores
@@ -231,6 +232,8 @@ class House:
         self.toolbox = Toolbox(tools, Refs(results, self.control), keychain)
         self.worker = Worker("here", Outside(self.control, queue, results, keychain), self.toolbox, clock)
         self.watchers: list[Watch] = []
+        self.listeners: list[Callable[[Said], None]] = []  # told what tools say while they work
+        self.worker.listen = self._hear
         self._slots = slots
         self._tasks: list[asyncio.Task[None]] = []
         self._ends: dict[str, asyncio.Future[State]] = {}
@@ -276,6 +279,10 @@ class House:
             watcher(live, events)
         if _is_at_rest(live.state) and (end := self._ends.pop(live.id, None)) is not None and not end.done():
             end.set_result(live.state)
+
+    def _hear(self, said: Said) -> None:
+        for listener in self.listeners:
+            listener(said)
 
     def _worry(self, error: Unavailable) -> None:
         """It is tried again, for a while: space may be made, another process may let go."""

@@ -31,6 +31,7 @@ class Api:
         self.headers: dict[str, list[dict[str, str]]] = {}
         self.out = self.most = 0  # of the guests that are held
         self.hundredth = threading.Event()  # so many requests have come
+        self.items: Any = None  # what is given under /json
         self.refused = 0  # requests for items that were not answered the first time
         self._turns: Counter[str] = Counter()
         self._full = asyncio.Event()
@@ -108,6 +109,9 @@ class Api:
         first = (page - 1) * 20
         data = [{"id": first + place, "amount": (first + place) / 4} for place in range(20)]
         return web.json_response({"data": data, "paging": {"page": page, "hasMore": page < 15}})
+
+    async def on_json(self, _: web.Request, _rest: list[str]) -> web.Response:
+        return web.json_response(self.items)
 
     async def on_store(self, request: web.Request, _: list[str]) -> web.Response:
         return web.json_response({"stored": len(self.bodies[request.path])}, status=201)

@@ -84,6 +84,7 @@ async def _until_rest(
     voice: Voice, house: House, progress: Progress, begin: Begin, interrupts: Interrupts
 ) -> None:
     house.watchers.append(progress.watch)
+    house.listeners.append(progress.hear)
     house.open()
     grace_s = GRACE_S
     if await house.disk.store.status(progress.root) is not None:

@@ -24,6 +24,7 @@ from noetl.ids import frame_parts, run_id
 from noetl.net.visible import one_line, shorten
 from noetl.net.words import count
 from noetl.output import Failure
+from noetl.worker.drive import Said
 
 SAMPLES = 32  # looks at a loop, from which its rate is counted
 MESSAGE_MAX = 160  # characters of an error in a line
@@ -139,6 +140,16 @@ class Progress:
             if not row.told and row.depth == 0:
                 row.told = True
                 yield row
+
+    def hear(self, said: Said) -> None:
+        """What a tool says while it works: a line of its own, or a word at the step that it belongs to."""
+        row = self.rows.get((said.execution_id, frame_parts(said.frame)[0]))
+        if said.kind == "progress":
+            if row is not None:
+                row.note = said.words
+        else:
+            name = shown(row) if row is not None else said.frame
+            self._tell(Piece("  ", "faint"), Piece(name, "name"), Piece(f"  {one_line(said.words)}", "faint"))
 
     def say(self, words: str) -> None:
         """A line of another's, between ours."""

@@ -102,6 +102,10 @@ _RESULT = Record(
             Either((Number(0), Text())),
             "how long it is kept: seconds, or `24h`, `7d`; else with its execution",
         ),
+        "select": Key(
+            Values(Text()),
+            "small values that stay beside the reference: name → path in the data; read as output.meta.select.<name>",
+        ),
         "compression": Key(Choice(("none", "gzip")), "how it is written", default="none"),
     },
 )

@@ -26,7 +26,7 @@ from noetl.testing.audit import audit
 from noetl.testing.simloop import SimLoop
 from noetl.testing.world import Odds, SimClock, SimLink, SimQueue, SimStore
 from noetl.views.replay import differences
-from noetl.worker.calls import ToolRun
+from noetl.worker.calls import Ear
 from noetl.worker.worker import Outside, Worker
 
 _BOTHER: tuple[tuple[Command, ...], ...] = ((Pause(), Resume()), (Cancel(),), (Cancel(), Retry(), Retry()))
@@ -92,7 +92,7 @@ class Cluster:
         self.results = MemoryResults()
         self.library = library
         self.effects: dict[str, int] = {}
-        self.tools: dict[str, ToolRun] = {"http": self._tool, "noop": _noop}
+        self.tools: dict[str, Callable[[RunTask], Awaitable[Output]]] = {"http": self._tool, "noop": _noop}
         self.lives: dict[tuple[str, int], str] = {}
         self._born: dict[tuple[str, int], int] = {}
         self.faults = 0
@@ -201,7 +201,7 @@ class Cluster:
             self.loop.spawn(process, worker.serve())
         await worker.beat(TTL_S / 3)
 
-    async def _call(self, called: RunTask) -> Output:
+    async def _call(self, called: RunTask, _ear: Ear) -> Output:
         return await self.tools[called.task.kind](called)
 
     async def _tool(self, called: RunTask) -> Output:

@@ -83,7 +83,7 @@ class Http(Tool):
     output = "http"
     example = """\
 kind: http
-url: https://api.example.com/items
+url: "{{ workload.api_url }}/items"
 params: {page: 1}
 """
 

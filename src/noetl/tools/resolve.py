@@ -42,7 +42,7 @@ class Resolve(Tool):
     defaults = {"timeout": 60}
     example = """\
 kind: resolve
-ref: {type: blob, locator: {key: rows}}
+ref: "{{ ctx.rows_ref }}"
 slice: "0:100"
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -16,7 +16,16 @@ from noetl.tool import Call, Tool, Tools
 from noetl.worker.keeping import Keeping
 from noetl.worker.keychain import Keychain, failure_of, signs_in_with
 
-ToolRun: TypeAlias = Callable[[RunTask], Awaitable[Output]]
+
+class Ear(Protocol):
+    """Who hears what a tool says while it works."""
+
+    def say(self, words: str) -> None: ...
+
+    def progress(self, done: float, of: float | None) -> None: ...
+
+
+ToolRun: TypeAlias = Callable[[RunTask, Ear], Awaitable[Output]]
 
 # What msgspec calls the kinds of values, and what we do.
 _WORDS = {
@@ -35,7 +44,7 @@ class Toolbox:
         self._keychain = keychain
         self._made: dict[str, Tool | None] = {}
 
-    async def __call__(self, called: RunTask) -> Output:
+    async def __call__(self, called: RunTask, ear: Ear) -> Output:
         """A tool never raises for what the world does; what it raises all the same is its own failure."""
         task = called.task
         tool = self._tool(task.kind)
@@ -57,6 +66,8 @@ class Toolbox:
             spec=task.spec,
             results=results,
             folder=called.folder,
+            say=ear.say,
+            progress=ear.progress,
         )
         entry = signs_in_with(called) if called.keychain else None
         try:

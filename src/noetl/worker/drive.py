@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec.json import decode, encode
 from msgspec.structs import replace
@@ -33,6 +33,17 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 5.0  # a longer wait parks the frame
 SLOW_S = 0.05  # a task that takes longer is reported as started
+PROGRESS_S = 0.2  # between two words of how far a call is
+SAID_CHARS_MAX = 1_000  # of one line
+
+
+class Said(NamedTuple):
+    """What a tool said while it worked."""
+
+    execution_id: str
+    frame: str
+    kind: Literal["line", "progress"]
+    words: str
 
 
 class Drive:
@@ -52,6 +63,7 @@ class Drive:
         self._scope: asyncio.Timeout | None = None  # around the call that runs now
         self._missing: Output | None = None  # why the frame can not see what it should
         self._keys = Keys(worker.keychain)
+        self._tells_at = 0.0
         self._keeping = DEFAULT  # of the task that runs
 
     def now(self) -> datetime:
@@ -131,14 +143,14 @@ class Drive:
         except Rejected as error:
             return failed("input", str(error))
         if called.task.pure:
-            return await self._kept(self._keys.taken(called, await self.worker.tool(called)), results)
+            return await self._kept(self._keys.taken(called, await self.worker.tool(called, self)), results)
         loop = asyncio.get_running_loop()
         slow = loop.call_later(SLOW_S, self._say_started, started_at) if self.position == 0 else None
         seconds = total_s(called.task.spec)
         try:
             async with asyncio.timeout(seconds) as self._scope:
                 failpoint("worker.before-call")
-                output = await self.worker.tool(called)
+                output = await self.worker.tool(called, self)
             failpoint("worker.after-call")
         except TimeoutError:
             if self._stopped:
@@ -150,6 +162,21 @@ class Drive:
             if slow is not None:
                 slow.cancel()
         return await self._kept(self._keys.taken(called, output), results)
+
+    def say(self, words: str) -> None:
+        """A line of the tool's, for whoever watches; it is not kept."""
+        self._tell("line", self._keys.masked(words)[:SAID_CHARS_MAX])
+
+    def progress(self, done: float, of: float | None) -> None:
+        """How far the call is: told now and then."""
+        now = self.worker.clock.monotonic()
+        if now >= self._tells_at:
+            self._tells_at = now + PROGRESS_S
+            self._tell("progress", f"{done / of:.0%}" if of else f"{done:,.0f}")
+
+    def _tell(self, kind: Literal["line", "progress"], words: str) -> None:
+        if self.worker.listen is not None:
+            self.worker.listen(Said(self.execution_id, self.work.frame.id, kind, words))
 
     def _say_started(self, started_at: datetime) -> None:
         """People see what runs, and the step's timeout begins to count."""
@@ -168,6 +195,7 @@ class Drive:
     async def _kept(self, output: Output, results: ResultStore) -> Output:
         """Large data goes to the result store before the event that names it (D51)."""
         always = self.work.pipeline.reads_ref
+        output = self._keeping.selected(output)
         if output.ref is not None:
             return replace(output, ref=self._keeping.marked(self.execution_id, output.ref))
         if not (always or isinstance(output.data, str | list | dict)):

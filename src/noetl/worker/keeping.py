@@ -6,15 +6,20 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from msgspec.json import encode
+from msgspec.structs import replace
+
 from noetl.engine.results import INLINE_BYTES_MAX
+from noetl.engine.writing import ABSENT, at_path
 from noetl.errors import Rejected
-from noetl.output import JSON
+from noetl.output import JSON, Output, failed
 from noetl.ports import ResultStore
 from noetl.worker.packing import packed
 from noetl.worker.stores import Choosing
 
 INLINE_BYTES_LIMIT: Final = 1 << 20  # more than that never stands in the log, whatever a playbook says
 PACKED_FROM: Final = 1_024  # bytes; less does not become smaller
+SELECTED_BYTES_MAX: Final = 16_384  # of all that `select` keeps
 COMPRESSIONS: Final = ("none", "gzip")
 _LENGTH: Final = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*(s|m|h|d|w)?")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -35,6 +40,7 @@ class Keeping(NamedTuple):
     store: Mapping[str, JSON] | None = None  # None: where all go
     ttl: JSON = None  # as it was written; None: as long as its execution is on record
     compression: str = "none"
+    select: Mapping[str, str] = {}  # name → dotted path in the data
 
     @classmethod
     def of(cls, spec: Mapping[str, JSON]) -> Keeping:
@@ -54,7 +60,23 @@ class Keeping(NamedTuple):
             raise Rejected("bad-spec", "spec.result.ttl takes seconds, or a length of time as 24h or 7d")
         if compression not in COMPRESSIONS:
             raise Rejected("bad-spec", f"spec.result.compression is one of {', '.join(COMPRESSIONS)}")
-        return cls(min(inline, INLINE_BYTES_LIMIT), store, ttl, compression)
+        select = said.get("select") or {}
+        if not isinstance(select, dict) or not all(isinstance(path, str) for path in select.values()):
+            raise Rejected(
+                "bad-spec", "spec.result.select takes a mapping from names to paths as `paging.next`"
+            )
+        return cls(min(inline, INLINE_BYTES_LIMIT), store, ttl, compression, select)
+
+    def selected(self, output: Output) -> Output:
+        """With the small values that are to stay, whatever becomes of the data."""
+        if not self.select or output.data is None:
+            return output
+        found = {name: at_path(output.data, tuple(path.split("."))) for name, path in self.select.items()}
+        kept = {name: value for name, value in found.items() if value is not ABSENT}
+        if len(encode(kept)) > SELECTED_BYTES_MAX:
+            message = f"spec.result.select keeps more than {SELECTED_BYTES_MAX:,} bytes: name smaller values"
+            return failed("payload-too-large", message)
+        return replace(output, meta={**output.meta, "select": kept})
 
     def store_in(self, results: ResultStore) -> ResultStore:
         """Raises Rejected when the one that is asked for is not there."""

@@ -241,6 +241,12 @@ class Keys:
                 self._keychain.doubt(entry)
         return self._keychain.mask(self._used.values()).output(output)
 
+    def masked(self, text: str) -> str:
+        """The same for a line that a tool says while it works."""
+        if self._keychain is None or not self._used:
+            return text
+        return self._keychain.mask(self._used.values()).text(text)
+
     def decided(self, fact: TaskDone, missing: Output | None) -> TaskDone:
         """No call was made. A task that its rules do not skip fails for what is missing."""
         if self._keychain is None or not self._used or fact.status == "skipped":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from noetl.failpoints import failpoint
 from noetl.paging import Pages
 from noetl.ports import Claim, Grant, Link, ResultStore, WorkQueue
 from noetl.worker.calls import ToolRun
-from noetl.worker.drive import Drive
+from noetl.worker.drive import Drive, Said
 from noetl.worker.keychain import Keychain
 from noetl.worker.refs import Refs
 
@@ -41,6 +41,7 @@ class Worker:
         self.clock = clock
         self.drives: dict[tuple[str, str], Drive] = {}
         self.leaving = False  # nothing new is begun
+        self.listen: Callable[[Said], None] | None = None  # who hears what tools say
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:

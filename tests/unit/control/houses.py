@@ -21,6 +21,7 @@ from noetl.engine.facts import Fact, Processed
 from noetl.engine.pipeline import RunTask
 from noetl.output import JSON, Output
 from noetl.testing.cluster import Library
+from noetl.worker.calls import Ear, Toolbox
 from noetl.worker.worker import Outside, Worker
 from tests.playbooks import HEAD, kinds
 
@@ -41,7 +42,7 @@ class MemoryHouse:
     """What has been committed stands in `told`, of all executions, in the order of commits."""
 
     def __init__(
-        self, bodies: dict[str, str], answer: Answer = echo, settings: Settings | None = None
+        self, bodies: dict[str, str], answer: Answer | Toolbox = echo, settings: Settings | None = None
     ) -> None:
         self.clock = SystemClock()
         self.store = MemoryStore(self.clock, 1)
@@ -52,9 +53,14 @@ class MemoryHouse:
         self.control = Control(reach, library, self.owners, self.clock, settings or Settings())
         self.control.relatives.link = self.control
         self.control.watch = self._see
-        self.worker = Worker("w", Outside(self.control, self.queue, self.results), answer, self.clock)
+        self.worker = Worker("w", Outside(self.control, self.queue, self.results), self._call, self.clock)
+        self._answer = answer
         self.told: list[Told] = []
         self._ended: dict[str, asyncio.Event] = {}
+
+    async def _call(self, called: RunTask, ear: Ear) -> Output:
+        answer = self._answer
+        return await (answer(called, ear) if isinstance(answer, Toolbox) else answer(called))
 
     def _see(self, live: Live, events: list[Event]) -> None:
         for event in events:

@@ -32,17 +32,19 @@ def call(
 
 
 @asynccontextmanager
-async def server(handler: Handler, context: SSLContext | None = None) -> AsyncIterator[str]:
+async def server(
+    handler: Handler, host: str = "127.0.0.1", *, context: SSLContext | None = None
+) -> AsyncIterator[str]:
     """One handler for every path; gives the address without a slash at its end."""
     application = web.Application(client_max_size=1 << 24)
     application.router.add_route("*", "/{path:.*}", handler)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+    site = web.TCPSite(runner, host, 0, ssl_context=context)
     await site.start()
     try:
         scheme = "http" if context is None else "https"
-        yield f"{scheme}://127.0.0.1:{runner.addresses[0][1]}"
+        yield f"{scheme}://{host}:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
 

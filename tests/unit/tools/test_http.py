@@ -522,7 +522,7 @@ def test_a_certificate_is_checked_unless_the_author_says_otherwise() -> None:
     context.load_cert_chain(Path(__file__).with_name("self_signed.pem"))
 
     async def use(http: Http) -> list[Output]:
-        async with server(echo, context) as at:
+        async with server(echo, context=context) as at:
             return [await http.run(HttpInput(url=at), call(spec={"verify": each})) for each in (True, False)]
 
     checked, unchecked = with_http(use)

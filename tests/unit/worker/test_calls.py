@@ -9,11 +9,12 @@ import pytest
 
 from noetl.adapters.memory.results import MemoryResults
 from noetl.engine import facts
-from noetl.output import JSON, Failure
-from noetl.tool import Tool, Tools
+from noetl.output import JSON, Failure, Output
+from noetl.tool import Call, Tool, Tools
 from noetl.tools.http import HttpInput
 from noetl.tools.resolve import ResolveInput
 from noetl.worker.calls import Toolbox, misfit
+from noetl.worker.drive import Said
 from tests.unit.control.houses import MemoryHouse, run_house
 
 
@@ -64,3 +65,31 @@ def test_a_kind_that_can_not_be_run_says_so() -> None:
     assert failed.error == Failure(
         kind="tool", message='a task of kind "http" can be checked, but not be run yet'
     )
+
+
+class Talking(Tool):
+    """Says what it does, and how far it is."""
+
+    kind = "http"
+    Input = HttpInput
+
+    async def run(self, input: HttpInput, call: Call) -> Output:
+        call.say(f"asking {input.url}")
+        call.progress(1, 4)
+        call.progress(2, 4)  # so soon after the other that nobody needs it
+        return Output(data=1)
+
+
+def test_what_a_tool_says_while_it_works_is_heard_and_not_kept() -> None:
+    found = EntryPoint("http", f"{__name__}:Talking", "noetl.tools")
+    body = "workflow:\n- {step: start, tool: {kind: http, url: x}}\n"
+    house = MemoryHouse({"t": body}, Toolbox(Tools({"http": found}), MemoryResults()))
+    heard: list[Said] = []
+    house.worker.listen = heard.append
+
+    async def work(house: MemoryHouse) -> None:
+        await house.start("e", "t")
+        await house.end("e")
+
+    run_house(house, work)
+    assert heard == [Said("e", "start#1", "line", "asking x"), Said("e", "start#1", "progress", "25%")]

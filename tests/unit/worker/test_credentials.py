@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.metadata import EntryPoint
+
+from noetl.adapters.memory.results import MemoryResults
 from noetl.clock import SystemClock
 from noetl.engine import facts
 from noetl.engine.pipeline import RunTask
@@ -10,6 +13,9 @@ from noetl.output import Failure, Output
 from noetl.playbook.model import Credential
 from noetl.ports import Fetched
 from noetl.secret import Secret
+from noetl.tool import Tools
+from noetl.worker.calls import Toolbox
+from noetl.worker.drive import Said
 from noetl.worker.keychain import Keychain
 from tests.unit.control.houses import Answer, MemoryHouse, run_house
 
@@ -113,3 +119,19 @@ def test_a_request_whose_credential_does_not_resolve_is_on_record_and_ends_d65()
         facts.Evaluated(error=failure),
         facts.Processed(status="error"),
     ]
+
+
+def test_what_a_tool_says_while_it_works_is_masked_too_d20() -> None:
+    found = EntryPoint("http", "tests.unit.worker.test_calls:Talking", "noetl.tools")
+    body = KEYCHAIN + 'workflow: [{step: start, tool: {kind: http, url: "{{ keychain.token }}"}}]'
+    house = MemoryHouse({"t": body}, Toolbox(Tools({"http": found}), MemoryResults()))
+    house.worker.keychain = Keychain(Vault(), SystemClock())
+    heard: list[Said] = []
+    house.worker.listen = heard.append
+
+    async def work(house: MemoryHouse) -> None:
+        await house.start("e", "t")
+        await house.end("e")
+
+    run_house(house, work)
+    assert [said.words for said in heard] == ["asking ***", "25%"]

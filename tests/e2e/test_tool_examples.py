@@ -1,0 +1,81 @@
+"""The example on the page of every tool runs, as it stands there, in a playbook that has what it reads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from textwrap import indent
+from typing import Any
+
+import pytest
+
+from noetl.tool import Tools
+from tests.e2e.processes import ROOT, House
+from tests.e2e.serving import serving
+from tests.playbooks import HEAD, kinds
+from tests.services import connected, database, postgres
+
+AROUND = (
+    HEAD
+    + """\
+keychain:
+- {name: api_token, kind: env, variable: API_TOKEN}
+- {name: warehouse, kind: postgres_credential, dsn: {env: WAREHOUSE_DSN}}
+workload: {api_url: "", city: Bern}
+workflow:
+- step: start
+  tool: {kind: python, code: "def main(): return [{'n': n} for n in range(200)]"}
+  set: {ctx.rows_ref: "{{ output.ref }}"}
+  next: {arcs: [{step: example}]}
+- step: example
+  tool:
+EXAMPLE
+workbook:
+  notify: {tool: {kind: noop, input: {sent: "{{ input.text }}"}}}
+"""
+)
+GIVES: dict[str, Any] = {
+    "duckdb": [{"city": "Bern", "total": 7}, {"city": "Uster", "total": 5}],
+    "http": {"total": 2},
+    "noop": {"greeting": "hello"},
+    "playbook": {"text": "hello, you"},
+    "postgres": [{"id": 1, "name": "Ada"}],
+    "python": {"sum": 7},
+    "resolve": [{"n": n} for n in range(100)],
+    "sqlite": [{"n": 7}],
+    "wait": None,
+    "workbook": {"sent": "done"},
+}
+
+
+def example_of(kind: str) -> str:
+    tool = Tools.installed().make(kind)
+    assert tool is not None
+    assert tool.example
+    return tool.example
+
+
+@pytest.mark.parametrize("kind", sorted(kinds()))
+def test_the_example_of_a_tool_runs(kind: str, tmp_path: Path) -> None:
+    house = House(tmp_path)
+    file = house.write(AROUND.replace("EXAMPLE", indent(example_of(kind), "    ")))
+    house.write((ROOT / "examples" / "hello.yaml").read_text("utf-8"), "examples/hello")
+
+    async def work() -> tuple[int, str]:
+        async with database() as name, connected(name) as connection:
+            await connection.execute(
+                "CREATE TABLE customers AS SELECT 1 AS id, 'Ada' AS name, 'Bern' AS city"
+            )
+            house.environment |= {"API_TOKEN": "a-token-of-tests", "WAREHOUSE_DSN": postgres().dsn(name)}
+            with serving() as api:
+                api.items = {"total": 2}
+                given = ("run", file, "--set", f"api_url={api.url}/json", "--format", "json")
+                done = await asyncio.to_thread(house.call, *given)
+                return done.returncode, done.stdout
+
+    code, told = asyncio.run(work())
+    document = json.loads(told)
+    assert (code, document["status"], document["error"]) == (0, "ok", None)
+    if kind in GIVES:
+        assert document["output"]["data"] == GIVES[kind]
