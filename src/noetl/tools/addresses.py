@@ -21,6 +21,16 @@ NAT64: Final = ip_network("64:ff9b::/96")
 NAT64_LOCAL: Final = ip_network("64:ff9b:1::/48")
 IPV4_COMPATIBLE: Final = ip_network("::/96")
 SITE_LOCAL: Final = ip_network("fec0::/10")
+# IANA's registries of special purposes. Not `is_global`: its answers change with the patch level of Python.
+PRIVATE: Final[tuple[Network, ...]] = (
+    *map(IPv4Network, ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24")),
+    *map(IPv4Network, ("192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24")),
+    *map(IPv6Network, ("100::/64", "2001::/23", "2001:db8::/32", "3fff::/20", "5f00::/16", "fc00::/7")),
+)
+GLOBAL: Final[tuple[Network, ...]] = (  # exceptions inside of these
+    *map(IPv4Network, ("192.0.0.9/32", "192.0.0.10/32")),
+    *map(IPv6Network, ("2001:3::/32", "2001:4:112::/48", "2001:20::/28", "2001:30::/28")),
+)
 
 
 def refusal(address: str, *, allow_private: bool, allow: Sequence[Network] = ()) -> str | None:
@@ -33,7 +43,7 @@ def refusal(address: str, *, allow_private: bool, allow: Sequence[Network] = ())
     except ValueError:
         return f'"{address}" is no IP address'
     for each in (outer, *_inside(outer)):
-        if any(each.version == network.version and each in network for network in allow):
+        if _is_in(each, allow):
             continue
         what = _class(each)
         if what is not None and not (allow_private and what in ("loopback", "private")):
@@ -87,4 +97,8 @@ def _class(address: Address) -> str | None:
         return "multicast"
     if address.is_reserved:
         return "reserved"
-    return None if address.is_global else "private"
+    return "private" if _is_in(address, PRIVATE) and not _is_in(address, GLOBAL) else None
+
+
+def _is_in(address: Address, networks: Sequence[Network]) -> bool:
+    return any(address.version == network.version and address in network for network in networks)

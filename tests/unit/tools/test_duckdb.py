@@ -26,6 +26,14 @@ from tests.unit.tools.calls import call
 ROWS = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
 
 
+@pytest.fixture(autouse=True)
+def folder_of_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For temporary files: what other tests have at this moment is none of ours."""
+    own = tmp_path.with_name(f"{tmp_path.name}-temporary")
+    own.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(own))
+
+
 def ran(spec: dict[str, JSON] | None = None, results: ResultStore | None = None, **fields: Any) -> Output:
     """SQL is given as a text, or as the pieces and values that its templates make of it."""
     given = {
@@ -48,7 +56,7 @@ def ran(spec: dict[str, JSON] | None = None, results: ResultStore | None = None,
 
 
 def leftovers() -> set[str]:
-    return {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("noetl-duckdb-")}
+    return set(os.listdir(tempfile.gettempdir()))
 
 
 def error_of(output: Output) -> Failure:
