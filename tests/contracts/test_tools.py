@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 from noetl.output import JSON
+from noetl.secret import Secret
 from noetl.testing.tool_contract import ToolContract
-from noetl.tool import Tool
+from noetl.tool import Auth, Call, Tool
 from noetl.tools.duckdb import Duckdb
+from noetl.tools.http import Http
 from noetl.tools.noop import Noop
+from noetl.tools.postgres import Postgres
 from noetl.tools.python import Python
 from noetl.tools.quantum import Quantum
 from noetl.tools.resolve import Resolve
+from noetl.tools.secrets import Secrets
 from noetl.tools.shell import Shell
 from noetl.tools.sqlite import Sqlite
+from tests.services import postgres
 
+SILENT = socket.socket()  # whoever connects waits for ever
 ROOT = Path(__file__).parents[2]
 TEMPLATE = ROOT / "examples/tool-template"
 
@@ -70,6 +77,7 @@ class TestNoop(ToolContract):
 
 class TestResolve(ToolContract):
     needs = "a result that an earlier task has stored"
+    reads_around = True
 
     def make(self) -> Tool:
         return Resolve()
@@ -84,6 +92,58 @@ class TestSqlite(ToolContract):
 
     def fields(self) -> dict[str, JSON]:
         return {"path": ":memory:", "query": {"text": ["SELECT 1"]}}
+
+
+class TestHttp(ToolContract):
+    needs = "a server"  # tests/e2e/test_tool_examples.py has one
+    reads_around = True
+
+    def make(self) -> Tool:
+        return Http()
+
+    def fields(self) -> dict[str, JSON]:
+        return {"url": "http://127.0.0.1:9/"}
+
+    def endless(self) -> dict[str, JSON]:
+        if not SILENT.getsockname()[1]:
+            SILENT.bind(("127.0.0.1", 0))
+            SILENT.listen()
+        return {"url": f"http://127.0.0.1:{SILENT.getsockname()[1]}/"}
+
+
+class TestPostgres(ToolContract):
+    needs = "a table"  # as above
+    reads_around = True
+
+    def setup_method(self) -> None:
+        postgres()  # it stays: it is none of what a call may leave behind
+
+    def make(self) -> Tool:
+        return Postgres()
+
+    def fields(self) -> dict[str, JSON]:
+        return {"query": {"text": ["SELECT 1 AS n"]}}
+
+    def endless(self) -> dict[str, JSON]:
+        return {"query": {"text": ["SELECT pg_sleep(1000)"]}}
+
+    def call(self, spec: dict[str, JSON]) -> Call:
+        async def renew() -> Auth:
+            return auth
+
+        auth = Auth("pg", "postgres_credential", {"dsn": Secret(postgres().dsn())}, renew)
+        return super().call(spec)._replace(auth=auth)
+
+
+class TestSecrets(ToolContract):
+    needs = "a keychain"  # as above
+    reads_around = True
+
+    def make(self) -> Tool:
+        return Secrets()
+
+    def fields(self) -> dict[str, JSON]:
+        return {"name": "api_token"}
 
 
 def test_the_template_of_a_tool_keeps_it_too() -> None:

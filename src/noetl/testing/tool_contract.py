@@ -45,6 +45,7 @@ class ToolContract:
     """Documented, runnable as it says, never surprised by what it is given, and gone when it is cancelled."""
 
     needs: str | None = None  # what its example needs from outside; None: it runs anywhere
+    reads_around = False  # its example reads workload, ctx or the keychain of the playbook around it
     spec: dict[str, JSON] = {}  # knobs for calls with hostile fields, so that none of them takes long
 
     @abstractmethod
@@ -59,6 +60,10 @@ class ToolContract:
         """Fields of a call that takes for ever; None: there is no such call."""
         return None
 
+    def call(self, spec: dict[str, JSON]) -> Call:
+        """What it is called with besides its fields: here is the place for a credential."""
+        return call_of(spec)
+
     def test_it_says_what_it_is_and_what_each_field_and_knob_means(self) -> None:
         tool = type(self.make())
         assert (tool.__doc__ or "").strip(), "the class has no docstring"
@@ -67,6 +72,8 @@ class ToolContract:
         assert {name for group in tool.one_of for name in group} <= set(tool.Input.__struct_fields__)
 
     def test_its_example_is_a_sound_playbook(self) -> None:
+        if self.reads_around:
+            raise SkipTest("the example reads what the playbook around it has")
         tool = type(self.make())
         checked = check(example_of(tool), {tool.kind: describe(tool)}, "example.yaml")
         assert [str(problem) for problem in checked.problems if problem.severity != "info"] == []
@@ -101,7 +108,7 @@ class ToolContract:
         except (msgspec.ValidationError, UnicodeEncodeError):  # the latter for half a surrogate pair
             return
         async with asyncio.timeout(CALL_S):
-            output = await tool.run(input, call_of(spec))
+            output = await tool.run(input, self.call(spec))
         assert isinstance(output, Output)
         assert (output.status == "error") == (output.error is not None), output
         for part in (output.data, output.own, output.meta, output.ref):
@@ -114,7 +121,7 @@ class ToolContract:
 
         async def work() -> None:
             tool = self.make()
-            running = asyncio.create_task(tool.run(msgspec.convert(fields, tool.Input), call_of(self.spec)))
+            running = asyncio.create_task(tool.run(msgspec.convert(fields, tool.Input), self.call(self.spec)))
             done, _ = await asyncio.wait((running,), timeout=BEGIN_S)
             assert not done, f"it came to an end: {running}"
             running.cancel()
@@ -166,7 +173,8 @@ def _nothing_left() -> Iterator[None]:
     yield
     for thread in set(threading.enumerate()) - threads:
         thread.join(END_S)  # A pool may be shut down, and its last thread on its way out.
-    assert _held() == before, "threads, open files or processes were left behind"
+    left = _held()
+    assert left == before, f"threads, open files or processes were left behind: {before} before, {left} now"
 
 
 def _held() -> tuple[int, int, list[str]]:

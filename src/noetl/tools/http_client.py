@@ -24,6 +24,7 @@ from noetl.tools.http_request import Request, Unfit, redirected, shown
 from noetl.tools.http_response import Asked, answered
 
 CONNECTIONS_MAX = 256
+HOPS_MAX = 10  # redirects that are followed, unless the spec says otherwise
 DNS_CACHE_S = 10
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
@@ -67,7 +68,9 @@ class Client:
 
     async def _follow(self, request: Request, asked: Asked) -> Output:
         spec = asked.call.spec
-        hops = int(spec.get("redirects", 10))
+        hops = spec.get("redirects", HOPS_MAX)
+        if type(hops) is not int or hops < 0:
+            return failed("input", "`spec.redirects` takes a whole number of at least 0")
         timeout = self._timeout(Timeouts.of(spec.get("timeout")))
         session = self._open()
         for _ in range(hops + 1):

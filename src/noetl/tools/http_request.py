@@ -144,6 +144,13 @@ def _headers(values: dict[str, JSON]) -> Iterator[tuple[str, str]]:
 
 async def _body(input: HttpInput, call: Call) -> tuple[Body, str | None]:
     """The body, and its content type unless the author names one."""
+    try:
+        return await _written(input, call)
+    except UnicodeEncodeError as error:
+        raise Unfit("the body holds half a surrogate pair, which no text can carry") from error
+
+
+async def _written(input: HttpInput, call: Call) -> tuple[Body, str | None]:
     given = [name for name in ("json", "form", "body", "multipart") if getattr(input, name) is not None]
     if len(given) > 1:
         raise Unfit(f"a request has one body, and here are {' and '.join(f'`{name}`' for name in given)}")
