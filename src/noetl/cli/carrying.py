@@ -26,7 +26,7 @@ from noetl.playbook.kinds import Kinds
 from noetl.tool import Tools
 from noetl.views.documents import ShowDocument, remembered, show_document
 from noetl.views.log import events_of
-from noetl.wiring import GRACE_S, Disk, House
+from noetl.wiring import GRACE_S, Disk, House, relax_collector
 
 Begin: TypeAlias = Callable[[House], Awaitable[None]]  # makes the execution ours, and sets it going
 
@@ -85,6 +85,7 @@ async def _until_rest(
 ) -> None:
     house.watchers.append(progress.watch)
     house.listeners.append(progress.hear)
+    relax_collector()
     house.open()
     grace_s = GRACE_S
     if await house.disk.store.status(progress.root) is not None:
