@@ -47,7 +47,7 @@ def refusal(address: str, *, allow_private: bool, allow: Sequence[Network] = ())
             continue
         what = _class(each)
         if what is not None and not (allow_private and what in ("loopback", "private")):
-            carrier = "" if each == outer else f", inside {outer}"
+            carrier = "" if each == outer else f", inside {address}"
             article = "an" if what == "unspecified" else "a"
             return f"{each} is {article} {what} address{carrier}"
     return None

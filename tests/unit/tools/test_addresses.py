@@ -28,7 +28,7 @@ OURS = [
 ]
 NOBODYS = {
     "169.254.169.254": "169.254.169.254 is a link-local address",
-    "::ffff:169.254.169.254": "169.254.169.254 is a link-local address, inside ::ffff:a9fe:a9fe",
+    "::ffff:169.254.169.254": "169.254.169.254 is a link-local address, inside ::ffff:169.254.169.254",
     "64:ff9b::a9fe:a9fe": "169.254.169.254 is a link-local address, inside 64:ff9b::a9fe:a9fe",
     "64:ff9b:1:a9fe:a9:fe00::": "169.254.169.254 is a link-local address, inside 64:ff9b:1:a9fe:a9:fe00::",
     "2002:a9fe:a9fe::1": "169.254.169.254 is a link-local address, inside 2002:a9fe:a9fe::1",
