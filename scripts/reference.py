@@ -18,6 +18,7 @@ from typer.core import TyperArgument, TyperGroup, TyperOption
 
 from noetl.cli.app import app
 from noetl.cli.tools_telling import alternatives, as_text, mapping, sentences, unfolded
+from noetl.config import VARIABLES
 from noetl.engine.facts import Fact
 from noetl.errors import PlaybookError, Problem
 from noetl.net import limits
@@ -358,7 +359,13 @@ def cli_page() -> str:
                 "```",
             ]
         lines.append("")
-    lines += ["## Exit codes", "", part("exit_codes")]
+    lines += ["## Exit codes", "", part("exit_codes"), "", "## Environment", ""]
+    lines += [f"- `{name}`: {words}" for name, words in VARIABLES.items()]
+    lines += [
+        "",
+        "Credentials of kind `env` and `secret_manager` also read what they and their providers name.",
+        "",
+    ]
     return "\n".join(lines)
 
 

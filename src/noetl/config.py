@@ -11,7 +11,7 @@ DATABASE: Final = "NOETL_DB"
 RESULTS: Final = "NOETL_RESULTS"
 S3_ENDPOINT: Final = "NOETL_S3_ENDPOINT"
 
-# Every variable that NoETL reads, for the reference.
+# Every variable of our own, for the reference; credentials may read others.
 VARIABLES: Final[dict[str, str]] = {
     DATABASE: "the database of the embedded house; `--db` beats it",
     RESULTS: (

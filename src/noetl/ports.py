@@ -97,6 +97,21 @@ class Holding(Protocol):
         ...
 
 
+class Head(NamedTuple):
+    """An execution as a list of them shows it, without a look into its log."""
+
+    execution_id: str
+    path: str
+    digest: str
+    status: Status
+    seq: int
+    started_at: datetime
+    updated_at: datetime
+    parent: str | None
+    pid: int | None  # of the process that has it or had it last; None: it is long gone
+    owner_alive: bool
+
+
 class Text(NamedTuple):
     """A playbook as its author wrote it; an execution pins its digest."""
 

@@ -86,7 +86,8 @@ async def _start(voice: Voice, disk: Disk, ready: Ready) -> int:
     execution_id = disk.database.clock.new_id()
 
     async def begin(house: House) -> None:
-        digest = await house.playbooks.add(ready.checked.document.text, ready.origin)
+        checked = ready.checked
+        digest = await house.playbooks.add(checked.document.text, ready.origin, checked)
         await house.start(digest, ready.workload, execution_id=execution_id)
 
     return await carry_on(voice, disk, ready.kit, execution_id, begin)

@@ -9,7 +9,6 @@ import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
 from noetl.cli.choices import FormatChoice
@@ -18,9 +17,9 @@ from noetl.cli.finding import find_execution
 from noetl.cli.screen import Screen, Style, is_terminal
 from noetl.config import database_path
 from noetl.engine import Event
-from noetl.engine.state import LIVE, Status
+from noetl.engine.state import LIVE
 from noetl.errors import Damaged
-from noetl.ports import Row
+from noetl.ports import Head, Row
 from noetl.views.log import events_of
 from noetl.wiring import Disk, open_disk
 
@@ -34,19 +33,10 @@ STYLES: dict[str, Style] = {
 _UNFIT = (LookupError, AttributeError, AssertionError, TypeError, ValueError)
 
 
-class Execution(NamedTuple):
-    """An execution as the lists of its file have it, without a look into its log."""
+class Execution(Head):
+    """The same for people: does it run?"""
 
-    execution_id: str
-    path: str
-    digest: str
-    status: Status
-    seq: int
-    started_at: datetime
-    updated_at: datetime
-    parent: str | None
-    pid: int | None
-    owner_alive: bool
+    __slots__ = ()
 
     @property
     def live(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from noetl.errors import NotFound, PlaybookError
-from noetl.net.check import check
+from noetl.net.check import Checked, check
 from noetl.net.program import Program, compile_program
 from noetl.playbook.kinds import Kinds
 from noetl.ports import Catalog, Text
@@ -23,10 +23,13 @@ class Playbooks:
         self._read = read
         self._programs: dict[str, Program] = {}
 
-    async def add(self, text: str, origin: str | None) -> str:
-        """Into the catalog with it, when it can run: its digest. Raises PlaybookError."""
+    async def add(self, text: str, origin: str | None, checked: Checked | None = None) -> str:
+        """Into the catalog with it, when it can run: its digest. Raises PlaybookError.
+
+        `checked`: what a check of this text has found, by whoever needed that first.
+        """
         digest = hashlib.sha256(text.encode()).hexdigest()
-        program = self._compile(digest, text, origin)
+        program = self._compile(digest, text, origin, checked)
         await self._catalog.put(Text(digest, program.playbook.path, text, origin))
         return digest
 
@@ -47,8 +50,8 @@ class Playbooks:
         except NotFound:
             raise NotFound(f'no playbook "{path}": neither a file beside its caller nor registered') from None
 
-    def _compile(self, digest: str, text: str, origin: str | None) -> Program:
-        checked = check(text, self._kinds, origin or "playbook")
+    def _compile(self, digest: str, text: str, origin: str | None, checked: Checked | None = None) -> Program:
+        checked = checked or check(text, self._kinds, origin or "playbook")
         if checked.errors or checked.playbook is None:
             raise PlaybookError(checked.errors)
         program = compile_program(checked.playbook, self._kinds, digest)

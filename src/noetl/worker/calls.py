@@ -18,7 +18,9 @@ from noetl.worker.keychain import Keychain, failure_of, signs_in_with
 
 
 class Ear(Protocol):
-    """Who hears what a tool says while it works."""
+    """Who asks for a call: how its results are kept, and who hears what the tool says while it works."""
+
+    keeping: Keeping
 
     def say(self, words: str) -> None: ...
 
@@ -52,7 +54,7 @@ class Toolbox:
             return failed("tool", f'this worker has no tool of kind "{task.kind}"')
         try:
             input = msgspec.convert(called.fields if tool.free_input else called.input, tool.Input)
-            results = Keeping.of(task.spec).store_in(self._results)
+            results = ear.keeping.store_in(self._results)
         except msgspec.ValidationError as error:
             return failed("input", misfit(task.name, error))
         except (UnicodeError, Rejected) as error:

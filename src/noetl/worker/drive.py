@@ -26,7 +26,7 @@ from noetl.worker.calls import total_s
 from noetl.worker.keeping import DEFAULT, Keeping
 from noetl.worker.keychain import Keys
 from noetl.worker.opening import close_loop, open_loop
-from noetl.worker.stopping import REPORT_TRIES_MAX, RETRY_S, Stopped
+from noetl.worker.stopping import Stopped, insist
 
 if TYPE_CHECKING:
     from noetl.worker.worker import Worker
@@ -64,7 +64,7 @@ class Drive:
         self._missing: Output | None = None  # why the frame can not see what it should
         self._keys = Keys(worker.keychain)
         self._tells_at = 0.0
-        self._keeping = DEFAULT  # of the task that runs
+        self.keeping = DEFAULT  # of the task that runs
 
     def now(self) -> datetime:
         """The owner's time, carried on by our own pulse."""
@@ -138,8 +138,8 @@ class Drive:
         if self._missing is not None:
             return self._missing
         try:
-            self._keeping = Keeping.of(called.task.spec)
-            results = self._keeping.store_in(self.worker.results)
+            self.keeping = Keeping.of(called.task.spec)
+            results = self.keeping.store_in(self.worker.results)
         except Rejected as error:
             return failed("input", str(error))
         if called.task.pure:
@@ -195,13 +195,13 @@ class Drive:
     async def _kept(self, output: Output, results: ResultStore) -> Output:
         """Large data goes to the result store before the event that names it (D51)."""
         always = self.work.pipeline.reads_ref
-        output = self._keeping.selected(output)
+        output = self.keeping.selected(output)
         if output.ref is not None:
-            return replace(output, ref=self._keeping.marked(self.execution_id, output.ref))
+            return replace(output, ref=self.keeping.marked(self.execution_id, output.ref))
         if not (always or isinstance(output.data, str | list | dict)):
             return output
         body = encode(output.data)
-        if len(body) <= self._keeping.inline_max and not always:
+        if len(body) <= self.keeping.inline_max and not always:
             return output
         failpoint("worker.before-store")
         ref = await self._store(body, results)
@@ -209,12 +209,8 @@ class Drive:
         return replace(output, ref=ref)
 
     async def _store(self, body: bytes, results: ResultStore) -> dict[str, JSON]:
-        for attempt in range(REPORT_TRIES_MAX):
-            try:
-                return await self._keeping.put(results, self.execution_id, body)
-            except Unavailable:
-                await self.worker.clock.sleep(RETRY_S * min(attempt + 1, 6))
-        raise Stopped  # nothing of it is on record: someone does it again when there is room
+        # When there is no room, nothing of it is on record, and someone does it again when there is.
+        return await insist(self.worker.clock, lambda: self.keeping.put(results, self.execution_id, body))
 
     async def _fetch(self) -> None:
         """The item, and what earlier tasks gave back, when it was too large for the log (D44, D52)."""
@@ -241,8 +237,8 @@ class Drive:
 
     def _add(self, fact: TaskDone) -> None:
         """What goes on record is cut to the limit; our own frame goes on with all of it."""
-        self._made.append(recorded(self.work, fact, self._keeping.inline_max))
-        self._keeping = DEFAULT
+        self._made.append(recorded(self.work, fact, self.keeping.inline_max))
+        self.keeping = DEFAULT
         advance(self.work.frame, fact)
 
     async def _flush(self, parked: FrameParked | None = None) -> bool:
@@ -266,12 +262,10 @@ class Drive:
 
     async def _report(self, report: Report, room: int) -> Answer:
         """The same report again until it is answered: its position makes it count once."""
-        for attempt in range(REPORT_TRIES_MAX):
-            try:
-                return await self.worker.link.report(self.execution_id, report, room=room)
-            except Unavailable:
-                await self.worker.clock.sleep(RETRY_S * min(attempt + 1, 6))
-            except NotFound:
-                return Answer("stop", "gone")
-        self.answered = False
-        return Answer("stop", "nobody answers")
+        worker = self.worker
+        try:
+            return await insist(
+                worker.clock, lambda: worker.link.report(self.execution_id, report, room=room)
+            )
+        except NotFound:
+            return Answer("stop", "gone")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,7 +13,7 @@ from noetl.engine.results import pick_results
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.output import JSON, Failure
 from noetl.paging import items_in, put_pages
-from noetl.worker.stopping import REPORT_TRIES_MAX, RETRY_S, Stopped
+from noetl.worker.stopping import Stopped, insist
 
 if TYPE_CHECKING:
     from noetl.worker.drive import Drive
@@ -39,15 +40,9 @@ async def close_loop(drive: Drive, ref: dict[str, JSON]) -> None:
 
 
 async def _tell(drive: Drive, command: StartLoop | EndLoop) -> None:
-    for attempt in range(REPORT_TRIES_MAX):
-        try:
-            await drive.worker.link.command(drive.execution_id, command)
-            return
-        except (Rejected, NotFound):
-            return  # it is over, or someone was faster
-        except Unavailable:
-            await drive.worker.clock.sleep(RETRY_S * min(attempt + 1, 6))
-    raise Stopped
+    with suppress(Rejected, NotFound):  # it is over, or someone was faster
+        worker = drive.worker
+        await insist(worker.clock, lambda: worker.link.command(drive.execution_id, command))
 
 
 async def _start(drive: Drive, ref: dict[str, JSON]) -> StartLoop:

@@ -16,8 +16,7 @@ from noetl.worker.calls import ToolRun
 from noetl.worker.drive import Drive, Said
 from noetl.worker.keychain import Keychain
 from noetl.worker.refs import Refs
-
-RETRY_S = 0.5
+from noetl.worker.stopping import RETRY_S
 
 
 class Outside(NamedTuple):

@@ -27,15 +27,17 @@ def test_a_template_that_can_not_be_read_has_one_fault(source: str, message: str
 
 
 def test_thirty_brackets_are_not_too_deep() -> None:
-    parse("{{ " + "(" * 30 + "1" + ")" * 30 + " }}")
+    assert parse("{{ " + "(" * 30 + "1" + ")" * 30 + " }}") == parse("{{ 1 }}")
 
 
 def test_many_signs_that_are_not_nested_are_fine() -> None:
-    parse("{{ " + " and ".join(["not a - b"] * 100) + " }}")
+    tree = parse("{{ " + " and ".join(["not a - b"] * 100) + " }}")
+    assert len(list(tree.body[0].find_all(nodes.Not))) == 100
 
 
 def test_blocks_that_follow_each_other_are_not_nested() -> None:
-    parse("{% if a %}{% for b in c %}{% endfor %}{% else %}{% endif %}" * 100)
+    tree = parse("{% if a %}{% for b in c %}{% endfor %}{% else %}{% endif %}" * 100)
+    assert len(tree.body) == 100
 
 
 def test_statements_are_listed_with_their_lines() -> None:

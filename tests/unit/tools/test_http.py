@@ -548,7 +548,9 @@ def test_connections_are_kept_alive() -> None:
 
 
 def test_a_tool_that_was_never_used_is_closed_without_a_client() -> None:
-    asyncio.run(Http().close())
+    http = Http()
+    asyncio.run(http.close())
+    assert http._client is None
 
 
 def test_a_tools_module_brings_nothing_that_only_its_work_needs() -> None:

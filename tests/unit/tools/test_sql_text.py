@@ -93,7 +93,9 @@ def test_a_command_does_not_end_its_own_transaction(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["SAVEPOINT a", "ROLLBACK TO a", "RELEASE a", "SELECT 1"])
 def test_savepoints_are_fine(text: str) -> None:
-    refuse_transactions(one_statement(Sql([text])))
+    statement = one_statement(Sql([text]))
+    refuse_transactions(statement)
+    assert statement.text(str) == text
 
 
 def test_sql_has_one_piece_more_than_values() -> None:

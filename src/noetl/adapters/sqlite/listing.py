@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 from noetl.adapters.sqlite import locks
 from noetl.adapters.sqlite.connection import instant
 from noetl.adapters.sqlite.database import Database
 from noetl.engine.state import Status
 from noetl.errors import NotFound
+from noetl.ports import Head
 
 LISTED_MAX: Final = 1_000
 FOUND_MAX: Final = 20  # ids that begin alike: enough to show that the prefix is too short
@@ -24,21 +24,6 @@ _BEFORE: Final = """
 (heads.started_at, heads.execution_id) < (SELECT started_at, execution_id FROM heads WHERE execution_id = ?)
 """
 _OPEN: Final = "heads.status NOT IN ('ok', 'error', 'cancelled')"  # word for word as in the index
-
-
-class Head(NamedTuple):
-    """An execution as a list shows it."""
-
-    execution_id: str
-    path: str
-    digest: str
-    status: Status
-    seq: int
-    started_at: datetime
-    updated_at: datetime
-    parent: str | None
-    pid: int | None  # of the process that has it or had it last; None: it is long gone
-    owner_alive: bool
 
 
 class SqliteListing:
