@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from noetl.errors import Rejected
 from noetl.output import JSON, Output
 from noetl.playbook.kinds import Kind, record_of
 
@@ -53,6 +54,27 @@ class Call(NamedTuple):
     progress: Callable[[float, float | None], None] = silent  # so much is done, of so much
 
 
+class AddressPolicy(NamedTuple):
+    """Which addresses tools may connect to (D88). As it is made without more: for a person's own machine."""
+
+    allow_private: bool = True  # loopback and private addresses, too
+    allow: tuple[str, ...] = ()  # networks that are open whatever they are, as 10.0.0.0/8
+
+    @classmethod
+    def of_server(cls, networks: str) -> AddressPolicy:
+        """For workers of a server: the world, and networks with blanks or commas between. Raises Rejected."""
+        from ipaddress import ip_network
+
+        allow = tuple(networks.replace(",", " ").split())
+        for each in allow:
+            try:
+                ip_network(each)
+            except ValueError as error:
+                words = f'"{each[:80]}" is no network: write it as 10.0.0.0/8 or fd00::/8, or as one address'
+                raise Rejected("bad-setting", words) from error
+        return cls(allow_private=False, allow=allow)
+
+
 class Tool(Protocol):
     """One kind of work. Its structs give validation, JSON Schema and the reference page.
 
@@ -66,6 +88,7 @@ class Tool(Protocol):
     free_input: ClassVar[bool] = False  # `input` holds the author's own arguments (D9)
     one_of: ClassVar[tuple[tuple[str, ...], ...]] = ()  # of each group of fields exactly one is given
     defaults: ClassVar[Mapping[str, JSON]] = {}  # the lowest layer of `spec`
+    connects: ClassVar[bool] = False  # to where an author says: it is made with the fields of AddressPolicy
     decoded: ClassVar[bool] = False  # its data comes from a strict decoder of JSON, so it is JSON
     output: ClassVar[str | None] = None  # its own part of the output: "http" for output.http
     example: ClassVar[str] = ""  # a small task in YAML: shown, and run by the contract
@@ -85,12 +108,14 @@ class Tool(Protocol):
 class Tools:
     """The kinds that are there, imported when first used."""
 
-    def __init__(self, found: Mapping[str, EntryPoint]) -> None:
+    def __init__(self, found: Mapping[str, EntryPoint], policy: AddressPolicy | None = None) -> None:
         self._found = found
+        self._policy = policy or AddressPolicy()
 
     @classmethod
-    def installed(cls) -> Tools:
-        return cls({point.name: point for point in entry_points(group="noetl.tools")})
+    def installed(cls, policy: AddressPolicy | None = None) -> Tools:
+        """`policy`: where they may connect to; without one, as for a person's own machine."""
+        return cls({point.name: point for point in entry_points(group="noetl.tools")}, policy)
 
     def kinds(self) -> dict[str, Kind]:
         """What the language must know of them."""
@@ -99,7 +124,10 @@ class Tools:
     def make(self, kind: str) -> Tool | None:
         """A fresh one; None: there is no such kind here."""
         point = self._found.get(kind)
-        tool: Tool | None = point.load()() if point is not None else None
+        if point is None:
+            return None
+        made = point.load()
+        tool: Tool = made(**self._policy._asdict()) if made.connects else made()
         return tool
 
 

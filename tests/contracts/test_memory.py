@@ -9,7 +9,6 @@ from noetl.adapters.memory.queue import MemoryQueue
 from noetl.adapters.memory.results import MemoryResults
 from noetl.adapters.memory.store import MemoryStore
 from noetl.clock import SystemClock
-from noetl.ids import partition_of
 from noetl.output import JSON
 from noetl.ports import EventStore, WorkQueue
 from noetl.testing.contracts import (
@@ -18,6 +17,7 @@ from noetl.testing.contracts import (
     PartitionedStore,
     PartitionsContract,
     WorkQueueContract,
+    epoch_of,
 )
 from noetl.testing.result_contract import ClearedStore, ResultStoreContract
 
@@ -25,9 +25,7 @@ from noetl.testing.result_contract import ClearedStore, ResultStoreContract
 class TestMemoryStore(EventStoreContract):
     async def owned(self) -> tuple[EventStore, int]:
         store = MemoryStore(SystemClock(), PARTITIONS)
-        owned = await store.own(partition_of("e", PARTITIONS), "s1", 60.0)
-        assert owned is not None
-        return store, owned.epoch
+        return store, await epoch_of(store, "s1")
 
 
 class TestMemoryPartitions(PartitionsContract):

@@ -14,6 +14,7 @@ import pytest
 from noetl.adapters.secrets.providers import Providers
 from noetl.adapters.secrets.stored import StoredSecrets
 from noetl.adapters.sqlite.database import open_sqlite
+from noetl.adapters.sqlite.secret_rows import stored_secrets
 from noetl.clock import SystemClock
 from noetl.playbook.model import Credential
 from noetl.testing.contracts import SecretPlace, SecretProviderContract
@@ -35,7 +36,7 @@ class OnOneFile(SecretProviderContract):
     @asynccontextmanager
     async def providers(self) -> AsyncIterator[tuple[Providers, StoredSecrets]]:
         database = open_sqlite(self.folder_path / "noetl.db", SystemClock())
-        secrets = StoredSecrets(database, self.environment)
+        secrets = stored_secrets(database, self.environment)
         providers = Providers(secrets, SystemClock(), self.environment)
         try:
             yield providers, secrets

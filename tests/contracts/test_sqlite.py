@@ -13,12 +13,22 @@ import pytest
 from noetl.adapters.sqlite.catalog import SqliteCatalog
 from noetl.adapters.sqlite.database import Database, open_sqlite
 from noetl.adapters.sqlite.holding import SqliteHolding
+from noetl.adapters.sqlite.listing import SqliteListing
 from noetl.adapters.sqlite.results import SqliteResults
+from noetl.adapters.sqlite.secret_rows import SqliteSecretRows
 from noetl.adapters.sqlite.store import PAGE_FACTS, SqliteStore
+from noetl.adapters.sqlite.tokens import SqliteTokens
 from noetl.clock import SystemClock
 from noetl.output import JSON
-from noetl.ports import Catalog, EventStore
-from noetl.testing.contracts import CatalogContract, EventStoreContract, HoldingContract, Process, append
+from noetl.ports import Catalog, EventStore, SecretRows, Tokens
+from noetl.testing.contracts import EventStoreContract, HoldingContract, Process, append
+from noetl.testing.keeping_contract import (
+    CatalogContract,
+    ListedLog,
+    ListingContract,
+    SecretRowsContract,
+    TokensContract,
+)
 from noetl.testing.result_contract import ClearedStore, ResultStoreContract
 
 
@@ -51,8 +61,28 @@ class TestSqliteHolding(OnOneFile, HoldingContract):
 
 
 class TestSqliteCatalog(OnOneFile, CatalogContract):
-    def make(self) -> Catalog:
-        return SqliteCatalog(self.open())
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[Catalog]:
+        yield SqliteCatalog(self.open())
+
+
+class TestSqliteListing(OnOneFile, ListingContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[ListedLog]:
+        database = self.open()
+        yield ListedLog(SqliteStore(database), SqliteListing(database), SqliteHolding(database).hold)
+
+
+class TestSqliteTokens(OnOneFile, TokensContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[Tokens]:
+        yield SqliteTokens(self.open())
+
+
+class TestSqliteSecretRows(OnOneFile, SecretRowsContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[SecretRows]:
+        yield SqliteSecretRows(self.open())
 
 
 def test_a_long_log_is_gone_through_a_page_at_a_time(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from noetl.cli import files, problems
 from noetl.cli.checking import show_problems
 from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_document
-from noetl.cli.exits import AWAY, EXIT_CODES, WRONG, Usage
+from noetl.cli.exits import AWAY, EXIT_CODES, OK, WRONG, Usage
+from noetl.cli.finding import short
 from noetl.cli.screen import Screen, is_terminal
 from noetl.errors import Damaged, NotFound, PlaybookError, Problem, Rejected, Unavailable
 from noetl.net.words import count
@@ -45,6 +46,13 @@ class Voice:
         """The one that programs wait for; nothing for people."""
         if self.json:
             files.put(as_document(value).encode(), None)  # JSON is UTF-8, whatever the locale says
+
+    def told(self, status: str, words: str) -> int:
+        """How the execution stands after what was asked for, and what that means to people."""
+        assert self.execution_id is not None
+        self.document({"execution_id": self.execution_id, "status": status})
+        self.screen.line(f"{short(self.execution_id)}: {words}")
+        return OK
 
     def warn(self, words: str) -> None:
         first, *others = words.split("\n")

@@ -12,6 +12,7 @@ import typer
 from noetl import __version__
 from noetl.cli.asked import Named, RunAsked
 from noetl.cli.choices import DialectChoice, FormatChoice, GraphChoice
+from noetl.cli.contexts import place_of
 from noetl.cli.running import run
 
 app = typer.Typer(
@@ -36,6 +37,16 @@ Db = Annotated[
     str | None,
     typer.Option("--db", metavar="PATH", help="The database; else `NOETL_DB`, else one in your home."),
 ]
+Server = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        metavar="URL",
+        help="A server, or a context by its name; `local` is the database. Else `NOETL_SERVER`, else the"
+        " current context.",
+    ),
+]
+Detach = Annotated[bool, typer.Option("--detach", help="Of a server: do not wait until it has ended.")]
 Format = Annotated[
     FormatChoice,
     typer.Option("--format", help="`auto` is rich on a terminal, else plain; `json` is one document."),
@@ -97,6 +108,7 @@ def explain(
     dialect: Dialect = "canonical",
     format: Annotated[FormatChoice, typer.Option(help="Of what is said of an execution.")] = "auto",
     db: Db = None,
+    server: Server = None,
 ) -> None:
     """Show a playbook as a person would draw it; or say why a step of an execution did what it did.
 
@@ -115,7 +127,8 @@ def explain(
         if means_execution(file, step):
             from noetl.cli.reasons import ReasonsAsked, run_reasons
 
-            return run_reasons(ReasonsAsked(file, step, db, format), drawn=bool(graph or task or output))
+            place = place_of(db, server)
+            return run_reasons(ReasonsAsked(file, step, place, format), drawn=bool(graph or task or output))
         from noetl.cli.explaining import run_explain
 
         return run_explain(file, graph, task, output, dialect)
@@ -188,12 +201,15 @@ def run_playbook(
         typer.Option("--workload", metavar="FILE", help="Values of the workload: a mapping in YAML or JSON."),
     ] = None,
     db: Db = None,
+    server: Server = None,
+    detach: Detach = False,
     dialect: Dialect = "canonical",
     format: Format = "auto",
 ) -> None:
     """Run a playbook to its end, and show what is going on.
 
     Ctrl-C stops it cleanly: everything that was done stays on record, and `noetl resume` goes on.
+    With a server, the playbook is registered and runs there; Ctrl-C then ends only the looking on.
     JSON is `{execution_id, status, output, error, duration_s, steps}`; an interrupted one has that status.
     Exits with 0 when it went well, 1 when it failed or was cancelled, 2 when the playbook has problems,
     130 when it was interrupted or paused.
@@ -208,16 +224,20 @@ def run_playbook(
     def command() -> int:
         from noetl.cli.executing import run_run
 
-        return run_run(RunAsked(file, tuple(sets or ()), workload, db, dialect, format))
+        place = place_of(db, server)
+        return run_run(RunAsked(file, tuple(sets or ()), workload, place, dialect, format, detach))
 
     raise typer.Exit(run(command))
 
 
 @app.command()
-def resume(id: Id, *, db: Db = None, format: Format = "auto") -> None:
+def resume(
+    id: Id, *, db: Db = None, server: Server = None, detach: Detach = False, format: Format = "auto"
+) -> None:
     """Go on with an execution that was interrupted or paused, where it stands.
 
     One that another process has is left alone; one that has ended is shown. Exits as `run` does.
+    One that a server runs is looked on at.
 
     \b
     Examples:
@@ -228,7 +248,7 @@ def resume(id: Id, *, db: Db = None, format: Format = "auto") -> None:
     def command() -> int:
         from noetl.cli.executing import run_resume
 
-        return run_resume(Named(id, db, format))
+        return run_resume(Named(id, place_of(db, server), format, detach))
 
     raise typer.Exit(run(command))
 
@@ -245,6 +265,8 @@ def retry(
         bool, typer.Option("--from-start", help="From the first task, not from the one that failed.")
     ] = False,
     db: Db = None,
+    server: Server = None,
+    detach: Detach = False,
     format: Format = "auto",
 ) -> None:
     """Take up what failed in an execution that has ended, and run it to its end.
@@ -260,13 +282,13 @@ def retry(
     def command() -> int:
         from noetl.cli.executing import run_retry
 
-        return run_retry(Named(id, db, format), step, from_start=from_start)
+        return run_retry(Named(id, place_of(db, server), format, detach), step, from_start=from_start)
 
     raise typer.Exit(run(command))
 
 
 @app.command()
-def pause(id: Id, *, db: Db = None, format: Format = "auto") -> None:
+def pause(id: Id, *, db: Db = None, server: Server = None, format: Format = "auto") -> None:
     """Let an execution come to a stop: calls that run finish, nothing new begins.
 
     Its process ends then; `noetl resume` goes on. JSON is `{execution_id, status}`.
@@ -280,7 +302,7 @@ def pause(id: Id, *, db: Db = None, format: Format = "auto") -> None:
     def command() -> int:
         from noetl.cli.commanding import run_pause
 
-        return run_pause(Named(id, db, format))
+        return run_pause(Named(id, place_of(db, server), format))
 
     raise typer.Exit(run(command))
 
@@ -291,6 +313,7 @@ def cancel(
     *,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the record.")] = "",
     db: Db = None,
+    server: Server = None,
     format: Format = "auto",
 ) -> None:
     """End an execution and its children: nothing new begins, calls that run have 10 seconds.
@@ -306,7 +329,7 @@ def cancel(
     def command() -> int:
         from noetl.cli.commanding import run_cancel
 
-        return run_cancel(Named(id, db, format), reason)
+        return run_cancel(Named(id, place_of(db, server), format), reason)
 
     raise typer.Exit(run(command))
 
@@ -320,6 +343,7 @@ def signal(
         str | None, typer.Option("--data", metavar="YAML", help="What it brings: the task's `output.data`.")
     ] = None,
     db: Db = None,
+    server: Server = None,
     format: Format = "auto",
 ) -> None:
     """Send what an execution waits for, such as a person's approval.
@@ -335,10 +359,20 @@ def signal(
     def command() -> int:
         from noetl.cli.commanding import run_signal
 
-        return run_signal(Named(id, db, format), name, data)
+        return run_signal(Named(id, place_of(db, server), format), name, data)
 
     raise typer.Exit(run(command))
 
 
 # Their commands are added to the same app, behind these.
-from noetl.cli import app_gc, app_reading, app_secrets, app_tools  # noqa: E402, F401
+from noetl.cli import (  # noqa: E402, F401
+    app_catalog,
+    app_context,
+    app_gc,
+    app_reading,
+    app_secrets,
+    app_serving,
+    app_tokens,
+    app_tools,
+    app_up,
+)

@@ -7,8 +7,9 @@ from typing import Annotated, Literal, NoReturn, TypeAlias
 
 import typer
 
-from noetl.cli.app import Db, Format, Id, app
+from noetl.cli.app import Db, Format, Id, Server, app
 from noetl.cli.choices import FormatChoice
+from noetl.cli.contexts import place_of
 from noetl.cli.running import run
 
 StandingChoice: TypeAlias = Literal["running", "interrupted", "paused", "ok", "error", "cancelled"]
@@ -34,6 +35,7 @@ def list_executions(
     open_only: Annotated[bool, typer.Option("--open", help="Only those that have not ended.")] = False,
     format: Format = "auto",
     db: Db = None,
+    server: Server = None,
 ) -> None:
     """List executions, the newest first.
 
@@ -50,13 +52,13 @@ def list_executions(
     def work() -> int:
         from noetl.cli.listing import Wanted, run_list
 
-        return run_list(Wanted(status, limit, open_only), format, db)
+        return run_list(Wanted(status, limit, open_only), format, place_of(db, server))
 
     _answer(format, work)
 
 
 @app.command()
-def show(id: Id, *, format: Format = "auto", db: Db = None) -> None:
+def show(id: Id, *, format: Format = "auto", db: Db = None, server: Server = None) -> None:
     """Show an execution as a tree with times: what ran, what failed, what waits and for what.
 
     JSON is `{execution_id, status, output, error, duration_s, steps}`.
@@ -70,7 +72,7 @@ def show(id: Id, *, format: Format = "auto", db: Db = None) -> None:
     def work() -> int:
         from noetl.cli.overview import run_show
 
-        return run_show(id, format, db)
+        return run_show(id, format, place_of(db, server))
 
     _answer(format, work)
 
@@ -87,6 +89,7 @@ def events(
         EventsChoice, typer.Option(help="`jsonl` is one event a line, `json` an array of them.")
     ] = "auto",
     db: Db = None,
+    server: Server = None,
 ) -> None:
     """Print the log of an execution, one event a line.
 
@@ -102,7 +105,7 @@ def events(
     def work() -> int:
         from noetl.cli.following import Asked, run_events
 
-        return run_events(id, Asked(format, first, follow), db)
+        return run_events(id, Asked(format, first, follow), place_of(db, server))
 
     # What was told before something went wrong stands there: no document can follow it.
     _answer("auto", work)
@@ -117,6 +120,7 @@ def state(
     ] = None,
     format: Format = "auto",
     db: Db = None,
+    server: Server = None,
 ) -> None:
     """Show where an execution stood after any of its facts: tokens, runs, `workload` and `ctx`.
 
@@ -132,7 +136,7 @@ def state(
     def work() -> int:
         from noetl.cli.states import run_state
 
-        return run_state(id, at, format, db)
+        return run_state(id, at, format, place_of(db, server))
 
     _answer(format, work)
 
@@ -146,6 +150,7 @@ def output(
     *,
     raw: Annotated[bool, typer.Option("--raw", help="Text as it is, and not as JSON.")] = False,
     db: Db = None,
+    server: Server = None,
 ) -> None:
     """Print the data that an execution, or one of its steps, gave back: whole, as JSON.
 
@@ -161,13 +166,13 @@ def output(
     def work() -> int:
         from noetl.cli.outputs import run_output
 
-        return run_output(id, step, db, raw=raw)
+        return run_output(id, step, place_of(db, server), raw=raw)
 
     _answer("auto", work)
 
 
 @app.command()
-def replay(id: Id, *, format: Format = "auto", db: Db = None) -> None:
+def replay(id: Id, *, format: Format = "auto", db: Db = None, server: Server = None) -> None:
     """Fold the log of an execution anew, and compare with what is kept of its state.
 
     Exits with 1 when there are differences.
@@ -181,7 +186,7 @@ def replay(id: Id, *, format: Format = "auto", db: Db = None) -> None:
     def work() -> int:
         from noetl.cli.replaying import run_replay
 
-        return run_replay(id, format, db)
+        return run_replay(id, format, place_of(db, server))
 
     _answer(format, work)
 
@@ -194,6 +199,7 @@ def audit(
     *,
     format: Format = "auto",
     db: Db = None,
+    server: Server = None,
 ) -> None:
     """Check that logs, results and the database are sound.
 
@@ -209,6 +215,6 @@ def audit(
     def work() -> int:
         from noetl.cli.auditing import run_audit
 
-        return run_audit(id, format, db)
+        return run_audit(id, format, place_of(db, server))
 
     _answer(format, work)

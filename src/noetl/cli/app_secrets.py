@@ -7,8 +7,9 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from noetl.cli.app import Db, Format, app
+from noetl.cli.app import Db, Format, Server, app
 from noetl.cli.choices import FormatChoice
+from noetl.cli.contexts import place_of
 from noetl.cli.running import run
 
 HELP = """Keep secrets, encrypted, for keychain entries of kind `stored`.
@@ -49,12 +50,14 @@ def set_secret(
         ),
     ] = None,
     db: Db = None,
+    server: Server = None,
     format: Format = "auto",
 ) -> None:
     """Store a secret, or a new version of it.
 
     Without `--value` it is asked for, unseen; or read from standard input when that is no terminal.
-    The key is `NOETL_KEY` (32 bytes in base64), or a file beside the database that is made for it.
+    The key is `NOETL_KEY` (32 bytes in base64), or a file beside the database that is made for it; a
+    server has its own.
     JSON is `{name, version}`.
 
     \b
@@ -67,13 +70,13 @@ def set_secret(
     def work() -> int:
         from noetl.cli.secrets_keeping import run_set
 
-        return run_set(name, value, db, format)
+        return run_set(name, value, place_of(db, server), format)
 
     _answer(format, work)
 
 
 @secrets.command(name="list")
-def list_secrets(*, db: Db = None, format: Format = "auto") -> None:
+def list_secrets(*, db: Db = None, server: Server = None, format: Format = "auto") -> None:
     """List stored secrets: names, versions, and when they were set; never a value.
 
     JSON is an array of `{name, version, at}`.
@@ -87,13 +90,13 @@ def list_secrets(*, db: Db = None, format: Format = "auto") -> None:
     def work() -> int:
         from noetl.cli.secrets_keeping import run_list
 
-        return run_list(db, format)
+        return run_list(place_of(db, server), format)
 
     _answer(format, work)
 
 
 @secrets.command(name="rm")
-def remove_secret(name: Name, *, db: Db = None, format: Format = "auto") -> None:
+def remove_secret(name: Name, *, db: Db = None, server: Server = None, format: Format = "auto") -> None:
     """Remove a stored secret. Its next version goes on counting.
 
     Exits with 1 when there is none of that name.
@@ -106,7 +109,7 @@ def remove_secret(name: Name, *, db: Db = None, format: Format = "auto") -> None
     def work() -> int:
         from noetl.cli.secrets_keeping import run_remove
 
-        return run_remove(name, db, format)
+        return run_remove(name, place_of(db, server), format)
 
     _answer(format, work)
 

@@ -13,7 +13,7 @@ from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK
 from noetl.cli.finding import find_execution
-from noetl.cli.looking import Execution, Log, execution_of, opened, screen_for
+from noetl.cli.looking import Execution, Log, Shelf, execution_of, opened, screen_for
 from noetl.cli.screen import Piece
 from noetl.engine import Event
 from noetl.engine.facts import Processed
@@ -23,7 +23,6 @@ from noetl.net.words import count
 from noetl.output import JSON, Output
 from noetl.views.audit import findings
 from noetl.views.log import events_of
-from noetl.wiring import Disk
 
 FOUND = 1
 PAGE = 100
@@ -58,7 +57,7 @@ def run_audit(given: str | None, form: FormatChoice, db: str | None) -> int:
     return FOUND if audit.findings else OK
 
 
-async def _audit(disk: Disk, given: str | None) -> Audit:
+async def _audit(disk: Shelf, given: str | None) -> Audit:
     audit = Audit(findings=[])
     async for execution in _executions(disk, given):
         audit.executions += 1
@@ -80,7 +79,7 @@ async def _audit(disk: Disk, given: str | None) -> Audit:
     return audit
 
 
-async def _executions(disk: Disk, given: str | None) -> AsyncIterator[Execution]:
+async def _executions(disk: Shelf, given: str | None) -> AsyncIterator[Execution]:
     if given is not None:
         yield await execution_of(disk, await find_execution(disk.listing, given))
         return
@@ -112,7 +111,7 @@ def _named(fact: object) -> str:
     return f"playbook.processed {fact.status}" if isinstance(fact, Processed) else "another fact"
 
 
-async def _of_playbook(disk: Disk, execution: Execution) -> AsyncIterator[Found]:
+async def _of_playbook(disk: Shelf, execution: Execution) -> AsyncIterator[Found]:
     """The text that it runs is there, and is the one that it began with."""
     try:
         text = (await disk.catalog.get(execution.digest)).text
@@ -125,7 +124,7 @@ async def _of_playbook(disk: Disk, execution: Execution) -> AsyncIterator[Found]
     yield Found(execution_id=execution.execution_id, seq=1, code="playbook", message=message)
 
 
-async def _results(disk: Disk, log: Log, audit: Audit) -> None:
+async def _results(disk: Shelf, log: Log, audit: Audit) -> None:
     """Every result that the log refers to is there, byte for byte."""
     seen: set[str] = set()
     for seq, ref in _refs(log.events()):
@@ -155,7 +154,7 @@ def _refs(events: Iterable[Event]) -> Iterator[tuple[int, dict[str, JSON]]]:
                     yield event.seq, ref
 
 
-def _of_file(disk: Disk) -> Iterator[Found]:
+def _of_file(disk: Shelf) -> Iterator[Found]:
     for (said,) in disk.database.fetch("PRAGMA quick_check"):
         if said != "ok":
             yield Found(execution_id=None, seq=0, code="database", message=str(said))

@@ -139,7 +139,12 @@ def _as_told(shown: ShowDocument, status: str) -> dict[str, JSON]:
 
 async def conclude(voice: Voice, disk: Disk, execution_id: str) -> int:
     """Say how it stands, from its log."""
-    shown = show_document(remembered(execution_id, events_of(disk.store.stream(execution_id))))
+    return conclusion(
+        voice, show_document(remembered(execution_id, events_of(disk.store.stream(execution_id))))
+    )
+
+
+def conclusion(voice: Voice, shown: ShowDocument) -> int:
     if voice.json:
         voice.document(shown)
     else:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from noetl.cli.answering import Voice
 from noetl.cli.asked import Named
 from noetl.cli.carrying import TOLD
 from noetl.cli.executing import with_execution
-from noetl.cli.exits import OK
 from noetl.cli.finding import short
 from noetl.cli.workload import given_value
 from noetl.engine.commands import Cancel, Command, Pause, Signal
@@ -20,6 +20,9 @@ from noetl.tool import Tools
 from noetl.views.log import events_of, folded
 from noetl.wiring import Disk, House
 
+if TYPE_CHECKING:
+    from noetl.cli.remote import ServerDisk
+
 ANSWER_S = 10.0  # within this the process that has the execution should have looked into its inbox
 END_S = 15.0  # calls of a cancelled execution have 10 s
 LOOK_S = 0.1
@@ -30,7 +33,7 @@ def run_pause(asked: Named) -> int:
     async def work(voice: Voice, disk: Disk, execution_id: str) -> int:
         head = await disk.listing.head(execution_id)
         if head.status == "paused":
-            return _told(voice, "paused", "it is paused already")
+            return voice.told("paused", "it is paused already")
         if head.status not in LIVE:
             raise Rejected("execution-over", f"it has ended: {head.status}")
         if head.status != "running":
@@ -40,9 +43,14 @@ def run_pause(asked: Named) -> int:
             await _post(disk, execution_id, command, lambda fact: isinstance(fact, Paused))
         else:
             await _record(disk, execution_id, command)
-        return _told(voice, "paused", f"paused; go on with: noetl resume {short(execution_id)}")
+        return voice.told("paused", f"paused; go on with: noetl resume {short(execution_id)}")
 
-    return with_execution(asked, work)
+    async def there(voice: Voice, disk: ServerDisk, execution_id: str) -> int:
+        from noetl.cli.remote_commanding import pause_there
+
+        return await pause_there(voice, disk, execution_id)
+
+    return with_execution(asked, work, there)
 
 
 def run_cancel(asked: Named, reason: str) -> int:
@@ -59,10 +67,15 @@ def run_cancel(asked: Named, reason: str) -> int:
             status = await _ended(disk, execution_id)
         if status in LIVE:
             words = "it is being cancelled: calls that run have 10 s"
-            return _told(voice, "cancelling", words)
-        return _told(voice, status, status)
+            return voice.told("cancelling", words)
+        return voice.told(status, status)
 
-    return with_execution(asked, work)
+    async def there(voice: Voice, disk: ServerDisk, execution_id: str) -> int:
+        from noetl.cli.remote_commanding import cancel_there
+
+        return await cancel_there(voice, disk, execution_id, reason)
+
+    return with_execution(asked, work, there)
 
 
 def run_signal(asked: Named, name: str, data: str | None) -> int:
@@ -82,12 +95,17 @@ def run_signal(asked: Named, name: str, data: str | None) -> int:
                 command,
                 lambda fact: isinstance(fact, FrameResumed) and fact.frame in woken,
             )
-            return _told(voice, TOLD.get(head.status, head.status), "it was waited for, and has come")
+            return voice.told(TOLD.get(head.status, head.status), "it was waited for, and has come")
         await _record(disk, execution_id, command)
         words = f"it is on record; go on with: noetl resume {short(execution_id)}"
-        return _told(voice, TOLD.get(head.status, head.status), words)
+        return voice.told(TOLD.get(head.status, head.status), words)
 
-    return with_execution(asked, work)
+    async def there(voice: Voice, disk: ServerDisk, execution_id: str) -> int:
+        from noetl.cli.remote_commanding import signal_there
+
+        return await signal_there(voice, disk, execution_id, name, value)
+
+    return with_execution(asked, work, there)
 
 
 def _awaiting(state: State, name: str) -> set[str]:
@@ -104,13 +122,6 @@ def _awaiting(state: State, name: str) -> set[str]:
         others = f"; it waits for {', '.join(names[:AWAITED_SHOWN_MAX])}" if awaited else ""
         raise Rejected("nobody-waits", f'nothing waits for the signal "{name}" now{others}')
     return {frame for frame, each in awaited.items() if each == name}
-
-
-def _told(voice: Voice, status: str, words: str) -> int:
-    assert voice.execution_id is not None
-    voice.document({"execution_id": voice.execution_id, "status": status})
-    voice.screen.line(f"{short(voice.execution_id)}: {words}")
-    return OK
 
 
 # Another process has it

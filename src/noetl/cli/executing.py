@@ -1,4 +1,7 @@
-"""`noetl run`, `resume` and `retry`: check what is asked for, then carry the execution on in this process."""
+"""`noetl run`, `resume` and `retry`: check what is asked for, then carry the execution on in this process.
+
+When a server is meant, it does both: what is said to it is in remote_running, imported only then.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +9,35 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from noetl.cli import files
 from noetl.cli.answering import Voice, answered, tell_problems
 from noetl.cli.asked import Named, RunAsked
 from noetl.cli.carrying import TOLD, Kit, carry_on, conclude
 from noetl.cli.checking import show_notes
+from noetl.cli.contexts import server_at
 from noetl.cli.exits import WRONG, Usage
 from noetl.cli.finding import find_execution
-from noetl.cli.loading import Refused, load
-from noetl.cli.looking import opened
+from noetl.cli.loading import Loaded, Refused, load, registered
+from noetl.cli.looking import Shelf, opened
 from noetl.cli.workload import given_workload, undeclared
 from noetl.config import database_path
 from noetl.engine.commands import Resume, Retry
 from noetl.engine.state import LIVE
 from noetl.errors import Problem, Unavailable
-from noetl.net.check import Checked
+from noetl.net.check import Checked, check
 from noetl.net.words import count
 from noetl.output import JSON, Failure
 from noetl.playbook.source import Document, Scalar, parse
 from noetl.ports import Text
 from noetl.wiring import Disk, House, open_disk, record_refused
 
+if TYPE_CHECKING:
+    from noetl.cli.remote import ServerDisk
+
 Work: TypeAlias = Callable[[Voice, Disk, str], Awaitable[int]]
+WorkThere: TypeAlias = "Callable[[Voice, ServerDisk, str], Awaitable[int]]"  # the same, at a server
 
 UNDECLARED_MAX = 5  # keys that nobody declared and that a warning names
 
@@ -41,6 +49,7 @@ class Ready(NamedTuple):
     workload: dict[str, JSON]
     origin: str | None  # its file, whose neighbours it may call
     kit: Kit
+    digest: str | None = None  # of one that is registered, and stays what it is; None: it is put now
 
 
 def run_run(asked: RunAsked) -> int:
@@ -48,12 +57,22 @@ def run_run(asked: RunAsked) -> int:
 
 
 def _run(voice: Voice, asked: RunAsked) -> int:
+    if (server := server_at(asked.db)) is not None:
+        from noetl.cli.remote_running import run_there
+
+        return run_there(voice, asked, server)
+    if asked.detach:
+        raise Usage("--detach needs a server, see --server: what runs here ends with this process")
     if asked.file == files.STDIN == asked.workload:
         raise Usage("standard input can be read only once: it is the playbook or the workload")
     workload = given_workload(asked.workload, asked.sets)
     kit = Kit.installed()
-    loaded = load(asked.file, asked.dialect, kit.kinds)
-    origin = None if asked.file == files.STDIN else str(Path(asked.file).absolute())
+    known = registered(asked.file, asked.db)
+    if known is None:
+        loaded = load(asked.file, asked.dialect, kit.kinds)
+        origin = None if asked.file == files.STDIN else str(Path(asked.file).absolute())
+    else:
+        loaded, origin = Loaded(check(known.text, kit.kinds, known.path)), known.origin
     if isinstance(loaded, Refused):
         document = parse(loaded.text, loaded.file).document
         return _refuse(voice, asked, document, loaded.problems, workload)
@@ -61,8 +80,9 @@ def _run(voice: Voice, asked: RunAsked) -> int:
     if checked.errors or checked.playbook is None:
         return _refuse(voice, asked, checked.document, checked.problems, workload)
     show_notes(loaded.notes, voice.errors)
-    _warn(voice, asked, checked, workload)
-    ready = Ready(checked, workload, origin, kit)
+    warnings = sum(problem.severity == "warning" for problem in checked.problems)
+    warn_of(voice, asked.file, warnings, checked.playbook.workload, workload)
+    ready = Ready(checked, workload, origin, kit, known.digest if known else None)
     disk = open_disk(database_path(asked.db))
     try:
         return asyncio.run(_start(voice, disk, ready))
@@ -70,12 +90,13 @@ def _run(voice: Voice, asked: RunAsked) -> int:
         disk.close()
 
 
-def _warn(voice: Voice, asked: RunAsked, checked: Checked, workload: dict[str, JSON]) -> None:
-    warnings = sum(problem.severity == "warning" for problem in checked.problems)
+def warn_of(
+    voice: Voice, file: str, warnings: int, declared: dict[str, JSON], workload: dict[str, JSON]
+) -> None:
+    """Of what is doubtful in a playbook, and of values that it does not know."""
     if warnings:
-        voice.warn(f"{count(warnings, 'warning')}; see noetl check {asked.file}")
-    assert checked.playbook is not None
-    unknown = list(undeclared(checked.playbook.workload, workload))
+        voice.warn(f"{count(warnings, 'warning')}; see noetl check {file}")
+    unknown = list(undeclared(declared, workload))
     for words in unknown[:UNDECLARED_MAX]:
         voice.warn(words)
     if len(unknown) > UNDECLARED_MAX:
@@ -86,8 +107,9 @@ async def _start(voice: Voice, disk: Disk, ready: Ready) -> int:
     execution_id = disk.database.clock.new_id()
 
     async def begin(house: House) -> None:
-        checked = ready.checked
-        digest = await house.playbooks.add(checked.document.text, ready.origin, checked)
+        checked, digest = ready.checked, ready.digest
+        if digest is None:
+            digest = await house.playbooks.add(checked.document.text, ready.origin, checked)
         await house.start(digest, ready.workload, execution_id=execution_id)
 
     return await carry_on(voice, disk, ready.kit, execution_id, begin)
@@ -132,7 +154,12 @@ async def _record(path: Path, text: Text, workload: dict[str, JSON], failure: Fa
 
 
 def run_resume(asked: Named) -> int:
-    return with_execution(asked, _resume)
+    async def there(voice: Voice, disk: ServerDisk, execution_id: str) -> int:
+        from noetl.cli.remote_running import resume_there
+
+        return await resume_there(voice, disk, execution_id, detach=asked.detach)
+
+    return with_execution(asked, _resume, there)
 
 
 def run_retry(asked: Named, step: str | None, *, from_start: bool) -> int:
@@ -145,17 +172,29 @@ def run_retry(asked: Named, step: str | None, *, from_start: bool) -> int:
 
         return await carry_on(voice, disk, Kit.installed(), execution_id, begin)
 
-    return with_execution(asked, work)
+    async def there(voice: Voice, disk: ServerDisk, execution_id: str) -> int:
+        from noetl.cli.remote_running import retry_there
+
+        return await retry_there(voice, disk, execution_id, step, from_start=from_start, detach=asked.detach)
+
+    return with_execution(asked, work, there)
 
 
-def with_execution(asked: Named, work: Work) -> int:
+def with_execution(asked: Named, work: Work, there: WorkThere) -> int:
     """The execution that is meant is found, and what is known of it is told should something go wrong."""
 
-    async def found(voice: Voice, disk: Disk) -> int:
+    async def found(voice: Voice, disk: Shelf) -> int:
+        if asked.detach and isinstance(disk, Disk):
+            raise Usage("--detach needs a server, see --server: what runs here ends with this process")
         execution_id = await find_execution(disk.listing, asked.given)
         head = await disk.listing.head(execution_id)
         voice.execution_id, voice.status = execution_id, TOLD.get(head.status, head.status)
-        return await work(voice, disk, execution_id)
+        if isinstance(disk, Disk):
+            return await work(voice, disk, execution_id)
+        from noetl.cli.remote import ServerDisk
+
+        assert isinstance(disk, ServerDisk)
+        return await there(voice, disk, execution_id)
 
     def begun(voice: Voice) -> int:
         with opened(asked.db) as disk:

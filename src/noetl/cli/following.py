@@ -12,7 +12,7 @@ from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_line
 from noetl.cli.exits import OK, Usage
 from noetl.cli.finding import short
-from noetl.cli.looking import Log, execution_of, log_of, opened, readable, screen_for
+from noetl.cli.looking import Log, Shelf, execution_of, log_of, opened, readable, screen_for
 from noetl.cli.screen import Piece, Screen, Style
 from noetl.engine.state import State
 from noetl.net.visible import one_line, shorten
@@ -71,7 +71,7 @@ def run_events(given: str, asked: Asked, db: str | None) -> int:
         return asyncio.run(_events(disk, given, asked))
 
 
-async def _events(disk: Disk, given: str, asked: Asked) -> int:
+async def _events(disk: Shelf, given: str, asked: Asked) -> int:
     log = await log_of(disk, given)
     teller = _Teller(log, asked)
     teller.begin()
@@ -83,8 +83,18 @@ async def _events(disk: Disk, given: str, asked: Asked) -> int:
     return OK
 
 
-async def _growth(disk: Disk, log: Log) -> AsyncIterator[list[Row]]:
-    """The rows that are added, until the execution has ended; to wait for them costs next to nothing."""
+def _growth(disk: Shelf, log: Log) -> AsyncIterator[list[Row]]:
+    """The rows that are added, until the execution has ended."""
+    if isinstance(disk, Disk):
+        return _of_file(disk, log)
+    from noetl.cli.remote import ServerDisk, grown
+
+    assert isinstance(disk, ServerDisk)
+    return grown(disk, log.id, log.last_seq)
+
+
+async def _of_file(disk: Disk, log: Log) -> AsyncIterator[list[Row]]:
+    """To wait for them costs next to nothing."""
     seq, version, quiet, warned = log.last_seq, None, 0, False
     while True:
         seen = disk.database.fetch("PRAGMA data_version")

@@ -14,7 +14,7 @@ from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK, Usage
 from noetl.cli.gc_planning import Grace, Unneeded, unneeded
-from noetl.cli.looking import opened, screen_for
+from noetl.cli.looking import opened_file, screen_for
 from noetl.cli.screen import Piece
 from noetl.errors import NotFound
 from noetl.net.words import count
@@ -46,7 +46,7 @@ def run_gc(older_than: str, form: FormatChoice, db: str | None, *, dry_run: bool
     seconds = seconds_of(older_than)
     if seconds is None:
         raise Usage(f'"{older_than}" is no length of time: write it as 24h, 7d or 90m')
-    with opened(db) as disk:
+    with opened_file(db) as disk:
         done = asyncio.run(_gc(disk, seconds, dry_run=dry_run))
     if form == "json":
         sys.stdout.write(as_document(done))

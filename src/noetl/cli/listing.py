@@ -12,9 +12,10 @@ import msgspec
 from msgspec import UNSET
 
 from noetl.cli.choices import FormatChoice
+from noetl.cli.contexts import server_at
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK
-from noetl.cli.looking import STYLES, Execution, Log, Standing, opened, screen_for
+from noetl.cli.looking import STYLES, Execution, Log, Shelf, Standing, opened, screen_for
 from noetl.cli.overview import document_of
 from noetl.cli.screen import Piece, Screen
 from noetl.cli.times import ago, duration
@@ -26,7 +27,6 @@ from noetl.net.visible import head, visible, width
 from noetl.output import JSON, Output
 from noetl.views.documents import ErrorShown, OutputShown, ShowDocument
 from noetl.views.log import events_of
-from noetl.wiring import Disk
 
 PAGE = 100
 PATH_COLUMNS_MIN = 12
@@ -42,14 +42,14 @@ class Wanted(NamedTuple):
 
 
 def run_list(wanted: Wanted, form: FormatChoice, db: str | None) -> int:
-    if not database_path(db).exists():
+    if server_at(db) is None and not database_path(db).exists():
         _tell([], form, [])
         return OK
     with opened(db) as disk:
         return asyncio.run(_list(disk, wanted, form))
 
 
-async def _list(disk: Disk, wanted: Wanted, form: FormatChoice) -> int:
+async def _list(disk: Shelf, wanted: Wanted, form: FormatChoice) -> int:
     now = disk.database.clock.now()
     found = [execution async for execution in _executions(disk, wanted)]
     if form == "json":
@@ -59,7 +59,7 @@ async def _list(disk: Disk, wanted: Wanted, form: FormatChoice) -> int:
     return OK
 
 
-async def _executions(disk: Disk, wanted: Wanted) -> AsyncIterator[Execution]:
+async def _executions(disk: Shelf, wanted: Wanted) -> AsyncIterator[Execution]:
     """A page at a time: who lives is known only when it is asked."""
     before: str | None = None
     left = wanted.limit
@@ -76,7 +76,7 @@ async def _executions(disk: Disk, wanted: Wanted) -> AsyncIterator[Execution]:
         before = page[-1].execution_id
 
 
-async def _document(disk: Disk, execution: Execution, now: datetime) -> dict[str, JSON]:
+async def _document(disk: Shelf, execution: Execution, now: datetime) -> dict[str, JSON]:
     """What `show` says, without the steps. One log that is damaged does not hide the others."""
     try:
         if execution.status == "ok":
@@ -90,7 +90,7 @@ async def _document(disk: Disk, execution: Execution, now: datetime) -> dict[str
     return document
 
 
-async def _of_its_end(disk: Disk, execution: Execution) -> ShowDocument:
+async def _of_its_end(disk: Shelf, execution: Execution) -> ShowDocument:
     """An execution that went well says all that is asked for with its last facts, however long its log is."""
     rows = await disk.store.read(execution.execution_id, max(0, execution.seq - 2))
     ends = [event.fact.output for event in events_of(rows) if isinstance(event.fact, Finished)]

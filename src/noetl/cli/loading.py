@@ -1,15 +1,23 @@
-"""A playbook from a file: read, upgraded when asked for, checked against the tools that are installed."""
+"""A playbook from a file or the catalog: read, upgraded when asked for, checked against the tools of here."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import os
+import re
+from typing import TYPE_CHECKING, NamedTuple
 
 from noetl.cli import files
 from noetl.cli.choices import DialectChoice
-from noetl.errors import Mark, PlaybookError, Problem
+from noetl.cli.exits import Usage
+from noetl.errors import Mark, NotFound, PlaybookError, Problem
 from noetl.net.check import Checked, check
 from noetl.playbook.kinds import Kinds
 from noetl.tool import Tools
+
+if TYPE_CHECKING:
+    from noetl.ports import Catalog, Text
+
+_NUMBERED = re.compile(r"(.+)@([1-9][0-9]{0,17})", re.DOTALL)  # `examples/hello@2`
 
 
 class Said(NamedTuple):
@@ -58,3 +66,39 @@ def load(file: str, dialect: DialectChoice, kinds: Kinds) -> Loaded | Refused:
         return Loaded(check(source.data, kinds, source.name))
     notes = tuple(Said(note.at, note.code, note.message) for note in migration.notes)
     return Loaded(check(migration.text, kinds, f"{source.name} (migrated)"), notes)
+
+
+def registered(given: str, db: str | None) -> Text | None:
+    """What is registered under `path` or `path@version`, where no such file is; None: a file is meant.
+
+    Raises NotFound when it has no such version or is archived, and Usage when it is neither of them.
+    """
+    if given == files.STDIN or os.path.exists(given):
+        return None
+    import asyncio  # a check of a file need not wait for these
+
+    from noetl.config import database_path
+    from noetl.wiring import open_disk
+
+    place = database_path(db)
+    if not place.exists():
+        return None
+    disk = open_disk(place)
+    try:
+        found = asyncio.run(_found(disk.catalog, given))
+    finally:
+        disk.close()
+    if found is None:
+        raise Usage(f"{given}: there is no such file, and no playbook is registered under this path")
+    return found
+
+
+async def _found(catalog: Catalog, given: str) -> Text | None:
+    numbered = _NUMBERED.fullmatch(given)
+    for path, version in ((given, None), (numbered[1], int(numbered[2])) if numbered else (given, None)):
+        try:
+            await catalog.versions(path)
+        except NotFound:
+            continue
+        return await catalog.newest(path, version)
+    return None

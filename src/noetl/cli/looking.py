@@ -1,4 +1,4 @@
-"""What the commands that only look have in common: the file, one execution's log, and where it is told.
+"""What the commands that only look have in common: where they look, one execution's log, where it is told.
 
 They never make a file that is not there, and take no execution away from the process that runs it.
 """
@@ -9,17 +9,20 @@ import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from noetl.cli.choices import FormatChoice
+from noetl.cli.contexts import server_at
 from noetl.cli.exits import Usage
 from noetl.cli.finding import find_execution
 from noetl.cli.screen import Screen, Style, is_terminal
+from noetl.clock import Clock
 from noetl.config import database_path
 from noetl.engine import Event
-from noetl.engine.state import LIVE
+from noetl.engine.state import LIVE, Status
 from noetl.errors import Damaged
-from noetl.ports import Head, Row
+from noetl.output import JSON
+from noetl.ports import Catalog, Head, Listing, Row, Snapshot
 from noetl.views.log import events_of
 from noetl.wiring import Disk, open_disk
 
@@ -31,6 +34,50 @@ STYLES: dict[str, Style] = {
 }  # fmt: skip
 # What a fold stumbles over in a log that no engine has written.
 _UNFIT = (LookupError, AttributeError, AssertionError, TypeError, ValueError)
+
+
+class Reading(Protocol):
+    """Of EventStore what reads."""
+
+    async def read(self, execution_id: str, after: int = 0) -> list[Row]: ...
+
+    async def status(self, execution_id: str) -> Status | None: ...
+
+    async def snapshot(self, execution_id: str) -> Snapshot | None: ...
+
+
+class Fetching(Protocol):
+    """Of ResultStore what reads."""
+
+    async def get(self, ref: dict[str, JSON]) -> bytes: ...
+
+
+class Beneath(Protocol):
+    """What lies under the parts: its clock, and a file that can be asked, where there is one."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    def fetch(self, query: str, values: tuple[str | int, ...] = ()) -> list[Any]: ...
+
+
+class Shelf(Protocol):
+    """Where commands look: a Disk, or a server that has the same parts."""
+
+    @property
+    def store(self) -> Reading: ...
+
+    @property
+    def listing(self) -> Listing: ...
+
+    @property
+    def catalog(self) -> Catalog: ...
+
+    @property
+    def results(self) -> Fetching: ...
+
+    @property
+    def database(self) -> Beneath: ...
 
 
 class Execution(Head):
@@ -71,8 +118,22 @@ class Log(NamedTuple):
 
 
 @contextmanager
-def opened(db: str | None) -> Iterator[Disk]:
-    """The database that a command was given. Raises Usage when there is none."""
+def opened(db: str | None) -> Iterator[Shelf]:
+    """The place that a command was given: a server, or a file. Raises Usage when there is none."""
+    if (server := server_at(db)) is not None:
+        from noetl.cli.remote import ServerDisk
+
+        yield ServerDisk.of(server)
+        return
+    with opened_file(db) as disk:
+        yield disk
+
+
+@contextmanager
+def opened_file(db: str | None) -> Iterator[Disk]:
+    """For what works on the file itself. Raises Usage when there is none, or when a server is meant."""
+    if server_at(db) is not None:
+        raise Usage("this works on the file itself, and not through a server: --db PATH names one")
     path = database_path(db)
     if not path.exists():
         raise Usage(f"{path}: there is no such database: nothing was run there yet; --db names another")
@@ -83,11 +144,11 @@ def opened(db: str | None) -> Iterator[Disk]:
         disk.close()
 
 
-async def execution_of(disk: Disk, execution_id: str) -> Execution:
+async def execution_of(disk: Shelf, execution_id: str) -> Execution:
     return Execution(*await disk.listing.head(execution_id))
 
 
-async def log_of(disk: Disk, given: str) -> Log:
+async def log_of(disk: Shelf, given: str) -> Log:
     """`given` is an id, the beginning of one, or `last`."""
     execution_id = await find_execution(disk.listing, given)
     execution = await execution_of(disk, execution_id)

@@ -13,7 +13,7 @@ from noetl.cli import files
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import FAILED, OK
 from noetl.cli.finding import find_execution
-from noetl.cli.looking import Log, execution_of, log_of, opened, readable
+from noetl.cli.looking import Log, Shelf, execution_of, log_of, opened, readable
 from noetl.cli.screen import Piece, Screen, is_terminal
 from noetl.engine import apply
 from noetl.engine.facts import Evaluated, Finished, LoopDone, StepDone, StepFailed
@@ -22,7 +22,6 @@ from noetl.engine.state import State
 from noetl.errors import Damaged, NotFound
 from noetl.net.visible import one_line, visible
 from noetl.output import JSON, Failure, Output
-from noetl.wiring import Disk
 
 DEPTH_MAX = 16  # of results that are lists of results
 
@@ -40,7 +39,7 @@ def run_output(given: str, step: str | None, db: str | None, *, raw: bool) -> in
         return asyncio.run(_output(disk, given, step, raw=raw))
 
 
-async def _output(disk: Disk, given: str, step: str | None, *, raw: bool) -> int:
+async def _output(disk: Shelf, given: str, step: str | None, *, raw: bool) -> int:
     if step is None:
         found = await _of_playbook(disk, given)
     else:
@@ -58,7 +57,7 @@ async def _output(disk: Disk, given: str, step: str | None, *, raw: bool) -> int
     return OK if found.error is None else FAILED
 
 
-async def _of_playbook(disk: Disk, given: str) -> Given:
+async def _of_playbook(disk: Shelf, given: str) -> Given:
     """Its last facts say it, however long its log is."""
     execution = await execution_of(disk, await find_execution(disk.listing, given))
     if execution.live:
@@ -91,7 +90,7 @@ def _of_step(log: Log, asked: str) -> Given:
     return Given(found, error, why)
 
 
-async def _whole(disk: Disk, output: Output, depth: int = 0) -> JSON:
+async def _whole(disk: Shelf, output: Output, depth: int = 0) -> JSON:
     """Its data; what lies elsewhere is fetched."""
     if output.data is not None or output.ref is None:
         return output.data
@@ -105,7 +104,7 @@ async def _whole(disk: Disk, output: Output, depth: int = 0) -> JSON:
     return output.ref  # It lies where only its tool finds it (D56).
 
 
-async def _of_loop(disk: Disk, execution_id: str, run: str, depth: int) -> JSON:
+async def _of_loop(disk: Shelf, execution_id: str, run: str, depth: int) -> JSON:
     """A loop's results are in the log, by index; those that failed are null (D30)."""
     facts = [fact for row in await disk.store.read(execution_id) for fact in row.facts]
     if not facts:
@@ -115,7 +114,7 @@ async def _of_loop(disk: Disk, execution_id: str, run: str, depth: int) -> JSON:
     return [None if each is None else await _whole(disk, each, depth + 1) for each in outputs]
 
 
-async def _fetched(disk: Disk, ref: dict[str, JSON]) -> bytes:
+async def _fetched(disk: Shelf, ref: dict[str, JSON]) -> bytes:
     try:
         return await disk.results.get(ref)
     except NotFound as error:

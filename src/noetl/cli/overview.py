@@ -11,7 +11,17 @@ from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_document, as_lines
 from noetl.cli.exits import OK
 from noetl.cli.finding import short
-from noetl.cli.looking import STYLES, Execution, Log, execution_of, log_of, opened, readable, screen_for
+from noetl.cli.looking import (
+    STYLES,
+    Execution,
+    Log,
+    Shelf,
+    execution_of,
+    log_of,
+    opened,
+    readable,
+    screen_for,
+)
 from noetl.cli.screen import Piece
 from noetl.cli.times import ago, duration
 from noetl.cli.tree import Branch, branches
@@ -28,7 +38,6 @@ from noetl.views.documents import (
     remembered,
     show_document,
 )
-from noetl.wiring import Disk
 
 MARKS = {
     "ok": "✓", "error": "✗", "running": "▸", "scheduled": "·", "waiting": "◌",
@@ -47,7 +56,7 @@ def run_show(given: str, form: FormatChoice, db: str | None) -> int:
         return asyncio.run(_show(disk, given, form))
 
 
-async def _show(disk: Disk, given: str, form: FormatChoice) -> int:
+async def _show(disk: Shelf, given: str, form: FormatChoice) -> int:
     log = await log_of(disk, given)
     now = disk.database.clock.now()
     document = document_of(log, now)
@@ -72,7 +81,7 @@ def document_of(log: Log, now: datetime) -> ShowDocument:
 class _Family:
     """The executions that steps have called, and those that these have called."""
 
-    def __init__(self, disk: Disk, now: datetime) -> None:
+    def __init__(self, disk: Shelf, now: datetime) -> None:
         self._disk = disk
         self.now = now
         self.children: dict[str, tuple[Execution, ShowDocument]] = {}

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from shlex import quote
+from typing import Protocol
 
 from msgspec import Struct, field
 
@@ -16,10 +17,9 @@ from noetl.cli.finding import short
 from noetl.cli.screen import Piece
 from noetl.cli.times import duration
 from noetl.clock import Clock
-from noetl.control.live import Live
 from noetl.engine import Event, facts
 from noetl.engine.facts import Fact, ForChild, ForSignal, ForTime, Until
-from noetl.engine.state import Run
+from noetl.engine.state import Run, State
 from noetl.ids import frame_parts, run_id
 from noetl.net.visible import one_line, shorten
 from noetl.net.words import count
@@ -57,6 +57,16 @@ class Row(Struct, kw_only=True):
         return (done - before) / (now - then) if now > then and done > before else None
 
 
+class Watched(Protocol):
+    """An execution, as far as it matters here."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def state(self) -> State: ...
+
+
 class Progress:
     """Fed by the watchers of a house."""
 
@@ -86,7 +96,7 @@ class Progress:
             facts.Finished: self._finished,
         }
 
-    def watch(self, live: Live, events: Sequence[Event]) -> None:
+    def watch(self, live: Watched, events: Sequence[Event]) -> None:
         id, known = live.id, self._known
         for event in events:
             if (see := known.get(type(event.fact))) is not None:
@@ -96,7 +106,7 @@ class Progress:
                 self._count(self.rows[id, name], run)
         self._recount.clear()
 
-    def seed(self, live: Live) -> None:
+    def seed(self, live: Watched) -> None:
         """What already runs when we begin to look."""
         at = live.state.at or self._clock.now()
         if live.state.parent is not None:

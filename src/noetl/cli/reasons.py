@@ -11,13 +11,12 @@ from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK, Usage
 from noetl.cli.loading import installed
-from noetl.cli.looking import log_of, opened, readable, screen_for
+from noetl.cli.looking import Shelf, log_of, opened, readable, screen_for
 from noetl.cli.screen import Piece
 from noetl.control.playbooks import Playbooks
 from noetl.net.program import Program
 from noetl.views.why import Why, why
 from noetl.views.why_told import tell
-from noetl.wiring import Disk
 
 
 class ReasonsAsked(NamedTuple):
@@ -53,7 +52,7 @@ def run_explain_execution(given: str, step: str | None, db: str | None, form: Fo
     return OK
 
 
-async def _why(disk: Disk, given: str, step: str | None) -> Why:
+async def _why(disk: Shelf, given: str, step: str | None) -> Why:
     log = await log_of(disk, given)
     program = await Playbooks(disk.catalog, installed()).by_digest(log.execution.digest)
     if step is None or (step not in program.steps and step not in program.blocks):

@@ -12,7 +12,7 @@ from msgspec import Struct
 from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK
-from noetl.cli.looking import Log, log_of, opened, readable, screen_for
+from noetl.cli.looking import Log, Shelf, log_of, opened, readable, screen_for
 from noetl.cli.screen import Piece
 from noetl.control.saving import fold
 from noetl.engine.snapshot import SCHEMA, thaw
@@ -20,7 +20,6 @@ from noetl.engine.state import State
 from noetl.net.words import count
 from noetl.ports import Row, Snapshot
 from noetl.views.replay import Difference, differences
-from noetl.wiring import Disk
 
 DIFFERENT = 1
 
@@ -53,7 +52,7 @@ def run_replay(given: str, form: FormatChoice, db: str | None) -> int:
     return OK if replay.identical else DIFFERENT
 
 
-async def _replay(disk: Disk, given: str) -> Replay:
+async def _replay(disk: Shelf, given: str) -> Replay:
     log = await log_of(disk, given)
     snapshot = await disk.store.snapshot(log.id)
     if snapshot is not None and snapshot.seq > log.last_seq:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
 from getpass import getpass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from noetl.cli.choices import FormatChoice
+from noetl.cli.contexts import server_at
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK, Usage
 from noetl.cli.looking import screen_for
 from noetl.cli.screen import Piece, Screen
 from noetl.cli.times import ago
 from noetl.cli.tree import table
+from noetl.clock import SystemClock
 from noetl.config import database_path
 from noetl.errors import NotFound
 from noetl.net.visible import visible
@@ -25,31 +30,76 @@ from noetl.wiring import open_disk
 VALUE_BYTES_MAX: Final = 1 << 20  # of what is read; what may be stored is less
 
 
-def run_set(name: str, given: str | None, db: str | None, form: FormatChoice) -> int:
-    value = _value(name, given)
+class SecretDesk(Protocol):
+    """Where secrets are kept: values go in, and none comes out."""
+
+    async def set(self, name: str, value: str) -> int:
+        """Its new version. Raises Rejected when it can not be a secret."""
+        ...
+
+    async def remove(self, name: str) -> None:
+        """Raises NotFound."""
+        ...
+
+    async def rotate(self) -> int:
+        """How many were encrypted under a new key."""
+        ...
+
+    async def list(self) -> Sequence[Listed]: ...
+
+
+class Listed(Protocol):
+    """A secret as people see it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def at(self) -> datetime: ...
+
+
+@contextmanager
+def secrets_at(db: str | None) -> Iterator[SecretDesk]:
+    """Those of a server, or of a file, which is made when it is not there."""
+    if (server := server_at(db)) is not None:
+        from noetl.cli.remote_desks import ServerSecrets
+
+        yield ServerSecrets(server)
+        return
     disk = open_disk(database_path(db))
     try:
-        version = asyncio.run(disk.secrets.set(name, value))
+        yield disk.secrets
     finally:
         disk.close()
+
+
+def _is_empty(db: str | None) -> bool:
+    """There is no file yet, and looking makes none."""
+    return server_at(db) is None and not database_path(db).exists()
+
+
+def run_set(name: str, given: str | None, db: str | None, form: FormatChoice) -> int:
+    value = _value(name, given)
+    with secrets_at(db) as secrets:
+        version = asyncio.run(secrets.set(name, value))
     return _tell(form, {"name": name, "version": version}, f"{visible(name)}: version {version} is stored")
 
 
 def run_list(db: str | None, form: FormatChoice) -> int:
-    if not database_path(db).exists():
-        found, now = [], None
-    else:
-        disk = open_disk(database_path(db))
-        try:
-            found, now = disk.secrets.list(), disk.database.clock.now()
-        finally:
-            disk.close()
+    found: Sequence[Listed] = ()
+    if not _is_empty(db):
+        with secrets_at(db) as secrets:
+            found = asyncio.run(secrets.list())
     if form == "json":
         told = [{"name": each.name, "version": each.version, "at": instant(each.at)} for each in found]
         sys.stdout.write(as_document(told))
-    elif now is None or not found:
+    elif not found:
         Screen(sys.stderr).line("nothing to list: no secret is stored here")
     else:
+        now = SystemClock().now()
         titles = [Piece(title, "faint") for title in ("NAME", "VERSION", "SET")]
         rows = [
             [Piece(visible(each.name), "name"), Piece(str(each.version)), Piece(ago(each.at, now), "faint")]
@@ -60,24 +110,18 @@ def run_list(db: str | None, form: FormatChoice) -> int:
 
 
 def run_remove(name: str, db: str | None, form: FormatChoice) -> int:
-    if not database_path(db).exists():
+    if _is_empty(db):
         raise NotFound(f'no secret "{name}" is stored')
-    disk = open_disk(database_path(db))
-    try:
-        asyncio.run(disk.secrets.remove(name))
-    finally:
-        disk.close()
+    with secrets_at(db) as secrets:
+        asyncio.run(secrets.remove(name))
     return _tell(form, {"name": name}, f"{visible(name)}: removed")
 
 
 def run_rotate(db: str | None, form: FormatChoice) -> int:
-    if not database_path(db).exists():
+    if _is_empty(db):
         raise NotFound("no secret is stored, so there is no key to change")
-    disk = open_disk(database_path(db))
-    try:
-        count = asyncio.run(disk.secrets.rotate())
-    finally:
-        disk.close()
+    with secrets_at(db) as secrets:
+        count = asyncio.run(secrets.rotate())
     return _tell(form, {"count": count}, f"{count:,} stored under a new key")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_document, as_lines
 from noetl.cli.exits import OK, Usage
-from noetl.cli.looking import STYLES, Log, log_of, opened, readable, screen_for
+from noetl.cli.looking import STYLES, Log, Shelf, log_of, opened, readable, screen_for
 from noetl.cli.screen import Piece
 from noetl.cli.times import duration
 from noetl.cli.tree import table
@@ -19,7 +19,6 @@ from noetl.output import JSON
 from noetl.views.documents import Iterations, StateDocument, remembered, state_document
 from noetl.views.log import instant
 from noetl.views.runs import Runs
-from noetl.wiring import Disk
 
 LISTED_MAX = 100  # tokens, and runs; JSON has all of them
 
@@ -29,7 +28,7 @@ def run_state(given: str, at: int | None, form: FormatChoice, db: str | None) ->
         return asyncio.run(_state(disk, given, at, form))
 
 
-async def _state(disk: Disk, given: str, at: int | None, form: FormatChoice) -> int:
+async def _state(disk: Shelf, given: str, at: int | None, form: FormatChoice) -> int:
     log = await log_of(disk, given)
     if at is not None and not 1 <= at <= log.last_seq:
         raise Usage(f"--at {at}: there is no such fact: the log of {log.id} has 1 to {log.last_seq}")

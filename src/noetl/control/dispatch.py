@@ -1,16 +1,16 @@
 """Who gets what to do: frames that are due, as pointers in the queue or straight to a worker with room.
 
-Fair between executions: pointers go out round robin and no more than a window of them; a worker that is
-handed frame after frame of one execution lets others come in between.
+Fair between executions, for each pool of workers: pointers go out round robin and no more than a window of
+them; a worker that is handed frame after frame of one execution lets others come in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from noetl.clock import Clock
 from noetl.control.house import Settings
-from noetl.control.live import Live, Out, is_due
+from noetl.control.live import Live, Out, is_due, pool_of
 from noetl.engine import Event, facts
 from noetl.engine.state import Run
 from noetl.engine.work import due, due_of
@@ -21,6 +21,14 @@ from noetl.ports import Epoch, Pointer, WorkQueue
 STREAK_MAX = 3  # frames that an execution hands on in a row while others wait
 
 
+class _Pool:
+    """Workers that can do the same, as seen from here."""
+
+    def __init__(self) -> None:
+        self.ring: dict[str, Live] = {}  # executions with frames to hand out; the first is next
+        self.unbegun = 0  # pointers that nobody has followed yet
+
+
 class Dispatch:
     """What is due of all executions here, what of it is on its way, and who has it."""
 
@@ -28,8 +36,8 @@ class Dispatch:
         self._queue = queue
         self._clock = clock
         self._settings = settings
-        self._ring: dict[str, Live] = {}  # executions with frames to hand out; the first is next
-        self._unbegun = 0
+        self._pools: dict[str, _Pool] = {}
+        self.window: Callable[[str], int] | None = None  # pool → pointers at once; None: as the settings say
 
     # What there is to do
 
@@ -66,17 +74,25 @@ class Dispatch:
 
     def add(self, live: Live, frames: Iterable[str]) -> None:
         """Frames that are due: those are handed out that are on nobody's way."""
-        if live.state.status != "running":
-            return
         now = self._clock.monotonic()
+        if live.state.status != "running" or now < live.quiet_until:
+            return
         for frame in frames:
             out = live.out.get(frame)
             if out is not None and out.until <= now:
+                if out.worker:
+                    live.lost[frame] = live.lost.get(frame, 0) + 1
                 self.returned(live, frame)  # lost, however it was lost
             if frame not in live.out:
-                live.ready[frame] = None
-        if live.ready:
-            self._ring[live.id] = live
+                pool = pool_of(live, frame)
+                live.ready.setdefault(pool, {})[frame] = None
+                self._pool(pool).ring[live.id] = live
+
+    def _pool(self, name: str) -> _Pool:
+        pool = self._pools.get(name)
+        if pool is None:
+            pool = self._pools[name] = _Pool()
+        return pool
 
     def _give_up(self, live: Live, run: str) -> None:
         """Frames of a run that has ended without them."""
@@ -85,66 +101,71 @@ class Dispatch:
 
     # Handing it out
 
-    def next_for(self, live: Live) -> str | None:
+    def next_for(self, live: Live, pool: str) -> str | None:
         """A frame that a worker with room may have at once; None: it should ask the queue like everyone."""
-        if self._unbegun > live.unbegun or len(self._ring) > (live.id in self._ring):
+        ring, unbegun = self._pool(pool).ring, self._pool(pool).unbegun
+        if unbegun > live.unbegun.get(pool, 0) or len(ring) > (live.id in ring):
             live.streak += 1
             if live.streak > STREAK_MAX:
                 live.streak = 0
                 return None
-        return next(self._next(live), None)
+        return next(self._next(live, pool), None)
 
-    def _next(self, live: Live) -> Iterator[str]:
+    def _next(self, live: Live, pool: str) -> Iterator[str]:
         """Frames to hand out, as long as limits.in_flight allows (D45)."""
         most = live.program.limits["in_flight"]
-        while live.ready and len(live.out) < most:
-            frame = next(iter(live.ready))
-            del live.ready[frame]
+        ready = live.ready.get(pool, {})
+        while ready and len(live.out) < most:
+            frame = next(iter(ready))
+            del ready[frame]
             if is_due(live, frame):
                 yield frame
-        if not live.ready:
-            self._ring.pop(live.id, None)
+        if not ready:
+            live.ready.pop(pool, None)
+            self._pool(pool).ring.pop(live.id, None)
 
     async def pump(self) -> None:
-        """Put pointers, one execution after the other, until the window is full."""
-        if not self._ring or self._unbegun >= self._settings.window:
-            return
-        until = self._clock.monotonic() + self._settings.resend_s
-        pointers: list[Pointer] = []
-        idle = 0  # executions in a row that may not have more out
-        while self._ring and self._unbegun < self._settings.window and idle <= len(self._ring):
-            live = self._ring.pop(next(iter(self._ring)))
-            self._ring[live.id] = live
-            frame = next(self._next(live), None)
-            idle = idle + 1 if frame is None else 0
-            if frame is not None:
-                self._send(live, frame, until)
-                pointers.append(Pointer(live.id, frame, live.dispatched))
+        """Put pointers, one execution after the other, until the windows are full."""
+        pointers = [pointer for name, pool in self._pools.items() for pointer in self._fill(name, pool)]
         if pointers:
             try:
                 await self._queue.put(pointers)
             except Unavailable:
                 return  # the sweeper puts them again
 
-    def _send(self, live: Live, frame: str, until: float) -> None:
-        live.unbegun += 1
-        self._unbegun += 1
-        live.dispatched += 1
-        live.out[frame] = Out(until)
+    def _fill(self, name: str, pool: _Pool) -> Iterator[Pointer]:
+        if not pool.ring:
+            return
+        window = self._settings.window if self.window is None else self.window(name)
+        until = self._clock.monotonic() + self._settings.resend_s
+        idle = 0  # executions in a row that may not have more out
+        while pool.ring and pool.unbegun < window and idle <= len(pool.ring):
+            live = pool.ring.pop(next(iter(pool.ring)))
+            pool.ring[live.id] = live
+            frame = next(self._next(live, name), None)
+            idle = idle + 1 if frame is None else 0
+            if frame is not None:
+                live.unbegun[name] = live.unbegun.get(name, 0) + 1
+                pool.unbegun += 1
+                live.dispatched += 1
+                live.out[frame] = Out(until, name)
+                yield Pointer(live.id, frame, live.dispatched, name)
 
     def granted(self, live: Live, frame: str, worker: str, epoch: Epoch) -> None:
         """A worker has it, until its lease runs out."""
         before = live.out.get(frame)
         if before is not None and not before.worker:
-            self._followed(live)
-        live.ready.pop(frame, None)
-        live.out[frame] = Out(self._clock.monotonic() + self._settings.lease_s, worker, epoch)
+            self._followed(live, before.pool)
+        pool = before.pool if before is not None else pool_of(live, frame)
+        if pool in live.ready:
+            live.ready[pool].pop(frame, None)
+        live.out[frame] = Out(self._clock.monotonic() + self._settings.lease_s, pool, worker, epoch)
 
     def returned(self, live: Live, frame: str) -> None:
         """Nobody has it any more."""
         before = live.out.pop(frame, None)
         if before is not None and not before.worker:
-            self._followed(live)
+            self._followed(live, before.pool)
 
     def handed_back(self, live: Live, frame: str) -> None:
         """The worker has let go of it. What was parked and resumed in one commit is due again at once."""
@@ -152,9 +173,9 @@ class Dispatch:
         if is_due(live, frame):
             self.add(live, [frame])
 
-    def _followed(self, live: Live) -> None:
-        live.unbegun -= 1
-        self._unbegun -= 1
+    def _followed(self, live: Live, pool: str) -> None:
+        live.unbegun[pool] -= 1
+        self._pools[pool].unbegun -= 1
 
     def recount(self, lives: Mapping[str, Live]) -> None:
         """What is out and no longer due is over; executions that left us take their pointers with them."""
@@ -162,8 +183,9 @@ class Dispatch:
             if not live.busy:
                 for frame in [frame for frame in live.out if not is_due(live, frame)]:
                     self.returned(live, frame)
-        self._ring = {id: live for id, live in self._ring.items() if lives.get(id) is live}
-        self._unbegun = sum(live.unbegun for live in lives.values())
+        for name, pool in self._pools.items():
+            pool.ring = {id: live for id, live in pool.ring.items() if lives.get(id) is live}
+            pool.unbegun = sum(live.unbegun.get(name, 0) for live in lives.values())
 
 
 def _newest(live: Live, run: Run) -> list[str]:
@@ -173,7 +195,7 @@ def _newest(live: Live, run: Run) -> list[str]:
         return found
     for index in reversed(run.loop.flying):
         frame = frame_id(run.id, index)
-        if frame in live.out or frame in live.ready:
+        if frame in live.out or any(frame in ready for ready in live.ready.values()):
             break
         known = run.frames.get(index)
         if known is None or (known.parked is None and known.pc >= 0):

@@ -13,10 +13,11 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from noetl.clock import Clock
+from noetl.control.beats import take_beat
 from noetl.control.dispatch import Dispatch
 from noetl.control.house import Outside, Owners, Programs, Settings
 from noetl.control.items import Loops
-from noetl.control.live import Asked, Item, Live, Look, is_due
+from noetl.control.live import Asked, Item, Live, Look, Out, is_due
 from noetl.control.relatives import Relatives
 from noetl.control.saving import fold, save, saved
 from noetl.control.timers import Timers
@@ -36,6 +37,7 @@ from noetl.ports import Answer, Append, Epoch, Grant, Snapshot
 T = TypeVar("T")
 
 BATCH_MAX = 256  # items of one execution that share a commit
+SOMEONE = "?"  # a worker whose grant we have forgotten: another server gave it, or we before a reload
 FACTS_PER_TURN = 500  # then other executions have their turn
 
 
@@ -62,6 +64,7 @@ class Control:
         self.timers = Timers(self)
         self.watch: Callable[[Live, list[Event]], None] | None = None  # told of everything that is on record
         self.trouble: Callable[[Unavailable], None] | None = None  # told when a commit did not succeed
+        self.roll_call: Callable[[], None] | None = None  # asks all workers what they have in hand
         self.probe: Callable[[Program, Start], Awaitable[Start]] | None = None  # do its credentials resolve?
         self.lives: dict[str, Live] = {}
         self._loading: dict[str, asyncio.Future[Live]] = {}
@@ -118,30 +121,16 @@ class Control:
         return answer
 
     async def beat(self, worker: str, holds: Sequence[tuple[str, str, Epoch]]) -> list[tuple[str, str]]:
-        stop: list[tuple[str, str]] = []
-        for execution_id, frame, epoch in holds:
-            live = self.lives.get(execution_id)
-            if live is None or live.busy:
-                continue  # not ours, not loaded, or not on record yet: silence is no order to stop
-            out = live.out.get(frame)
-            if not live.state.live or (out and out.epoch > epoch) or self._was_given_up(live, frame):
-                stop.append((execution_id, frame))
-            elif is_due(live, frame):
-                self.dispatch.granted(live, frame, worker, epoch)
-        return stop
-
-    def _was_given_up(self, live: Live, frame: str) -> bool:
-        """Its run has ended without it: by a timeout, or with the execution."""
-        run = live.state.runs.get(frame_parts(frame)[0])
-        return run is None or run.output is not None
+        return await take_beat(self, worker, holds)
 
     # Grants
 
     def _grant(self, live: Live, frame: str, worker: str) -> Grant | None:
         out = live.out.get(frame)
-        if out is not None and out.worker not in ("", worker) and self.clock.monotonic() < out.until:
+        now = self.clock.monotonic()
+        if out is not None and out.worker not in ("", worker) and now < out.until:
             return None
-        if not is_due(live, frame):
+        if not is_due(live, frame) or (out is None and now < live.quiet_until):
             return None
         # Counted for all executions, and for as long as we live: what is loaded anew must not begin anew.
         self._granted += 1
@@ -149,17 +138,21 @@ class Control:
         self.dispatch.granted(live, frame, worker, epoch)
         work = work_of(live.program, live.state, frame)
         work = self.loops.ordered(live, frame, work)
-        return Grant(work, epoch, self.settings.lease_s, self.now())
+        lost = live.lost.get(frame, 0)
+        lost = lost if lost >= self.settings.lost_max else 0
+        return Grant(work, epoch, self.settings.lease_s, self.now(), lost)
 
     def _go_on(self, live: Live, report: Report, room: int) -> Answer:
         """It is on record. Is the frame still the worker's to go on with, and if it is over, what is next?"""
         out = live.out.get(report.frame)
         if out is not None and out.epoch > report.epoch:
             return Answer("stop", "fenced")
-        worker = out.worker if out else ""
+        if report.facts:
+            live.lost.pop(report.frame, None)
+        worker = (out.worker if out else "") or SOMEONE
         if report.parked is not None or not is_due(live, report.frame):
             self.dispatch.handed_back(live, report.frame)
-            return Answer("stop", "over", self._next(live, worker, room) if worker else ())
+            return Answer("stop", "over", self._next(live, out, room) if out and out.worker else ())
         owner, index = frame_parts(report.frame)
         frame = live.state.runs[owner].frames.get(index)
         if (frame.calls if frame else 0) != report.position + len(report.facts):
@@ -167,11 +160,11 @@ class Control:
         self.dispatch.granted(live, report.frame, worker, report.epoch)
         return Answer("go")
 
-    def _next(self, live: Live, worker: str, room: int) -> tuple[Grant, ...]:
+    def _next(self, live: Live, was: Out, room: int) -> tuple[Grant, ...]:
         """Frames that the worker goes on with: a chain does not pass through the queue."""
         grants: list[Grant] = []
-        while len(grants) < room and (frame := self.dispatch.next_for(live)) is not None:
-            if (grant := self._grant(live, frame, worker)) is not None:
+        while len(grants) < room and (frame := self.dispatch.next_for(live, was.pool)) is not None:
+            if (grant := self._grant(live, frame, was.worker)) is not None:
                 grants.append(grant)
         return tuple(grants)
 
@@ -363,8 +356,21 @@ class Control:
         live = await self._new(execution_id, await self.programs.by_digest(state.digest), owner)
         live.state, live.agenda = state, agenda_of(state)
         self.lives[execution_id] = live
-        self.dispatch.gather_all(live)
+        if self.settings.settle_s and state.live:
+            live.quiet_until = self.clock.monotonic() + self.settings.settle_s
+            if self.roll_call is not None:
+                self.roll_call()
+            self.spawn(self._settle(live))
+        else:
+            self.dispatch.gather_all(live)
         return live
+
+    async def _settle(self, live: Live) -> None:
+        """Workers may have frames of it that we know nothing of: what none of them names is handed out."""
+        await self.clock.sleep(self.settings.settle_s)
+        with suppress(Unavailable):  # it was given up meanwhile, and is read anew
+            await self._look(live, lambda: self.dispatch.gather_all(live))
+            await self.dispatch.pump()
 
     async def _new(self, execution_id: str, program: Program, owner: int | None = None) -> Live:
         limits = {**program.limits, ITEMS_LIMIT: self.settings.items_bytes}

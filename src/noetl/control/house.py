@@ -15,10 +15,11 @@ class Programs(Protocol):
         """Raises NotFound."""
         ...
 
-    async def find(self, path: str, near: str | None = None) -> str:
+    async def find(self, path: str, near: str | None = None, version: int | None = None) -> str:
         """The digest of what is meant by a path in the playbook `near`, another digest; None: from outside.
 
-        Raises NotFound, or PlaybookError when it can not run.
+        `version`: of those that are registered; None: what starts now. Raises NotFound, or PlaybookError when
+        it can not run.
         """
         ...
 
@@ -59,5 +60,9 @@ class Settings(NamedTuple):
     lease_s: float = 30.0  # of a granted frame
     items_bytes: int = 65_536  # of a loop's items in the log; more go to the result store (D44)
     resend_s: float = 10.0  # a pointer that nobody followed is put again after this
+    lost_max: int = (
+        3  # workers that a call may take with it, one after the other; then it counts as the cause
+    )
+    settle_s: float = 0.0  # after a fold nothing is handed out for so long: workers may have some of it
     snapshot_bytes: int = 262_144  # of the log, at least, between two snapshots
     window: int = 128  # pointers on their way at once: twice the slots of the workers

@@ -20,6 +20,7 @@ class Out(NamedTuple):
     """A frame that is out: a pointer to it is on its way, or a worker has it."""
 
     until: float  # by our own monotonic clock: then it counts as lost
+    pool: str
     worker: str = ""  # "": nobody has begun it
     epoch: Epoch = (0, 0)  # of its last grant
 
@@ -54,15 +55,23 @@ class Live:
         self.inbox: deque[Item] = deque()
         self.busy = False
         self.given_up = False  # its state may not be what is on record: nobody may use it
-        self.ready: dict[str, None] = {}  # frames to be handed out, in order
+        self.ready: dict[str, dict[str, None]] = {}  # pool → frames to be handed out, in order
         self.out: dict[str, Out] = {}
-        self.unbegun = 0  # of `out`: pointers that nobody has followed yet
+        self.lost: dict[str, int] = {}  # frame → workers that were lost with it, since it last got on
+        self.unbegun: dict[str, int] = {}  # pool → pointers of `out` that nobody has followed yet
+        self.quiet_until = 0.0  # by our own monotonic clock: until then workers may tell what they have of it
         self.streak = 0  # frames that were handed on without a pointer while others waited
         self.dispatched = 0
         self.opening: dict[str, dict[str, JSON]] = {}  # run → the Ref whose items a worker is to read
         self.closing: set[str] = set()  # runs of loops of whose results a worker is to evaluate what is read
         self.unsaved = 0  # facts since the last snapshot
         self.saved_bytes = 0  # size of the last snapshot
+
+
+def pool_of(live: Live, frame: str) -> str:
+    """Whose workers may have it."""
+    run = live.state.runs[frame_parts(frame)[0]]
+    return live.program.pipeline(run.step, block=run.block).pool
 
 
 def is_due(live: Live, frame: str) -> bool:

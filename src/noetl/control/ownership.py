@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 
 from noetl.clock import Clock
@@ -12,52 +13,51 @@ from noetl.ports import Holding, Partitions
 
 
 class PartitionOwners:
-    """One server's share. It prefers every n-th partition, and takes the others when nobody has them."""
+    """One server's share: every n-th partition, where n is how many servers there are just now."""
 
-    def __init__(
-        self,
-        store: Partitions,
-        clock: Clock,
-        server: str,
-        *,
-        share: tuple[int, int],
-        ttl_s: float,
-        count: int,
-    ) -> None:
+    def __init__(self, store: Partitions, clock: Clock, server: str, *, ttl_s: float, count: int) -> None:
         self._store = store
         self._clock = clock
         self._server = server
-        self._share = share  # (our number, number of servers)
         self._ttl_s = ttl_s
         self._count = count
         self._owned: dict[int, int] = {}  # partition → our epoch
-        self._kept: dict[int, float] = {}
-        self._rounds = 0
+        self._kept = clock.monotonic()  # when we last asked for them and were answered
+
+    @property
+    def owned(self) -> frozenset[int]:
+        return frozenset(self._owned)
 
     async def keep(self, tell_time: Callable[[datetime], None]) -> None:
-        """One round: keep what is ours, take what is nobody's; and learn what time it is."""
-        number, servers = self._share
-        self._rounds += 1
-        for partition in range(self._count):
-            preferred = partition % servers == number
-            if preferred or partition in self._owned or self._rounds % 4 == 0:
-                await self._keep_one(partition, tell_time)
-
-    async def _keep_one(self, partition: int, tell_time: Callable[[datetime], None]) -> None:
+        """One round: keep our share, leave the rest to the others; and learn what time it is."""
         asked = self._clock.monotonic()
         try:
-            owned = await self._store.own(partition, self._server, self._ttl_s)
+            servers = await self._store.servers(self._server, self._ttl_s)
+            share = {number for number in range(self._count) if self._is_ours(number, servers)}
+            if others := sorted(self._owned.keys() - share):
+                for partition in others:
+                    del self._owned[partition]
+                await self._store.let_go(self._server, others)
+            owned = await self._store.own(self._server, sorted(share), self._ttl_s)
         except Unavailable:
-            # The lease runs on the store's time; counted from before we asked, ours ends no later than it.
-            if asked > self._kept.get(partition, asked) + self._ttl_s:
-                self._owned.pop(partition, None)
-            return
-        if owned is None:
-            self._owned.pop(partition, None)
+            # Leases run on the store's time; counted from before we asked, ours end no later than there.
+            if asked > self._kept + self._ttl_s:
+                self._owned.clear()
             return
         tell_time(owned.at)
-        self._kept[partition] = asked
-        self._owned[partition] = owned.epoch
+        self._kept = asked
+        self._owned = owned.epochs
+
+    def _is_ours(self, partition: int, servers: list[str]) -> bool:
+        return self._server in servers and servers[partition % len(servers)] == self._server
+
+    async def leave(self) -> None:
+        """The others need not wait until our leases run out."""
+        ours = sorted(self._owned)
+        self._owned.clear()
+        with suppress(Unavailable):
+            await self._store.let_go(self._server, ours)
+            await self._store.servers(self._server, 0.0)
 
     async def number(self, execution_id: str) -> int:
         partition = partition_of(execution_id, self._count)
@@ -75,13 +75,10 @@ class PartitionOwners:
         del execution_id
 
     async def open(self) -> list[tuple[str, int]]:
-        found: list[tuple[str, int]] = []
-        for partition in list(self._owned):
-            try:
-                found += await self._store.live(partition)
-            except Unavailable:
-                continue  # the next sweep asks again
-        return found
+        try:
+            return await self._store.live(sorted(self._owned))
+        except Unavailable:
+            return []  # the next sweep asks again
 
 
 class HeldOwners:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from noetl.errors import NotFound, PlaybookError
 from noetl.net.check import Checked, check
@@ -12,16 +13,52 @@ from noetl.net.program import Program, compile_program
 from noetl.playbook.kinds import Kinds
 from noetl.ports import Catalog, Text
 
+PROGRAMS_MAX = 1_000  # that are kept; what runs has its own
 
-class Playbooks:
-    """Keeps the contract of Programs, for the tools that are installed here."""
+
+class Texts(Protocol):
+    """The part of a catalog that whoever runs playbooks needs."""
+
+    async def get(self, digest: str) -> Text:
+        """Raises NotFound."""
+        ...
+
+
+class Compiled:
+    """Playbooks by digest, for the tools that are installed here: all that a worker needs."""
+
+    def __init__(self, texts: Texts, kinds: Kinds) -> None:
+        self._texts = texts
+        self._kinds = kinds
+        self._programs: dict[str, Program] = {}
+
+    async def by_digest(self, digest: str) -> Program:
+        """Raises NotFound, or PlaybookError when it can not run here."""
+        if digest not in self._programs:
+            text = await self._texts.get(digest)
+            return self._compile(digest, text.text, text.origin)
+        return self._programs[digest]
+
+    def _compile(self, digest: str, text: str, origin: str | None, checked: Checked | None = None) -> Program:
+        checked = checked or check(text, self._kinds, origin or "playbook")
+        if checked.errors or checked.playbook is None:
+            raise PlaybookError(checked.errors)
+        program = compile_program(checked.playbook, self._kinds, digest)
+        folder = str(Path(origin).parent) if origin else None
+        while len(self._programs) >= PROGRAMS_MAX:
+            del self._programs[next(iter(self._programs))]
+        made = self._programs[digest] = program._replace(folder=folder)
+        return made
+
+
+class Playbooks(Compiled):
+    """Keeps the contract of Programs."""
 
     def __init__(self, catalog: Catalog, kinds: Kinds, read: Callable[[Path], str] | None = None) -> None:
         """`read`: how a child's file is read that lies beside its caller's; None: only the catalog counts."""
+        super().__init__(catalog, kinds)
         self._catalog = catalog
-        self._kinds = kinds
         self._read = read
-        self._programs: dict[str, Program] = {}
 
     async def add(self, text: str, origin: str | None, checked: Checked | None = None) -> str:
         """Into the catalog with it, when it can run: its digest. Raises PlaybookError.
@@ -33,13 +70,9 @@ class Playbooks:
         await self._catalog.put(Text(digest, program.playbook.path, text, origin))
         return digest
 
-    async def by_digest(self, digest: str) -> Program:
-        if digest not in self._programs:
-            text = await self._catalog.get(digest)
-            self._compile(digest, text.text, text.origin)
-        return self._programs[digest]
-
-    async def find(self, path: str, near: str | None = None) -> str:
+    async def find(self, path: str, near: str | None = None, version: int | None = None) -> str:
+        if version is not None:  # of the catalog: files have none
+            return (await self._catalog.newest(path, version)).digest
         if self._read is not None and near is not None:
             origin = (await self._catalog.get(near)).origin
             beside = Path(origin).parent / path if origin else None
@@ -49,12 +82,3 @@ class Playbooks:
             return (await self._catalog.newest(path)).digest
         except NotFound:
             raise NotFound(f'no playbook "{path}": neither a file beside its caller nor registered') from None
-
-    def _compile(self, digest: str, text: str, origin: str | None, checked: Checked | None = None) -> Program:
-        checked = checked or check(text, self._kinds, origin or "playbook")
-        if checked.errors or checked.playbook is None:
-            raise PlaybookError(checked.errors)
-        program = compile_program(checked.playbook, self._kinds, digest)
-        folder = str(Path(origin).parent) if origin else None
-        made = self._programs[digest] = program._replace(folder=folder)
-        return made

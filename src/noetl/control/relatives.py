@@ -13,11 +13,27 @@ from noetl.engine.commands import Command, Wake
 from noetl.engine.facts import Cancelled, Fact, ForChild, FrameParked, Paused, Processed, Resumed
 from noetl.engine.state import State
 from noetl.errors import NotFound, PlaybookError, Rejected, Unavailable
-from noetl.output import failed
+from noetl.output import JSON, failed
 from noetl.ports import Link
 
 if TYPE_CHECKING:
     from noetl.control.executions import Control
+
+DIGITS_MAX = 18  # of a version: more than any catalog counts
+
+
+def version_of(wanted: JSON) -> int | None:
+    """Which version of a playbook a task asks for (D83); None: what starts now. Raises NotFound."""
+    match wanted:
+        case None | "latest":
+            return None
+        case bool():
+            pass
+        case int() if wanted > 0:
+            return wanted
+        case str() if wanted.isascii() and wanted.isdigit() and len(wanted) <= DIGITS_MAX and int(wanted):
+            return int(wanted)
+    raise NotFound(f'{wanted!r:.40} is no version of a playbook: write a number from 1, or "latest"')
 
 
 class Relatives:
@@ -39,7 +55,8 @@ class Relatives:
     async def start(self, state: State, waiting: Waiting) -> None:
         child, frame, call = waiting
         try:
-            digest = await self._control.programs.find(child.path, state.digest)
+            version = version_of(child.version)
+            digest = await self._control.programs.find(child.path, state.digest, version)
             assert self.link is not None
             await self.link.start(child.execution_id, digest, child_start(state, waiting))
         except (NotFound, PlaybookError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -22,20 +23,34 @@ from noetl.engine.commands import Close, Command, Expire, Wake
 from noetl.engine.facts import ForTime, Paused
 from noetl.engine.state import LIVE, Frame, State, Status
 
+LOADED_AT_ONCE = 64
 GRACE_S = 10.0  # for calls of a cancelled execution
 
 
 async def sweep(control: Control) -> None:
     """Every execution of ours that has not ended: lost work, children, timers."""
-    for execution_id, head in await control.owners.open():
-        try:
-            control.drop_if_behind(execution_id, head)
+    found = await control.owners.open()
+    for execution_id, head in found:
+        control.drop_if_behind(execution_id, head)
+    await _load(control, [execution_id for execution_id, _ in found if execution_id not in control.lives])
+    for execution_id, _ in found:
+        with suppress(*PASSING):
             await _sweep_one(control, await control.live(execution_id))
-        except PASSING:
-            continue
     _forget(control)
     control.dispatch.recount(control.lives)
     await control.dispatch.pump()
+
+
+async def _load(control: Control, execution_ids: list[str]) -> None:
+    """Many at once: a server that begins or takes over must not read them one after the other."""
+    for first in range(0, len(execution_ids), LOADED_AT_ONCE):
+        some = execution_ids[first : first + LOADED_AT_ONCE]
+        await asyncio.gather(*(_load_one(control, execution_id) for execution_id in some))
+
+
+async def _load_one(control: Control, execution_id: str) -> None:
+    with suppress(*PASSING):
+        await control.live(execution_id)
 
 
 async def _sweep_one(control: Control, live: Live) -> None:

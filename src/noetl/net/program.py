@@ -23,6 +23,7 @@ from noetl.playbook.spec import effective, merge
 
 Condition: TypeAlias = Template | bool
 ATTEMPTS = 3  # D24
+POOL = "default"  # of workers, for steps that name no other
 BODY = "body"  # the block inside a list of loops: s#1[3]/body#1
 CTX_TARGETS_LIGHT = 16  # so many values of the largest size fit into ctx (D55)
 
@@ -102,6 +103,7 @@ class Pipeline(NamedTuple):
     reads_meta: bool  # some template reads output.meta, so it is recorded
     reads_ref: bool  # some template reads output.ref: results are stored whatever their size (D51)
     weighs_ctx: bool  # the playbook writes to so many paths that ctx may get too large (D55)
+    pool: str  # whose workers run it
 
 
 class Arc(NamedTuple):
@@ -224,6 +226,7 @@ class _Compiler:
             reads_meta="meta" in parts,
             reads_ref="ref" in parts,
             weighs_ctx=self.weighs_ctx,
+            pool=owner.spec.get("pool") or self.playbook.executor.spec.get("pool") or POOL,
         )
         for place in range(len(owner.loops) - 2, -1, -1):
             inner = self._around(owner, inner, place)
@@ -233,15 +236,9 @@ class _Compiler:
         """The loop with this number, around a call of a block that holds what is inside it."""
         name = f"{owner.name}/{BODY}" + "." * (len(owner.loops) - 2 - place)
         self.blocks[name] = inner._replace(
-            name=name,
-            block=True,
-            set=(),
-            input=compile_value({}),
-            timeout_s=None,
-            deadline_s=None,
-            picks=(),
-            failure_picks=(),
-        )
+            name=name, block=True, set=(), input=compile_value({}),
+            timeout_s=None, deadline_s=None, picks=(), failure_picks=(),
+        )  # fmt: skip
         call = Task(
             name=BODY, kind="workbook", auth=None, code={"block": name}, fields=compile_value({}),
             input=compile_value({}), set=(), skips=(), rules=(), has_policy=False, on_unmatched="continue",

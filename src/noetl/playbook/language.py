@@ -136,6 +136,9 @@ LIMITS = Record(
 _STEP_LIMITS = Record("limits", LIMITS.doc, {"calls": LIMITS.keys["calls"]})
 
 
+_POOL = Key(Text(name=True), "the workers that may run it; embedded there is one for all", default="default")
+
+
 def _spec_keys(kinds: Kinds) -> dict[str, Key]:
     """What may stand under any `spec` that feeds the layering of task specs (D60, D63)."""
     shared = {
@@ -451,7 +454,7 @@ def _step(kinds: Kinds) -> Record:
     spec = Record(
         "step.spec",
         "Policy of a step, and defaults for its tasks.",
-        {"policy": Key(_step_policy(), "admission, time, failure"), **_spec_keys(kinds)},
+        {"policy": Key(_step_policy(), "admission, time, failure"), "pool": _POOL, **_spec_keys(kinds)},
         {"next_mode": _old('"next_mode"', "next.spec.mode"), **_SET_UNDER_SPEC},
     )
     return Record(
@@ -580,6 +583,7 @@ def _executor(kinds: Kinds) -> Record:
         {
             "entry_step": Key(Text(name=True), "the first step (D5)", default="start"),
             "policy": Key(policy, "limits and defaults"),
+            "pool": _POOL,
             **_spec_keys(kinds),
         },
         _SET_UNDER_SPEC,

@@ -50,8 +50,8 @@ class Library:
     async def by_digest(self, digest: str) -> Program:
         return self.programs[await self.find(digest)]
 
-    async def find(self, path: str, near: str | None = None) -> str:
-        del near
+    async def find(self, path: str, near: str | None = None, version: int | None = None) -> str:
+        del near, version
         if path not in self.programs:
             raise NotFound(f"no playbook {path}")
         return path
@@ -94,6 +94,7 @@ class Cluster:
         self.effects: dict[str, int] = {}
         self.tools: dict[str, Callable[[RunTask], Awaitable[Output]]] = {"http": self._tool, "noop": _noop}
         self.lives: dict[tuple[str, int], str] = {}
+        self.workers: dict[str, Worker] = {}
         self._born: dict[tuple[str, int], int] = {}
         self.faults = 0
 
@@ -176,17 +177,18 @@ class Cluster:
         process = f"{kind}{number}.{self._born[kind, number]}"
         self.lives[kind, number] = process
         skew = (self.loop.dice.random() * 2 - 1) * self.odds.skew_s
-        self.loop.spawn(
-            process, self._serve(process, number, skew) if kind == "s" else self._work(process, skew)
-        )
+        self.loop.spawn(process, self._serve(process, skew) if kind == "s" else self._work(process, skew))
 
-    async def _serve(self, process: str, number: int, skew: float) -> None:
+    async def _serve(self, process: str, skew: float) -> None:
         clock = SimClock(self.loop, skew)
         reach = Reach(self.store, self.queue, self.results)
-        settings = Settings(lease_s=TTL_S, resend_s=3.0, items_bytes=4, snapshot_bytes=2_000, window=6)
-        owners = PartitionOwners(self.store, clock, process, share=(number, 2), ttl_s=TTL_S, count=PARTITIONS)
+        settings = Settings(
+            lease_s=TTL_S, resend_s=3.0, items_bytes=4, snapshot_bytes=2_000, window=6, settle_s=0.5,
+            lost_max=1_000,  # here workers are lost by chance, and never by what they run
+        )  # fmt: skip
+        owners = PartitionOwners(self.store, clock, process, ttl_s=TTL_S, count=PARTITIONS)
         control = self.build.control(reach, self.library, owners, clock, settings)
-        control.relatives.link = self.link
+        control.relatives.link, control.roll_call = self.link, self._call_roll
         self.link.servers[process] = (process, control)
         while True:
             await owners.keep(control.set_time)
@@ -197,6 +199,7 @@ class Cluster:
         clock = SimClock(self.loop, skew)
         outside = Outside(self.link, self.queue, self.results)
         worker = self.build.worker(process, outside, self._call, clock)
+        self.workers[process] = worker
         for _ in range(3):
             self.loop.spawn(process, worker.serve())
         await worker.beat(TTL_S / 3)
@@ -212,6 +215,12 @@ class Cluster:
         if number % 5 == 0:
             return failed("http", "it did not work", retryable=True)
         return Output(data=number % 100)
+
+    def _call_roll(self) -> None:
+        """Every worker that lives tells what it has in hand; some of it is lost on the way."""
+        for process, worker in self.workers.items():
+            if process in self.lives.values():
+                self.loop.spawn(process, worker.tell())
 
     def _fault(self) -> None:
         dice = self.loop.dice

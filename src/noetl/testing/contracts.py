@@ -19,7 +19,6 @@ from noetl.ids import partition_of
 from noetl.playbook.model import Credential
 from noetl.ports import (
     Append,
-    Catalog,
     EventStore,
     Holding,
     Partitions,
@@ -27,12 +26,12 @@ from noetl.ports import (
     Row,
     SecretProvider,
     Snapshot,
-    Text,
     WorkQueue,
 )
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 PARTITIONS = 4
+PARTITION = partition_of("e", PARTITIONS)
 REQUESTED = Requested(path="p", digest="d", workload={"a": [1, None, "ü"]})
 
 
@@ -177,48 +176,82 @@ class PartitionsContract:
 
     async def owned(self) -> tuple[PartitionedStore, int]:
         store = self.make()
-        owned = await store.own(partition_of("e", PARTITIONS), "s1", 60.0)
-        assert owned is not None
-        return store, owned.epoch
+        return store, await epoch_of(store, "s1")
 
     def test_a_partition_has_one_owner_and_a_stranger_is_fenced(self) -> None:
         async def work() -> None:
             store, epoch = await self.owned()
-            partition = partition_of("e", PARTITIONS)
-            assert await store.own(partition, "s2", 60.0) is None
-            again = await store.own(partition, "s1", 60.0)
-            assert again is not None
-            assert again.epoch == epoch
+            assert (await store.own("s2", [PARTITION], 60.0)).epochs == {}
+            assert (await store.own("s1", [PARTITION], 60.0)).epochs == {PARTITION: epoch}
             assert isinstance((await store.append([append(1, epoch - 1)]))[0], Fenced)
             assert await store.read("e") == []
+
+        run(work())
+
+    def test_of_many_partitions_those_are_ours_that_nobody_has(self) -> None:
+        async def work() -> None:
+            store, epoch = await self.owned()
+            others = [number for number in range(PARTITIONS) if number != PARTITION]
+            assert sorted((await store.own("s2", range(PARTITIONS), 60.0)).epochs) == others
+            assert (await store.own("s1", range(PARTITIONS), 60.0)).epochs == {PARTITION: epoch}
 
         run(work())
 
     def test_a_lease_that_ran_out_is_another_owner_and_another_epoch(self) -> None:
         async def work() -> None:
             store = self.make()
-            partition = partition_of("e", PARTITIONS)
-            first = await store.own(partition, "s1", 0.0)
-            second = await store.own(partition, "s2", 60.0)
-            assert first is not None
-            assert second is not None
-            assert second.epoch > first.epoch
-            assert isinstance((await store.append([append(1, first.epoch)]))[0], Fenced)
-            assert await store.append([append(1, second.epoch)]) == [None]
+            first = await epoch_of(store, "s1", 0.0)
+            second = await epoch_of(store, "s2")
+            assert second > first
+            assert isinstance((await store.append([append(1, first)]))[0], Fenced)
+            assert await store.append([append(1, second)]) == [None]
+
+        run(work())
+
+    def test_whoever_let_a_lease_run_out_comes_back_under_a_new_epoch(self) -> None:
+        async def work() -> None:
+            store = self.make()
+            first = await epoch_of(store, "s1", 0.0)
+            assert await epoch_of(store, "s1") > first
+
+        run(work())
+
+    def test_what_is_let_go_is_anothers_at_once_and_its_last_owner_is_fenced(self) -> None:
+        async def work() -> None:
+            store, epoch = await self.owned()
+            await store.let_go("s2", [PARTITION])
+            assert await store.append([append(1, epoch)]) == [None]
+            await store.let_go("s1", [PARTITION])
+            assert isinstance((await store.append([append(2, epoch)]))[0], Fenced)
+            assert await epoch_of(store, "s2") > epoch
+
+        run(work())
+
+    def test_servers_know_of_each_other_while_they_are_there(self) -> None:
+        async def work() -> None:
+            store = self.make()
+            assert await store.servers("s2", 60.0) == ["s2"]
+            assert await store.servers("s1", 60.0) == ["s1", "s2"]
+            await store.servers("s2", 0.0)
+            assert await store.servers("s1", 60.0) == ["s1"]
 
         run(work())
 
     def test_executions_are_listed_with_their_heads_until_they_end(self) -> None:
         async def work() -> None:
             store, epoch = await self.owned()
-            partition = partition_of("e", PARTITIONS)
             await store.append([append(1, epoch, facts=3)])
-            assert await store.live(partition) == [("e", 3)]
+            assert await store.live([PARTITION]) == [("e", 3)]
             ended = Append("e", 4, AT, (Processed(status="ok"),), epoch, "ok")
             await store.append([ended])
-            assert await store.live(partition) == []
+            assert await store.live(range(PARTITIONS)) == []
 
         run(work())
+
+
+async def epoch_of(store: Partitions, server: str, ttl_s: float = 60.0) -> int:
+    """The partition of "e" is the server's from now on: its epoch."""
+    return (await store.own(server, [PARTITION], ttl_s)).epochs[PARTITION]
 
 
 class Process(NamedTuple):
@@ -285,47 +318,6 @@ class HoldingContract:
             numbers = [await one.holding.hold("e"), await other.holding.hold("e")]
             assert await other.store.append([append(1, numbers[1])]) == [None]
             assert isinstance((await one.store.append([append(1, numbers[0])]))[0], Fenced)
-
-        run(work())
-
-
-class CatalogContract:
-    """Texts of playbooks."""
-
-    @abstractmethod
-    def make(self) -> Catalog: ...
-
-    def test_a_text_is_found_by_its_digest_and_the_last_one_by_its_path(self) -> None:
-        async def work() -> None:
-            catalog = self.make()
-            first, second = Text("d1", "p", "ü: 1\n", "/tmp/p.yaml"), Text("d2", "p", "ü: 2\n")
-            for text in (first, second, Text("d3", "q", "other")):
-                await catalog.put(text)
-            assert await catalog.get("d1") == first
-            assert await catalog.newest("p") == second
-
-        run(work())
-
-    def test_putting_a_text_again_makes_it_the_newest_and_not_a_second_one(self) -> None:
-        async def work() -> None:
-            catalog = self.make()
-            first, second = Text("d1", "p", "1"), Text("d2", "p", "2")
-            for text in (first, second, second, first):
-                await catalog.put(text)
-            assert await catalog.newest("p") == first
-            assert await catalog.get("d2") == second
-
-        run(work())
-
-    def test_what_was_never_put_is_not_found(self) -> None:
-        async def work() -> None:
-            catalog = self.make()
-            for asked in (catalog.get("d"), catalog.newest("p")):
-                try:
-                    await asked
-                except NotFound:
-                    continue
-                raise AssertionError("found")
 
         run(work())
 

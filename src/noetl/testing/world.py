@@ -129,8 +129,8 @@ class SimStore:
     async def read(self, execution_id: str, after: int = 0) -> list[Row]:
         return await self._around(lambda: self.truth.read(execution_id, after))
 
-    async def live(self, partition: int) -> list[tuple[str, int]]:
-        return await self._around(lambda: self.truth.live(partition))
+    async def live(self, partitions: Sequence[int]) -> list[tuple[str, int]]:
+        return await self._around(lambda: self.truth.live(partitions))
 
     def position(self, execution_id: str, frame: str) -> int:
         """Calls of the frame on record."""
@@ -153,8 +153,14 @@ class SimStore:
             for fact in row.facts
         )
 
-    async def own(self, partition: int, server: str, ttl_s: float) -> Owned | None:
-        return await self._around(lambda: self.truth.own(partition, server, ttl_s))
+    async def own(self, server: str, partitions: Sequence[int], ttl_s: float) -> Owned:
+        return await self._around(lambda: self.truth.own(server, partitions, ttl_s))
+
+    async def let_go(self, server: str, partitions: Sequence[int]) -> None:
+        await self._around(lambda: self.truth.let_go(server, partitions))
+
+    async def servers(self, server: str, ttl_s: float) -> list[str]:
+        return await self._around(lambda: self.truth.servers(server, ttl_s))
 
 
 class _Crowd(MemoryQueue):

@@ -76,6 +76,7 @@ class Http(Tool):
     """Sends one HTTP request. `output.data` is the body, parsed when it is JSON, on errors too (D82)."""
 
     kind = "http"
+    connects = True
     decoded = True
     Input = HttpInput
     Spec = HttpSpec

@@ -62,17 +62,16 @@ class Client:
         asked = Asked(response, call, self._clock, self._clock.monotonic())
         try:
             async with asyncio.timeout(timeouts.total):
-                return await self._follow(request, asked)
+                return await self._follow(request, asked, self._timeout(timeouts))
         except (aiohttp.ClientError, OSError) as error:
             return failure_of(error, request, timeouts)
 
-    async def _follow(self, request: Request, asked: Asked) -> Output:
+    async def _follow(self, request: Request, asked: Asked, timeout: aiohttp.ClientTimeout) -> Output:
         spec = asked.call.spec
         hops = spec.get("redirects", HOPS_MAX)
         if type(hops) is not int or hops < 0:
             return failed("input", "`spec.redirects` takes a whole number of at least 0")
-        timeout = self._timeout(Timeouts.of(spec.get("timeout")))
-        session = self._open()
+        session = self._session or self._open()
         for _ in range(hops + 1):
             async with session.request(
                 request.method,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -64,6 +65,10 @@ async def build(input: HttpInput, call: Call) -> Request:
     if input.params:
         url = url.extend_query(list(_pairs("params", input.params)))
     headers = dict(_headers(input.headers)) if input.headers else {}
+    if len(call.execution_id) == 36 and not any(name.lower() == "traceparent" for name in headers):
+        headers["traceparent"] = _trace_context(call)
+    if input.method == "GET" and not _has_body(input):  # most requests by far: nothing is to be added
+        return Request("GET", url, headers, None)
     body, content_type = await _body(input, call)
     names = {name.lower() for name in headers}
     if content_type is not None and "content-type" not in names:
@@ -140,6 +145,16 @@ def _headers(values: dict[str, JSON]) -> Iterator[tuple[str, str]]:
             if CONTROL.search(word):
                 raise Unfit(f"header `{name}` holds a line break or another control character")
             yield name, word
+
+
+def _trace_context(call: Call) -> str:
+    """W3C: the execution is the trace, the call its span; noetl.telemetry names them the same way."""
+    span = hashlib.sha256(f"{call.key}/{call.attempt}".encode()).hexdigest()[:16]
+    return f"00-{call.execution_id.replace('-', '')}-{span}-01"
+
+
+def _has_body(input: HttpInput) -> bool:
+    return not (input.json is None and input.form is None and input.body is None and input.multipart is None)
 
 
 async def _body(input: HttpInput, call: Call) -> tuple[Body, str | None]:

@@ -61,6 +61,7 @@ class Postgres(Tool):
     """
 
     kind = "postgres"
+    connects = True
     Input = PostgresInput
     Spec = PostgresSpec
     one_of = (("query", "command", "copy"),)

@@ -147,7 +147,7 @@ def _output(answer: Answer) -> Output:
 
     own = {"py": {"stdout": answer.printed.stdout, "stderr": answer.printed.stderr}}
     if answer.body is None:
-        return Output(status="error", error=Failure(kind="python", message=answer.error or ""), own=own)
+        return Output(status="error", error=Failure(kind=answer.kind, message=answer.error or ""), own=own)
     try:
         said = msgspec.json.decode(answer.body)
         if "error" not in said:

@@ -1,16 +1,14 @@
 """Warm child processes for the `python` tool: each makes one call at a time, and is replaced when worn out.
 
-Processes are started from the loop's own thread: the kernel ends a child with the thread that started it.
+Each has a guard of its own, which ends it with all that an author's code has started.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import socket
 import struct
-import subprocess
 import sys
 from asyncio import AbstractEventLoop, Future
 from contextlib import suppress
@@ -20,6 +18,8 @@ from typing import NamedTuple
 import msgspec
 
 from noetl.output import JSON
+from noetl.tools.guard import CROWDED, END_S, Ended, Guard, Guards, Program
+from noetl.tools.guard_child import CHANNEL
 
 CALLS_PER_CHILD_MAX = 1_000  # then another takes its place, whatever it has gathered
 FRAME_BYTES_MAX = 64 * 1024 * 1024 + 4_096  # an answer with its frame around it
@@ -48,6 +48,7 @@ class Answer(NamedTuple):
     body: bytes | None
     printed: Printed
     error: str | None = None
+    kind: str = "python"  # of the error
 
 
 class Stream:
@@ -96,45 +97,39 @@ class Stream:
 
 
 class Child(asyncio.Protocol):
-    """One process, its socket and its streams."""
+    """One process, its guard, its socket and its streams."""
 
-    def __init__(self, process: subprocess.Popen[bytes], stdout: Stream, stderr: Stream) -> None:
+    def __init__(self, guard: Guard, stdout: Stream, stderr: Stream) -> None:
         self.calls = 0
         self.dead = False  # it makes no further call
-        self._process = process
+        self.guard = guard
         self._stdout, self._stderr = stdout, stderr
-        self._reaped = False
         self._loop = asyncio.get_running_loop()
         self._buffer = bytearray()
         self._waiting: Future[bytes | None] | None = None
         self._transport: asyncio.Transport | None = None
 
     @classmethod
-    async def start(cls) -> Child:
-        """Raises OSError when there can be no more processes."""
+    async def start(cls, guard: Guard) -> Child:
+        """Raises OSError when there can be no more processes; the guard is the caller's to give back."""
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
         stdout, stderr = Stream(loop), Stream(loop)
+        child = cls(guard, stdout, stderr)
+        nothing = os.open(os.devnull, os.O_RDONLY)
         try:
-            child = cls(_spawned(theirs.fileno(), stdout.theirs, stderr.theirs), stdout, stderr)
-        except BaseException:
-            ours.close()
-            stdout.close()
-            stderr.close()
-            raise
-        finally:
-            theirs.close()
-            os.close(stdout.theirs)
-            os.close(stderr.theirs)
-        ours.setblocking(False)
-        try:
+            await guard.run(_program(nothing, stdout.theirs, stderr.theirs, theirs.fileno()))
+            ours.setblocking(False)
             child._transport, _ = await loop.create_connection(lambda: child, sock=ours)
         except BaseException:
             child.kill()
             ours.close()
-            child._process.wait()  # Nobody else knows of it; it was killed, so this takes no time.
-            child._reaped = True
             raise
+        finally:
+            theirs.close()
+            os.close(nothing)
+            os.close(stdout.theirs)
+            os.close(stderr.theirs)
         return child
 
     def data_received(self, data: bytes) -> None:
@@ -172,10 +167,12 @@ class Child(asyncio.Protocol):
         self.calls += 1
         self._waiting = self._loop.create_future()
         self._transport.write(_LENGTH.pack(len(request)) + request)
+        self.guard.watch()
         body = await self._waiting
+        self.guard.unwatch()
         if body is None:
             how = await self._end_told()
-            return Answer(None, self._printed(), how)
+            return Answer(None, self._printed(), how, "limit" if self.guard.crowded else "python")
         if not body.startswith(b"+"):
             self.dead = True  # It says of itself that it is worn out.
         return Answer(body[1:], self._printed())
@@ -184,49 +181,23 @@ class Child(asyncio.Protocol):
         return Printed(self._stdout.taken(), self._stderr.taken())
 
     async def _end_told(self) -> str:
+        ended = Ended()
         with suppress(TimeoutError):
             async with asyncio.timeout(GRACE_S):
-                await self._over()
-        code = self._exit_code()
-        if code is None:
-            return "the child process hung up; the code may have closed file descriptors that are not its own"
-        if code >= 0:
-            return f"the child process ended with exit code {code} before it answered"
-        name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
-        why = "; the system may have been out of memory" if code == -signal.SIGKILL else ""
-        return f"the child process was ended by {name}{why}"
-
-    async def _over(self) -> None:
-        """Until the process has ended. It keeps its number until it is buried."""
-        if not hasattr(os, "pidfd_open"):
-            await self._loop.run_in_executor(None, self._process.wait)
-            self._reaped = True
-            return
-        handle = os.pidfd_open(self._process.pid)
-        over = asyncio.Event()
-        self._loop.add_reader(handle, over.set)
-        try:
-            await over.wait()
-        finally:
-            self._loop.remove_reader(handle)
-            os.close(handle)
-
-    def _exit_code(self) -> int | None:
-        """As Popen gives it, negative for a signal; None: it has not ended."""
-        if self._reaped:
-            return self._process.returncode
-        found = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if found is None:
-            return None
-        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+                ended = await self.guard.over()
+        if self.guard.crowded:
+            return CROWDED
+        if ended.exit_code is not None:
+            return f"the child process ended with exit code {ended.exit_code} before it answered"
+        if ended.signal is not None:
+            why = "; the system may have been out of memory" if ended.signal == "SIGKILL" else ""
+            return f"the child process was ended by {ended.signal}{why}"
+        return "the child process hung up; the code may have closed file descriptors that are not its own"
 
     def kill(self) -> None:
-        """The process and all of its group, at once."""
+        """The process and all that it has started, at once."""
         self.dead = True
-        if not self._reaped:
-            # Only now is the number surely its own: after its burial the system may give it to another.
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        self.guard.end()
         if self._transport is not None:
             self._transport.abort()
         self._stdout.close()
@@ -234,22 +205,15 @@ class Child(asyncio.Protocol):
 
     async def bury(self) -> None:
         """Wait for the end of one that was killed."""
-        if not self._reaped:
-            await self._over()
-            self._process.wait()
-            self._reaped = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(END_S):
+                await self.guard.over()
 
 
-def _spawned(channel: int, stdout: int, stderr: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-I", "-u", "-X", "utf8", str(CHILD), str(channel), str(os.getpid())],
-        stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=stderr,
-        env={name: os.environ[name] for name in INHERITED if name in os.environ},
-        pass_fds=(channel,),
-        start_new_session=True,  # a group of its own, so that it can be ended with all that it started
-    )
+def _program(stdin: int, stdout: int, stderr: int, channel: int) -> Program:
+    argv = [sys.executable, "-I", "-u", "-X", "utf8", str(CHILD), str(CHANNEL)]
+    env = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    return Program(argv, env, os.getcwd(), (stdin, stdout, stderr, channel))
 
 
 class Pool:
@@ -259,6 +223,7 @@ class Pool:
         self.size = size
         self._free = asyncio.Semaphore(size)
         self._idle: list[Child] = []
+        self._guards = Guards()
         self._burials: set[asyncio.Task[None]] = set()
 
     async def call(self, request: dict[str, JSON]) -> Answer:
@@ -285,13 +250,22 @@ class Pool:
             if not child.dead:
                 return child
             self._drop(child)
-        return await Child.start()
+        guard = await self._guards.take()
+        try:
+            return await Child.start(guard)
+        except BaseException:
+            self._guards.give(guard)
+            raise
 
     def _drop(self, child: Child) -> None:
         child.kill()
-        burial = asyncio.ensure_future(child.bury())
+        burial = asyncio.ensure_future(self._bury(child))
         self._burials.add(burial)
         burial.add_done_callback(self._burials.discard)
+
+    async def _bury(self, child: Child) -> None:
+        await child.bury()
+        self._guards.give(child.guard)
 
     async def close(self) -> None:
         for child in self._idle:
@@ -299,3 +273,4 @@ class Pool:
         self._idle.clear()
         if self._burials:
             await asyncio.wait(self._burials)
+        await self._guards.close()

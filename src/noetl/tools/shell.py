@@ -18,7 +18,8 @@ from noetl.tool import Call, Tool
 if TYPE_CHECKING:
     from asyncio import Semaphore
 
-    from noetl.tools.shell_process import Captured, Ended
+    from noetl.tools.guard import Ended, Guards
+    from noetl.tools.shell_process import Captured
 
 MEMORY_MB_MAX = 1024 * 1024  # more than a machine has, less than a number of bytes may be
 LAST_LINE_CHARS_MAX = 500
@@ -85,6 +86,7 @@ stdin: "10\\n9\\n"
     def __init__(self, processes: int | None = None) -> None:
         self._processes = processes  # None: as many as there are cores (D87), so that none is starved
         self._free: Semaphore | None = None
+        self._guards: Guards | None = None
 
     async def run(self, input: ShellInput, call: Call) -> Output:
         output = await self._run(input, call)
@@ -105,7 +107,7 @@ stdin: "10\\n9\\n"
         with Captured("standard output", most) as stdout, Captured("standard error", most) as stderr:
             try:
                 async with self._room():
-                    ended = await ran(wish, stdout, stderr)
+                    ended = await ran(wish, stdout, stderr, self._whole())
                 return await _output(ended, stdout, stderr, input.parse, call)
             except Unfit as error:
                 return failed("input", str(error))
@@ -122,14 +124,23 @@ stdin: "10\\n9\\n"
             self._free = Semaphore(self._processes or os.cpu_count() or 1)
         return self._free
 
+    def _whole(self) -> Guards:
+        if self._guards is None:
+            from noetl.tools.guard import Guards
+
+            self._guards = Guards()
+        return self._guards
+
     async def close(self) -> None:
-        """It holds nothing: a process lives as long as its call."""
+        if self._guards is not None:
+            await self._guards.close()
+            self._guards = None
 
 
-async def _output(ended: Ended, stdout: Captured, stderr: Captured, parse: str, call: Call) -> Output:
+async def _output(ended: Ended | None, stdout: Captured, stderr: Captured, parse: str, call: Call) -> Output:
     own: dict[str, JSON] = {
-        "exit_code": ended.exit_code,
-        "signal": ended.signal,
+        "exit_code": ended.exit_code if ended is not None else None,
+        "signal": ended.signal if ended is not None else None,
         "stdout": stdout.head(),
         "stderr": stderr.head(),
     }
@@ -149,7 +160,11 @@ async def _output(ended: Ended, stdout: Captured, stderr: Captured, parse: str, 
     return _parsed(stdout, parts) if parse == "json" else Output(data=stdout.text(), own=parts)
 
 
-def _failure(ended: Ended, stdout: Captured, stderr: Captured) -> Failure | None:
+def _failure(ended: Ended | None, stdout: Captured, stderr: Captured) -> Failure | None:
+    if ended is None:
+        from noetl.tools.guard import CROWDED
+
+        return Failure(kind="limit", message=CROWDED)
     full = next((each for each in (stdout, stderr) if each.full), None)
     if full is not None:
         words = f"it wrote more to {full.name} than it may (the limit is spec.output_mb)"

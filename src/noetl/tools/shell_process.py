@@ -1,4 +1,4 @@
-"""One process of the `shell` tool: in a group of its own, its output caught, ended with all that it started.
+"""One process of the `shell` tool: under a guard, its output caught, ended with all that it started.
 
 What it writes is held in memory up to a limit, then in a file without a name.
 """
@@ -9,10 +9,7 @@ import asyncio
 import errno
 import os
 import shutil
-import signal
-import subprocess
 import tempfile
-import threading
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +17,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from noetl.output import JSON
+from noetl.tools.guard import END_S, Ended, Guard, Guards, Program
 from noetl.tools.plain import text_or_base64
 
 if TYPE_CHECKING:
@@ -47,13 +45,6 @@ class Wish(NamedTuple):
     env: dict[str, str]
     cwd: str | None
     stdin: bytes
-
-
-class Ended(NamedTuple):
-    """How a process ended: by one of the two; none when it lives on out of our reach."""
-
-    exit_code: int | None
-    signal: str | None
 
 
 def wish_of(input: ShellInput, folder: str | None, memory_mb: int | None) -> Wish:
@@ -182,48 +173,79 @@ class Captured:
             yield chunk
 
 
-async def ran(wish: Wish, stdout: Captured, stderr: Captured) -> Ended:
-    """Until it has ended; cancelled, it is ended. Raises OSError when it can not be started, and Unfit."""
-    process = Process(wish, stdout, stderr)
+async def ran(wish: Wish, stdout: Captured, stderr: Captured, guards: Guards) -> Ended | None:
+    """Until it has ended; None: it was ended, for all the processes that it had. Cancelled, it is ended, too.
+
+    Raises OSError when it can not be started, and Unfit.
+    """
+    guard = await guards.take()
     try:
-        await process.over()
+        with Process(guard) as process:
+            await process.start(wish, stdout, stderr)
+            ended = await process.over()
     finally:
-        process.end()
-    return process.ended()
+        guards.give(guard)
+    return None if guard.crowded else ended
 
 
 class Process:
-    """It runs from the start. `end` must be called, and leaves nothing of it and of its group."""
+    """One program under a guard, and the pipes that it writes to."""
 
-    def __init__(self, wish: Wish, stdout: Captured, stderr: Captured) -> None:
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
         self._loop = asyncio.get_running_loop()
         self._streams: dict[int, Captured] = {}
-        self._over = asyncio.Event()
-        self._watched: int | None = None
-        with tempfile.TemporaryFile() as stdin:
-            stdin.write(wish.stdin)
-            stdin.seek(0)
-            self._popen = _started(wish, stdin)
-        assert self._popen.stdout is not None
-        assert self._popen.stderr is not None
-        for pipe, captured in ((self._popen.stdout, stdout), (self._popen.stderr, stderr)):
-            os.set_blocking(pipe.fileno(), False)
-            self._streams[pipe.fileno()] = captured
-            self._loop.add_reader(pipe.fileno(), self._read, pipe.fileno())
+        self._full = asyncio.Event()
 
-    async def over(self) -> None:
-        """Until the process itself has ended, or has written more than it may."""
-        if not hasattr(os, "pidfd_open"):
-            self._popen_waits()
-        else:
-            self._watched = os.pidfd_open(self._popen.pid)
-            self._loop.add_reader(self._watched, self._over.set)
-        await self._over.wait()
+    def __enter__(self) -> Process:
+        return self
 
-    def _popen_waits(self) -> None:
-        """Where the system has no handle for a process, a thread waits for it."""
-        waiting = self._loop.run_in_executor(None, self._popen.wait)
-        waiting.add_done_callback(lambda _done: self._over.set())
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self._guard.end()
+        for pipe, captured in list(self._streams.items()):
+            self._loop.remove_reader(pipe)
+            _drain(pipe, captured)
+            os.close(pipe)
+        self._streams.clear()
+
+    async def start(self, wish: Wish, stdout: Captured, stderr: Captured) -> None:
+        """Raises OSError when it can not be started, and Unfit."""
+        theirs: list[int] = []
+        try:
+            for captured in (stdout, stderr):
+                ours, its = os.pipe()
+                theirs.append(its)
+                os.set_blocking(ours, False)
+                self._streams[ours] = captured
+                self._loop.add_reader(ours, self._read, ours)
+            with tempfile.TemporaryFile() as stdin:
+                stdin.write(wish.stdin)
+                stdin.seek(0)
+                fds = (stdin.fileno(), *theirs)
+                await _started(self._guard, Program(wish.argv, wish.env, wish.cwd or os.getcwd(), fds))
+        finally:
+            for each in theirs:
+                os.close(each)
+        self._guard.watch()
+
+    async def over(self) -> Ended:
+        """Until the process and all that it started have ended; when it writes more than it may, at once."""
+        ended = asyncio.ensure_future(self._guard.over())
+        full = asyncio.ensure_future(self._full.wait())
+        try:
+            await asyncio.wait((ended, full), return_when=asyncio.FIRST_COMPLETED)
+            if not ended.done():
+                self._guard.end()
+                async with asyncio.timeout(END_S):
+                    await asyncio.wait((ended,))
+            return ended.result()
+        except TimeoutError:
+            return Ended()
+        finally:
+            ended.cancel()
+            full.cancel()
 
     def _read(self, pipe: int) -> None:
         captured = self._streams[pipe]
@@ -234,64 +256,28 @@ class Process:
         if chunk:
             captured.add(chunk)
             if captured.full:
-                self._over.set()
+                self._full.set()
         else:
             self._loop.remove_reader(pipe)
             del self._streams[pipe]
-
-    def end(self) -> None:
-        """The whole group goes, then what is still in the pipes is read: nobody is left to write more."""
-        if self._watched is not None:
-            self._loop.remove_reader(self._watched)
-            os.close(self._watched)
-        # The process is not asked after before this, so its number is still its own.
-        try:
-            with suppress(ProcessLookupError):
-                os.killpg(self._popen.pid, signal.SIGKILL)
-            self._popen.wait()
-        except PermissionError:
-            # It has become another user, as sudo does: whoever can not end it can not wait for it either.
-            if self._popen.poll() is None:
-                threading.Thread(target=self._popen.wait, daemon=True).start()
-        for pipe, captured in list(self._streams.items()):
-            self._loop.remove_reader(pipe)
-            _drain(pipe, captured)
-        for stream in (self._popen.stdout, self._popen.stderr):
-            if stream is not None:
-                stream.close()
-
-    def ended(self) -> Ended:
-        code = self._popen.returncode
-        if code is None or code >= 0:
-            return Ended(code, None)
-        known = -code in signal.valid_signals()
-        return Ended(None, signal.Signals(-code).name if known else f"signal {-code}")
+            os.close(pipe)
 
 
 def _drain(pipe: int, captured: Captured) -> None:
-    """A process that has left the group may still hold the pipe: what is there now is all that is read."""
+    """A process that nobody could end may still hold the pipe: what is there now is all that is read."""
     with suppress(BlockingIOError):
         while not captured.full and (chunk := os.read(pipe, CHUNK_BYTES)):
             captured.add(chunk)
 
 
-def _started(wish: Wish, stdin: IO[bytes]) -> subprocess.Popen[bytes]:
+async def _started(guard: Guard, program: Program) -> None:
     try:
-        return subprocess.Popen(
-            wish.argv,
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=wish.env,
-            cwd=wish.cwd,
-            bufsize=0,
-            start_new_session=True,  # a group of its own, so that it can be ended with all that it started
-        )
+        await guard.run(program)
     except OSError as error:
         if error.errno == errno.E2BIG:
             raise Unfit(
                 "the arguments and the environment are too long; hand them over by `stdin`"
             ) from error
         if error.errno in (errno.ENOEXEC, errno.EACCES, errno.ENOENT):
-            raise Unfit(f'"{wish.argv[0]}" can not be run: {error.strerror}') from error
+            raise Unfit(f'"{program.argv[0]}" can not be run: {error.strerror}') from error
         raise

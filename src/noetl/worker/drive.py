@@ -6,6 +6,7 @@ The pipeline machine says what to do; what came of it is reported before the nex
 from __future__ import annotations
 
 import asyncio
+from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -21,7 +22,7 @@ from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.failpoints import failpoint
 from noetl.output import JSON, Output, failed
 from noetl.paging import is_json
-from noetl.ports import Answer, Grant, ResultStore
+from noetl.ports import Answer, Epoch, Grant, ResultStore
 from noetl.worker.calls import total_s
 from noetl.worker.keeping import DEFAULT, Keeping
 from noetl.worker.keychain import Keys
@@ -35,6 +36,10 @@ PATIENCE_S = 5.0  # a longer wait parks the frame
 SLOW_S = 0.05  # a task that takes longer is reported as started
 PROGRESS_S = 0.2  # between two words of how far a call is
 SAID_CHARS_MAX = 1_000  # of one line
+
+
+# The frame that the present task works on: who asks for a credential must say on whose behalf.
+HELD: ContextVar[tuple[str, str, Epoch] | None] = ContextVar("held", default=None)
 
 
 class Said(NamedTuple):
@@ -62,6 +67,7 @@ class Drive:
         self._stopped = False
         self._scope: asyncio.Timeout | None = None  # around the call that runs now
         self._missing: Output | None = None  # why the frame can not see what it should
+        self._lost = grant.lost
         self._keys = Keys(worker.keychain)
         self._tells_at = 0.0
         self.keeping = DEFAULT  # of the task that runs
@@ -74,10 +80,11 @@ class Drive:
     def stop(self) -> None:
         """The owner says so: the call that runs is given up, and nothing follows."""
         self._stopped = True
-        if self._scope is not None:
+        if self._scope is not None and not self._scope.expired():
             self._scope.reschedule(0)
 
     async def run(self) -> None:
+        HELD.set((self.execution_id, self.work.frame.id, self.epoch))
         try:
             if self.work.place.opens is not None:
                 failpoint("worker.before-start-loop")
@@ -137,6 +144,10 @@ class Drive:
     async def _call(self, called: RunTask, started_at: datetime) -> Output:
         if self._missing is not None:
             return self._missing
+        if not called.task.pure and self._lost:
+            lost, self._lost = self._lost, 0
+            words = f'{lost} workers were lost, one after the other, while they ran task "{called.task.name}"'
+            return failed("lost", f"{words}: it is not tried again")
         try:
             self.keeping = Keeping.of(called.task.spec)
             results = self.keeping.store_in(self.worker.results)

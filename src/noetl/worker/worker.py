@@ -58,9 +58,10 @@ class Worker:
         """Tell the owners what we hold, and learn what to stop."""
         while True:
             await self.clock.sleep(every_s)
-            await self._tell()
+            await self.tell()
 
-    async def _tell(self) -> None:
+    async def tell(self) -> None:
+        """Once, now: also when an owner asks."""
         if holds := [(*held, drive.epoch) for held, drive in self.drives.items()]:
             with suppress(Unavailable):
                 self._stop(await self.link.beat(self.name, holds))
@@ -68,7 +69,7 @@ class Worker:
     async def leave(self, grace_s: float) -> None:
         """Begin nothing new; calls that run get a while to come to an end. What is lost is done again."""
         self.leaving = True
-        await self._tell()  # for calls whose step or execution has ended without them nobody waits
+        await self.tell()  # for calls whose step or execution has ended without them nobody waits
         step = 0.05
         for _ in range(int(grace_s / step)):
             if not self.drives:

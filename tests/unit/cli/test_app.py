@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 from noetl.cli.app import app
 
 EXPLAIN = {
-    "step": None, "graph": None, "task": None, "output": None, "dialect": "canonical", "format": "auto", "db": None,
+    "step": None, "graph": None, "task": None, "output": None, "dialect": "canonical", "format": "auto", "db": None, "server": None,
 }  # fmt: skip
 
 
@@ -21,8 +21,8 @@ def group() -> TyperGroup:
 
 def test_there_are_commands_for_playbooks_for_running_them_and_for_looking_at_what_ran() -> None:
     assert " ".join(group().commands) == (
-        "check explain migrate schema run resume retry pause cancel signal gc list show events state output replay audit"
-        " tools secrets"
+        "check explain migrate schema run resume retry pause cancel signal register gc list show events state output"
+        " replay audit server worker tools up doctor playbooks context secrets token"
     )
 
 

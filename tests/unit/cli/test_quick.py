@@ -56,6 +56,8 @@ def test_a_run_that_leaves_no_question_is_read_as_typer_reads_it(line: str, aske
         "sets": list(asked.sets) or (),
         "workload": asked.workload,
         "db": asked.db,
+        "server": None,
+        "detach": False,
         "dialect": asked.dialect,
         "format": asked.form,
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.cli.looking import opened
+from noetl.cli.looking import opened_file
 from noetl.cli.replaying import run_replay
 from noetl.engine.snapshot import SCHEMA, freeze
 from noetl.ports import Snapshot
@@ -20,7 +20,7 @@ def keep(db: str, seq: int, *, schema: str = SCHEMA, word: str = "hi") -> None:
     """A snapshot after a fact, with a workload that may be another than the log's."""
 
     async def work() -> None:
-        with opened(db) as disk:
+        with opened_file(db) as disk:
             state = folded(ENDED, events_of(await disk.store.read(ENDED)), up_to=seq)
             state.workload = {**state.workload, "word": word}
             await disk.store.keep(ENDED, Snapshot(seq, schema, freeze(state)))

@@ -48,7 +48,7 @@ class MemoryHouse:
         self.store = MemoryStore(self.clock, 1)
         self.queue, self.results = MemoryQueue(), MemoryResults()
         library = Library({path: HEAD + body for path, body in bodies.items()}, kinds())
-        self.owners = PartitionOwners(self.store, self.clock, "s", share=(0, 1), ttl_s=60.0, count=1)
+        self.owners = PartitionOwners(self.store, self.clock, "s", ttl_s=60.0, count=1)
         reach = Reach(self.store, self.queue, self.results)
         self.control = Control(reach, library, self.owners, self.clock, settings or Settings())
         self.control.relatives.link = self.control
@@ -70,6 +70,10 @@ class MemoryHouse:
 
     async def start(self, execution_id: str, path: str, workload: dict[str, JSON] | None = None) -> None:
         await self.control.start(execution_id, path, Start(workload=workload or {}))
+
+    def spawn_worker(self) -> None:
+        """Another slot, while it lasts."""
+        self.worker.spawn(self.worker.serve())
 
     async def end(self, execution_id: str) -> None:
         await self._ended.setdefault(execution_id, asyncio.Event()).wait()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from noetl.adapters.memory.queue import MemoryQueue
 from noetl.control.house import Settings
+from noetl.control.sweeper import sweep
 from noetl.engine import facts
 from noetl.engine.pipeline import RunTask
 from noetl.output import Output
-from noetl.ports import Claim
+from noetl.ports import Claim, Pointer
 from tests.unit.control.houses import MemoryHouse, run_house
 
 LOOP = """\
@@ -129,3 +132,78 @@ workflow:
     run_house(house, work)
     [done] = [told.fact for told in house.told if isinstance(told.fact, facts.Processed)]
     assert done.status == "ok"
+
+
+POOLS = """\
+executor: {spec: {pool: small}}
+workflow:
+- {step: start, tool: {kind: http, url: x}, next: {spec: {mode: inclusive}, arcs: [{step: b}, {step: c}]}}
+- {step: b, spec: {pool: gpu}, tool: {kind: http, url: x}}
+- {step: c, tool: {kind: http, url: x}}
+"""
+
+
+def test_a_frame_goes_to_the_pool_that_its_step_names_else_the_playbook() -> None:
+    house = MemoryHouse({"pools": POOLS})
+    seen: list[tuple[str, str]] = []
+
+    class Noting(MemoryQueue):
+        async def put(self, pointers: Sequence[Pointer]) -> None:
+            seen.extend((pointer.frame, pointer.pool) for pointer in pointers)
+            await super().put(pointers)
+
+    house.control.dispatch._queue = house.worker.queue = Noting()
+
+    async def work(house: MemoryHouse) -> None:
+        await house.start("e", "pools")
+        await house.end("e")
+
+    run_house(house, work)
+    # c#1 is handed on to the worker of start#1, which is of its pool; b#1 must not be.
+    assert seen == [("start#1", "small"), ("b#1", "gpu")]
+
+
+def test_a_call_that_takes_three_workers_with_it_is_not_made_again() -> None:
+    calls: list[str] = []
+
+    async def answer(called: RunTask) -> Output:
+        calls.append(called.task.name)
+        return Output()
+
+    house = MemoryHouse({"chain": CHAIN}, answer, Settings(lease_s=0.0, resend_s=0.0))
+
+    async def work(house: MemoryHouse) -> None:
+        await house.start("e", "chain")
+        for number in range(3):
+            grant = await house.control.begin("e", "start#1", f"w{number}")
+            assert grant is not None
+            assert not grant.lost
+            await sweep(house.control)
+        house.spawn_worker()
+        await house.end("e")
+
+    run_house(house, work, slots=0)
+    assert calls == []
+    failed = next(told.fact for told in house.told if isinstance(told.fact, facts.StepFailed))
+    assert failed.error is not None
+    assert failed.error.kind == "lost"
+    assert "3 workers were lost" in failed.error.message
+
+
+def test_what_is_read_from_the_log_waits_until_workers_have_told_what_they_have_of_it() -> None:
+    house = MemoryHouse({"chain": CHAIN}, settings=Settings(settle_s=60.0))
+    called: list[str] = []
+
+    async def work(house: MemoryHouse) -> None:
+        await house.start("e", "chain")
+        grant = await house.control.begin("e", "start#1", "w1")
+        assert grant is not None
+        house.control.lives.clear()  # as another server sees it that takes over
+        house.control.roll_call = lambda: called.append("roll")
+        await sweep(house.control)
+        assert called == ["roll"]
+        assert await house.control.begin("e", "start#1", "w2") is None
+        assert await house.control.beat("w1", [("e", "start#1", grant.epoch)]) == []
+        assert house.control.lives["e"].out["start#1"].worker == "w1"
+
+    run_house(house, work, slots=0)

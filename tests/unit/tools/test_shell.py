@@ -240,6 +240,7 @@ def test_a_call_that_is_cancelled_ends_the_program_and_all_that_it_started(tmp_p
         await gone(inner)
         os.close(pipe)
         assert (await tool.run(ShellInput(sh="echo next"), call())).data == "next"
+        await tool.close()
 
     before = len(os.listdir(DESCRIPTORS))
     asyncio.run(go())
@@ -256,7 +257,9 @@ def test_no_more_programs_run_at_once_than_there_is_room_for_d87(tmp_path: Path)
     async def go() -> list[Output]:
         tool = Shell(processes=1)
         line = f"mkdir {tmp_path}/alone && rmdir {tmp_path}/alone"
-        return list(await asyncio.gather(*(tool.run(ShellInput(sh=line), call()) for _ in range(8))))
+        outputs = await asyncio.gather(*(tool.run(ShellInput(sh=line), call()) for _ in range(8)))
+        await tool.close()
+        return list(outputs)
 
     assert {output.status for output in asyncio.run(go())} == {"ok"}
 

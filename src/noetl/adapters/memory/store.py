@@ -30,6 +30,7 @@ class MemoryStore:
         self._snapshots: dict[str, Snapshot] = {}
         self._live: dict[int, dict[str, None]] = {number: {} for number in range(partitions)}
         self._owners: dict[int, _Owner] = {}
+        self._servers: dict[str, float] = {}
 
     async def append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
         return [self._append(each) for each in appends]
@@ -69,10 +70,16 @@ class MemoryStore:
         if kept is None or kept.seq <= snapshot.seq or kept.schema != snapshot.schema:
             self._snapshots[execution_id] = snapshot
 
-    async def live(self, partition: int) -> list[tuple[str, int]]:
-        return [(execution_id, self._heads[execution_id]) for execution_id in self._live[partition]]
+    async def live(self, partitions: Sequence[int]) -> list[tuple[str, int]]:
+        found = (execution_id for partition in partitions for execution_id in self._live[partition])
+        return [(execution_id, self._heads[execution_id]) for execution_id in found]
 
-    async def own(self, partition: int, server: str, ttl_s: float) -> Owned | None:
+    async def own(self, server: str, partitions: Sequence[int], ttl_s: float) -> Owned:
+        epochs = {partition: self._own(partition, server, ttl_s) for partition in partitions}
+        ours = {partition: epoch for partition, epoch in epochs.items() if epoch is not None}
+        return Owned(ours, self._clock.now())
+
+    def _own(self, partition: int, server: str, ttl_s: float) -> int | None:
         now = self._clock.monotonic()
         owner = self._owners.get(partition)
         if owner is not None and owner.server != server and now < owner.until:
@@ -81,7 +88,19 @@ class MemoryStore:
         kept = owner is not None and owner.server == server and now < owner.until
         epoch = owner.epoch if owner and kept else (owner.epoch if owner else 0) + 1
         self._owners[partition] = _Owner(server, epoch, now + ttl_s)
-        return Owned(epoch, self._clock.now())
+        return epoch
+
+    async def let_go(self, server: str, partitions: Sequence[int]) -> None:
+        for partition in partitions:
+            owner = self._owners.get(partition)
+            if owner is not None and owner.server == server:
+                # With another number at once: what its last owner still tries to write is refused.
+                self._owners[partition] = _Owner("", owner.epoch + 1, self._clock.monotonic())
+
+    async def servers(self, server: str, ttl_s: float) -> list[str]:
+        now = self._clock.monotonic()
+        self._servers[server] = now + ttl_s
+        return sorted(name for name, until in self._servers.items() if until > now)
 
     def owner(self, execution_id: str) -> str | None:
         """Who owns the execution's partition, as far as leases tell."""

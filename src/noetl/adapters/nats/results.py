@@ -14,7 +14,6 @@ from io import BufferedIOBase, BytesIO
 from pathlib import Path
 from typing import Any, Final
 
-import nats
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
@@ -24,6 +23,8 @@ from nats.js.errors import NotFoundError as NatsNotFound
 from nats.js.object_store import ObjectStore
 
 from noetl.adapters.files.spool import spooled
+from noetl.adapters.nats.access import Access
+from noetl.adapters.nats.connection import CONNECT_S, FIRST_TRIES, RECONNECT_S, CarefulClient
 from noetl.adapters.results import Name, Place, gathered, name_of, verified
 from noetl.errors import Rejected, Unavailable
 from noetl.output import JSON
@@ -143,8 +144,14 @@ class NatsResults:
 
     async def _connect(self) -> Client:
         """The first time it gives up soon, so that people hear of it; once connected it never does."""
-        connection = await nats.connect(
-            self._url, connect_timeout=3, max_reconnect_attempts=2, reconnect_time_wait=0.2, error_cb=_nothing
+        given = Access(self._url).given()
+        connection = CarefulClient(secure=given.tls is not None)
+        await connection.connect(
+            **given.options(),
+            connect_timeout=CONNECT_S,
+            max_reconnect_attempts=FIRST_TRIES,
+            reconnect_time_wait=RECONNECT_S,  # type: ignore[arg-type]  # it is slept, and not counted
+            error_cb=_nothing,
         )
         connection.options["max_reconnect_attempts"] = -1
         return connection

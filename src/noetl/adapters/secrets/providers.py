@@ -57,7 +57,8 @@ class Stored:
         self._secrets = secrets
 
     async def fetch(self, credential: Credential, *, fresh: bool = False) -> Fetched:  # noqa: ARG002
-        value, version = self._secrets.get(await self._sources.text(credential, "key", credential.name))
+        name = await self._sources.text(credential, "key", credential.name)
+        value, version = await self._secrets.get(name)
         return Fetched({"": value}, f"stored-{version}")
 
 

@@ -26,8 +26,14 @@ _BEFORE: Final = """
 _OPEN: Final = "heads.status NOT IN ('ok', 'error', 'cancelled')"  # word for word as in the index
 
 
+# As a range, which the index answers: a parent is "<execution>/<frame>", and "0" comes next to "/".
+_CHILDREN: Final = """
+WHERE heads.parent >= ?1 || '/' AND heads.parent < ?1 || '0' ORDER BY heads.started_at, heads.execution_id
+"""
+
+
 class SqliteListing:
-    """Questions over all executions of a file."""
+    """Keeps the contract of Listing, for one file."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -65,6 +71,9 @@ class SqliteListing:
         if not found:
             raise NotFound(f"no execution {execution_id}")
         return found[0]
+
+    async def children(self, execution_id: str) -> list[Head]:
+        return self._heads(f"{_SELECT} {_CHILDREN}", (execution_id,))
 
     async def find(self, prefix: str) -> list[str]:
         """The ids that begin so, at most FOUND_MAX; the whole id finds itself alone."""

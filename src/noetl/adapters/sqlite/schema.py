@@ -89,7 +89,32 @@ CREATE TABLE secrets (
 ) STRICT;
 """
 
-_STEPS: Final[tuple[str, ...]] = (_FIRST, _SECRETS)  # the n-th makes version n + 1 of version n
+# Texts that were there before are counted in the order in which they were last put: no other one is known.
+_KEEPING: Final = """
+ALTER TABLE playbooks ADD COLUMN version INTEGER NOT NULL DEFAULT 0; -- counts the texts of a path from 1
+UPDATE playbooks SET version = counted.number FROM (
+    SELECT digest, row_number() OVER (PARTITION BY path ORDER BY place) AS number FROM playbooks
+) AS counted WHERE counted.digest = playbooks.digest;
+CREATE UNIQUE INDEX playbooks_by_version ON playbooks (path, version);
+
+CREATE TABLE archived (
+    path TEXT PRIMARY KEY,
+    at   INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX heads_by_parent ON heads (parent) WHERE parent IS NOT NULL;
+
+CREATE TABLE tokens (
+    id         TEXT PRIMARY KEY,
+    name       TEXT NOT NULL,
+    scopes     TEXT NOT NULL, -- with a space between them
+    digest     BLOB NOT NULL UNIQUE, -- sha256 of the secret, which nobody keeps
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER
+) STRICT;
+"""
+
+_STEPS: Final[tuple[str, ...]] = (_FIRST, _SECRETS, _KEEPING)  # the n-th makes version n + 1 of version n
 VERSION: Final = len(_STEPS)
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from noetl.adapters.secrets.providers import Providers
 from noetl.adapters.secrets.stored import StoredSecrets
 from noetl.adapters.sqlite.database import Database, open_sqlite
+from noetl.adapters.sqlite.secret_rows import stored_secrets
 from noetl.clock import Clock, SystemClock
 from noetl.errors import NoetlError
 from noetl.playbook.model import Credential
@@ -39,7 +40,7 @@ async def opened(
 ) -> AsyncIterator[Desk]:
     clock = clock or SystemClock()
     database = open_sqlite(folder / "noetl.db", clock)
-    secrets = StoredSecrets(database, environment or {})
+    secrets = stored_secrets(database, environment or {})
     providers = Providers(secrets, clock, environment or {})
     try:
         yield Desk(providers, secrets, database)

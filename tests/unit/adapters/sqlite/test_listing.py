@@ -9,7 +9,7 @@ import pytest
 
 from noetl.adapters.sqlite.database import Database
 from noetl.adapters.sqlite.holding import SqliteHolding
-from noetl.adapters.sqlite.listing import SqliteListing
+from noetl.adapters.sqlite.listing import _CHILDREN, _SELECT, SqliteListing
 from noetl.adapters.sqlite.store import SqliteStore
 from noetl.engine.state import Status
 from noetl.errors import NotFound
@@ -59,6 +59,13 @@ def test_open_executions_are_found_by_their_index(tmp_path: Path) -> None:
         plan = " ".join(row[3] for row in database.fetch(f"EXPLAIN QUERY PLAN {query}"))
         assert "heads_open" in plan
         assert "TEMP B-TREE" not in plan
+
+
+def test_children_are_found_by_their_index(tmp_path: Path) -> None:
+    with opened(tmp_path / "noetl.db") as database:
+        query = f"EXPLAIN QUERY PLAN {_SELECT} {_CHILDREN}"
+        plan = " ".join(row[3] for row in database.fetch(query, ("e",)))
+        assert "SEARCH heads USING INDEX heads_by_parent" in plan
 
 
 def test_a_head_says_how_an_execution_stands_and_whether_its_process_lives(tmp_path: Path) -> None:

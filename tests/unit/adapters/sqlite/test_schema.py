@@ -9,11 +9,16 @@ from threading import Barrier
 import apsw
 import pytest
 
+from noetl.adapters.sqlite.catalog import SqliteCatalog
 from noetl.adapters.sqlite.database import Database, open_sqlite
-from noetl.adapters.sqlite.schema import APPLICATION_ID, VERSION
+from noetl.adapters.sqlite.listing import SqliteListing
+from noetl.adapters.sqlite.schema import _STEPS, APPLICATION_ID, VERSION
+from noetl.adapters.sqlite.secret_rows import SqliteSecretRows
 from noetl.adapters.sqlite.store import SqliteStore
+from noetl.adapters.sqlite.tokens import SqliteTokens
 from noetl.clock import SystemClock
 from noetl.errors import Damaged, Unavailable
+from noetl.ports import Text
 from tests.unit.adapters.houses import append, begun, child, on_file, opened
 
 
@@ -129,3 +134,88 @@ def test_a_fresh_file_that_many_open_at_the_same_instant_is_made_once(tmp_path: 
         for number in range(15):
             found = list(threads.map(open_and_close, [tmp_path / f"{number}.db"] * 6))
             assert found == [VERSION] * 6
+
+
+# Files of earlier versions
+
+
+def made_by(version: int, path: Path) -> apsw.Connection:
+    """A file as the NoETL of that version left it behind."""
+    old = apsw.Connection(str(path))
+    old.pragma("journal_mode", "wal")
+    for step in _STEPS[:version]:
+        old.execute(step)
+    old.pragma("application_id", APPLICATION_ID)
+    old.pragma("user_version", version)
+    return old
+
+
+OLD_TEXTS = [("p2", "p", 5, 50), ("q1", "q", 2, 20), ("p1", "p", 1, 60), ("p3", "p", 9, 10)]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_file_of_an_earlier_version_is_carried_over_with_all_that_is_in_it(
+    version: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "noetl.db"
+    old = made_by(version, path)
+    for digest, name, place, at in OLD_TEXTS:
+        values = (digest, name, f"text of {digest}", f"/{digest}.yaml", place, at)
+        old.execute("INSERT INTO playbooks VALUES (?, ?, ?, ?, ?, ?)", values)
+    for id, parent in (("e", None), ("f", "e/call#1@1"), ("g", "ee/call#1@1")):
+        head = (id, 1, 1, "ok", "p", "p1", parent, 7, 8)
+        old.execute("INSERT INTO heads VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", head)
+    if version >= 2:
+        old.execute("INSERT INTO secrets VALUES ('s', 3, x'01', x'02', 'k', 9), ('gone', 1, x'', x'', '', 9)")
+    old.close()
+
+    async def work(database: Database) -> None:
+        assert database.fetch("PRAGMA user_version") == [(VERSION,)]
+        catalog = SqliteCatalog(database)
+        assert [(each.version, each.digest, each.current) for each in await catalog.versions("p")] == [
+            (3, "p3", True),
+            (2, "p2", False),
+            (1, "p1", False),
+        ]
+        assert await catalog.newest("p", 2) == Text("p2", "p", "text of p2", "/p2.yaml")
+        assert [(each.path, each.version) for each in await catalog.list()] == [("p", 3), ("q", 1)]
+        await catalog.put(Text("p4", "p", "new"))
+        assert (await catalog.versions("p"))[0].version == 4
+        assert [head.execution_id for head in await SqliteListing(database).children("e")] == ["f"]
+        assert await SqliteTokens(database).list() == []
+        rows = [(row.name, row.version, row.body) for row in await SqliteSecretRows(database).list()]
+        assert rows == ([("s", 3, b"\2")] if version >= 2 else [])
+
+    on_file(path, work)
+    with opened(path) as database:
+        assert database.fetch("PRAGMA integrity_check") == [("ok",)]
+
+
+def test_many_that_open_an_old_file_at_the_same_instant_carry_it_over_once(tmp_path: Path) -> None:
+    together = Barrier(6)
+
+    def open_and_close(path: Path) -> list[tuple[int]]:
+        together.wait()
+        with opened(path) as database:
+            return database.fetch("SELECT version FROM playbooks ORDER BY path, place")
+
+    with ThreadPoolExecutor(6) as threads:
+        for number in range(5):
+            path = tmp_path / f"{number}.db"
+            old = made_by(2, path)
+            for digest, name, place, at in OLD_TEXTS:
+                old.execute("INSERT INTO playbooks VALUES (?, ?, '', NULL, ?, ?)", (digest, name, place, at))
+            old.close()
+            assert list(threads.map(open_and_close, [path] * 6)) == [[(1,), (2,), (3,), (1,)]] * 6
+
+
+def test_a_carrying_over_that_is_killed_is_done_again(tmp_path: Path) -> None:
+    path = tmp_path / "noetl.db"
+    made_by(2, path).close()
+    half = apsw.Connection(str(path))
+    half.execute("BEGIN IMMEDIATE")
+    half.execute(_STEPS[2])
+    half.close()  # as the death of its process would: nothing was committed
+    with opened(path) as database:
+        assert database.fetch("PRAGMA user_version") == [(VERSION,)]
+        assert database.fetch("SELECT count(*) FROM tokens") == [(0,)]

@@ -22,7 +22,7 @@ from noetl.adapters.sqlite.listing import SqliteListing
 from noetl.adapters.sqlite.results import SqliteResults
 from noetl.adapters.sqlite.store import SqliteStore
 from noetl.clock import Clock, SystemClock
-from noetl.config import RESULTS, result_stores, s3_endpoint
+from noetl.config import result_stores
 from noetl.control.executions import Control
 from noetl.control.house import Outside as Reach
 from noetl.control.house import Settings
@@ -40,6 +40,7 @@ from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Credential
 from noetl.ports import Append, Fetched, ResultStore, Text
 from noetl.tool import Tools
+from noetl.wiring.results import far_results
 from noetl.worker.calls import Toolbox
 from noetl.worker.drive import Said
 from noetl.worker.keychain import Keychain
@@ -50,6 +51,7 @@ from noetl.worker.worker import Outside, Worker
 if TYPE_CHECKING:
     from noetl.adapters.secrets.providers import Providers
     from noetl.adapters.secrets.stored import StoredSecrets
+    from noetl.adapters.sqlite.tokens import SqliteTokens
 
 Watch: TypeAlias = Callable[[Live, list[Event]], None]
 
@@ -73,9 +75,15 @@ class Disk(NamedTuple):
 
     @property
     def secrets(self) -> StoredSecrets:
-        from noetl.adapters.secrets.stored import StoredSecrets
+        from noetl.adapters.sqlite.secret_rows import stored_secrets
 
-        return StoredSecrets(self.database)
+        return stored_secrets(self.database)
+
+    @property
+    def tokens(self) -> SqliteTokens:
+        from noetl.adapters.sqlite.tokens import SqliteTokens
+
+        return SqliteTokens(self.database)
 
     def close(self) -> None:
         self.database.close()
@@ -104,39 +112,15 @@ def open_results(path: Path, database: Database) -> Stores:
         Offered("sqlite", SqliteResults(database)),
     ]
     by_name = {each.kind: each for each in near}
-    found = [by_name[name] if name in by_name else _far_results(name) for name in result_stores()]
+    found = [by_name[name] if name in by_name else far_results(name) for name in result_stores()]
     return Stores([*found, *(each for each in near if each not in found)])
 
 
-def _far_results(url: str) -> Offered:
-    """What is not on our disk is imported when it is configured."""
-    scheme, _, rest = url.partition("://")
-    try:
-        match scheme:
-            case "s3":
-                from noetl.adapters.objects.results import ObjectResults
-
-                return Offered("s3", ObjectResults(url, s3_endpoint()), shared=True)
-            case "nats" | "tls":
-                from noetl.adapters.nats.results import BUCKET, NatsResults
-
-                host, _, bucket = rest.partition("/")
-                return Offered(
-                    "nats_object", NatsResults(f"{scheme}://{host}", bucket or BUCKET), shared=True
-                )
-            case "postgresql" | "postgres":
-                from noetl.adapters.postgres.results import PostgresResults
-
-                return Offered("postgres", PostgresResults(url), shared=True)
-    except ImportError as error:
-        extra = {"s3": "objects", "nats": "nats", "tls": "nats"}.get(scheme, "postgres")
-        raise Rejected("no-adapter", f"{RESULTS} needs more: pip install 'noetl[{extra}]'") from error
-    words = "files, sqlite, s3://bucket/prefix, nats://host:port/bucket or postgresql://…"
-    raise Rejected("bad-setting", f"{RESULTS} names a store that nobody knows: write {words}")
-
-
 async def record_refused(disk: Disk, text: Text, workload: dict[str, JSON], error: Failure) -> str:
-    """A request that can not run is on record all the same (D65): the id of its execution."""
+    """A request that can not run is on record all the same (D65): the id of its execution.
+
+    Its text is not: the catalog holds what can run, and this must not become what starts next.
+    """
     clock = disk.database.clock
     id = clock.new_id()
     facts = (
@@ -144,7 +128,6 @@ async def record_refused(disk: Disk, text: Text, workload: dict[str, JSON], erro
         Evaluated(error=error),
         Processed(status="error"),
     )
-    await disk.catalog.put(text)
     number = await SqliteHolding(disk.database).hold(id)
     await disk.store.append([Append(id, 1, clock.now(), facts, number, "error")])
     return id

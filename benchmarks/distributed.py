@@ -1,0 +1,133 @@
+"""W1–W4 of PERFORMANCE.md on the distributed house: PostgreSQL and NATS, a server, two workers, one machine.
+
+It is the house of `noetl up`: every commit synchronous, every message synced. The floor is measured beside
+it: commits of one row, and a request with its answer, with no engine around them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+import asyncpg
+
+from benchmarks.embedded import CHAIN_STEPS, FAN_OUT, LOOP_ITEMS, MANY, PAGES, THREE, chain
+from noetl.client import Client
+
+Row = tuple[str, float, str]
+RUNS = 3
+SLOTS = 64
+WAIT_S = 120
+
+
+def measure() -> Iterator[Row]:
+    with tempfile.TemporaryDirectory(prefix="noetl-bench-") as folder, _house(Path(folder)) as told:
+        yield "distributed: floor, one row a commit", asyncio.run(_commits(told["folder"])), "commits/s"
+        yield "distributed: W1 chain of 1,000 steps", _median(told, w1), "steps/s"
+        yield "distributed: W2 loop of 10,000, 100 in flight", _median(told, w2), "items/s"
+        many = [asyncio.run(_with(told, w3)) for _ in range(RUNS)]
+        yield "distributed: W3 1,000 executions of 3 steps", median(rate for rate, _, _ in many), "exec/s"
+        yield "distributed: W3 p50", median(p50 for _, p50, _ in many), "s"
+        yield "distributed: W3 p99", median(p99 for _, _, p99 in many), "s"
+        yield "distributed: W4 50 × 20 pages, 10 at once", _median(told, w4), "pages/s"
+
+
+def _median(told: dict[str, Any], work: Callable[[Client], Coroutine[Any, Any, float]]) -> float:
+    rates: list[float] = [asyncio.run(_with(told, work)) for _ in range(RUNS)]
+    return median(rates)
+
+
+async def _with(told: dict[str, Any], work: Callable[[Client], Coroutine[Any, Any, Any]]) -> Any:
+    async with Client(told["url"], Path(told["token_file"]).read_text().strip()) as client:
+        return await work(client)
+
+
+@contextmanager
+def _house(folder: Path) -> Iterator[dict[str, Any]]:
+    """`noetl up`, as anyone would start it; its workers may fetch from the page server of this machine."""
+    command = [str(Path(sys.executable).with_name("noetl")), "up", "--dir", str(folder / "up"), "--port", "0"]
+    options = ["--workers", "2", "--slots", str(SLOTS), "--format", "json"]
+    environment = {**os.environ, "NOETL_ALLOW_NETWORKS": "127.0.0.0/8"}
+    running = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, env=environment, text=True)
+    try:
+        assert running.stdout is not None
+        yield json.loads(running.stdout.readline())
+    finally:
+        running.send_signal(signal.SIGINT)
+        running.wait(60)
+
+
+async def _commits(folder: str) -> float:
+    """What PostgreSQL takes from one client that waits for each."""
+    settings = dict(
+        line.split("=", 1) for line in (Path(folder) / "environment").read_text().splitlines() if "=" in line
+    )
+    connection = await asyncpg.connect(settings["NOETL_DB"].strip("'\""))
+    await connection.execute("CREATE TABLE floor (id bigserial PRIMARY KEY, body text)")
+    begun, commits = time.perf_counter(), 1_000
+    for _ in range(commits):
+        await connection.execute("INSERT INTO floor (body) VALUES ($1)", "x" * 600)
+    spent = time.perf_counter() - begun
+    await connection.execute("DROP TABLE floor")
+    await connection.close()
+    return commits / spent
+
+
+async def _run(client: Client, text: str, workload: dict[str, Any] | None = None) -> float:
+    registered = await client.register(text)
+    begun = time.perf_counter()
+    run = await client.run(registered.path, workload or {}, timeout_s=WAIT_S)
+    spent = time.perf_counter() - begun
+    assert run.status == "ok", run
+    return spent
+
+
+async def w1(client: Client) -> float:
+    return CHAIN_STEPS / await _run(client, chain())
+
+
+async def w2(client: Client) -> float:
+    return LOOP_ITEMS / await _run(client, FAN_OUT)
+
+
+async def w3(client: Client) -> tuple[float, float, float]:
+    registered = await client.register(THREE)
+    spent: list[float] = []
+
+    async def one() -> None:
+        run = await client.run(registered.path, {}, timeout_s=WAIT_S)
+        assert run.status == "ok", run
+        spent.append(time.perf_counter() - begun)
+
+    begun = time.perf_counter()
+    await asyncio.gather(*(one() for _ in range(MANY)))
+    total = time.perf_counter() - begun
+    return MANY / total, median(spent), quantiles(spent, n=100)[98]
+
+
+async def w4(client: Client) -> float:
+    async with _pages() as url:
+        await _run(client, PAGES, {"url": url, "endpoints": 4})
+        return 50 * 20 / await _run(client, PAGES, {"url": url})
+
+
+@asynccontextmanager
+async def _pages() -> AsyncIterator[str]:
+    process = subprocess.Popen([sys.executable, "-m", "benchmarks.pages"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.wait()

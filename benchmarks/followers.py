@@ -1,0 +1,97 @@
+"""What followers of one execution cost: memory of the server, and how quickly they all have what is new.
+
+`python -m benchmarks.followers [followers] [items]`: the server in a process of its own, followers in another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import aiohttp
+
+from noetl.server.app import room_of
+from noetl.server.desk import Settings
+from tests.api.houses import opened
+from tests.playbooks import HEAD
+
+TIME_S = 120.0
+PLAYBOOK = HEAD + (
+    "workload: {count: 1}\n"
+    "workflow:\n"
+    "- step: start\n"
+    "  tool: {kind: wait, signal: go}\n"
+    "  next: {arcs: [{step: many}]}\n"
+    "- step: many\n"
+    '  loop: {in: "{{ range(workload.count) | list }}", iterator: item, spec: {mode: parallel}}\n'
+    "  tool: {kind: noop}\n"
+)
+
+
+def memory_mb() -> float:
+    """Of this process, resident."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+async def follow(session: aiohttp.ClientSession, url: str) -> tuple[int, int]:
+    """How many messages came, and bytes."""
+    count = size = 0
+    async with session.get(url) as response:
+        assert response.status == 200, response.status
+        async for chunk in response.content.iter_any():
+            count += chunk.count(b"event: event\n")
+            size += len(chunk)
+    return count, size
+
+
+def followers(url: str, number: int, pipe: Connection) -> None:
+    async def work() -> None:
+        connector = aiohttp.TCPConnector(limit=0)
+        timeout = aiohttp.ClientTimeout(total=None)
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+            got = await asyncio.gather(*(follow(session, url) for _ in range(number)))
+        pipe.send((min(got), max(got)))
+
+    asyncio.run(work())
+
+
+async def measure(number: int, items: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(open=True, requests_per_s=1e6, requests_burst=1e6)
+        async with asyncio.timeout(TIME_S), opened(Path(folder), settings) as world:
+            digest = (await world.api.register(PLAYBOOK))["digest"]
+            asked = {"digest": digest, "workload": {"count": items}}
+            id = (await world.api.post("/executions", asked, status=201))["execution_id"]
+            before = memory_mb()
+            mine, theirs = multiprocessing.get_context("spawn").Pipe()
+            url = f"{world.serving.url}/executions/{id}/stream"
+            child = multiprocessing.get_context("spawn").Process(target=followers, args=(url, number, theirs))
+            child.start()
+            streams = room_of(world.app).streams
+            while len(streams) < number and child.is_alive():
+                await world.desk.clock.sleep(0.05)
+            with_all = memory_mb()
+            began = time.perf_counter()
+            await world.api.post(f"/executions/{id}/signal", {"name": "go"})
+            highest = with_all
+            while not mine.poll():
+                highest = max(highest, memory_mb())
+                await world.desk.clock.sleep(0.02)
+            took = time.perf_counter() - began
+            least, most = mine.recv()
+            child.join()
+            print(f"{number} followers: {with_all - before:.1f} MB waiting, {highest - before:.1f} MB at most")
+            print(f"each got {least[0]}..{most[0]} events, {most[1] / 1e6:.2f} MB, all of them in {took:.2f} s")
+            print(f"{number * most[0] / took:,.0f} events/s in all")
+
+
+if __name__ == "__main__":
+    arguments = [int(each) for each in sys.argv[1:]]
+    asyncio.run(measure(*(arguments or [500, 500])))

@@ -1,0 +1,107 @@
+"""The texts of playbooks beside the log: by digest for ever, and by path what starts now."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from noetl.adapters.postgres.database import PostgresDatabase
+from noetl.adapters.postgres.troubles import is_text
+from noetl.errors import NotFound, Rejected
+from noetl.ports import Text, Version
+
+LISTED_MAX: Final = 1_000
+PATH_BYTES_MAX: Final = 2_000  # what fits into an index
+
+_TEXT: Final = "SELECT each.digest, each.path, each.text, each.origin FROM noetl.playbooks AS each"
+_GET: Final = f"{_TEXT} WHERE digest = $1"
+_OF_PATH: Final = f"""
+SELECT found.*, paths.archived_at IS NOT NULL AS archived FROM noetl.paths LEFT JOIN LATERAL (
+    {_TEXT} WHERE each.path = paths.path
+    AND CASE WHEN $2::integer IS NULL THEN each.digest = paths.current ELSE each.version = $2 END
+) AS found ON true
+WHERE paths.path = $1
+"""
+_VERSION: Final = """
+SELECT each.path, each.version, each.digest, each.at, each.digest = paths.current AS current,
+       paths.archived_at IS NOT NULL AS archived
+FROM noetl.paths JOIN noetl.playbooks AS each
+"""
+_VERSIONS: Final = f"{_VERSION} ON each.path = paths.path WHERE paths.path = $1 ORDER BY each.version DESC"
+_LIST: Final = f"""
+{_VERSION} ON each.digest = paths.current
+WHERE paths.path > $1 AND ($3 OR paths.archived_at IS NULL) ORDER BY paths.path LIMIT $2
+"""
+# The row of the path is the lock: those who put under one path do so one after the other.
+_BEGIN: Final = "INSERT INTO noetl.paths (path) VALUES ($1) ON CONFLICT DO NOTHING"
+_LOCK: Final = "SELECT FROM noetl.paths WHERE path = $1 FOR UPDATE"
+# A text that is known keeps its version and the instant it came.
+_PUT: Final = """
+INSERT INTO noetl.playbooks AS each (digest, path, text, origin, version, at)
+VALUES ($1, $2, $3, $4, (SELECT coalesce(max(version), 0) + 1 FROM noetl.playbooks WHERE path = $2),
+        clock_timestamp())
+ON CONFLICT (digest) DO UPDATE SET origin = coalesce(excluded.origin, each.origin)
+"""
+_CURRENT: Final = "UPDATE noetl.paths SET current = $2, archived_at = NULL WHERE path = $1"
+_ARCHIVE: Final = """
+UPDATE noetl.paths SET archived_at = coalesce(archived_at, now()) WHERE path = $1 RETURNING path
+"""
+_INTEGER_MAX: Final = (1 << 31) - 1
+
+
+class PostgresCatalog:
+    """Keeps the contract of Catalog."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+
+    async def put(self, text: Text) -> None:
+        if not all(is_text(value) for value in text if value is not None):
+            raise Rejected("not-text", f"{text.path!a} or its file holds what is no Unicode")
+        if len(text.path.encode()) > PATH_BYTES_MAX:
+            raise Rejected(
+                "path-too-long", f"a path has at most {PATH_BYTES_MAX:,} bytes: {text.path[:80]!a}…"
+            )
+        newest = await self._database.fetch(_OF_PATH, text.path, None)
+        if newest and tuple(newest[0]) == (*text, False):
+            return  # run after run of the same file costs no commit
+        async with self._database.transaction() as connection:
+            await connection.execute(_BEGIN, text.path)
+            await connection.execute(_LOCK, text.path)
+            await connection.execute(_PUT, *text)
+            await connection.execute(_CURRENT, text.path, text.digest)
+
+    async def get(self, digest: str) -> Text:
+        found = await self._database.fetch(_GET, digest)
+        if not found:
+            raise NotFound(f"no playbook with the digest {digest!a}")
+        return Text(*found[0])
+
+    async def newest(self, path: str, version: int | None = None) -> Text:
+        number = version if version is None or 0 < version <= _INTEGER_MAX else 0
+        found = await self._database.fetch(_OF_PATH, path, number)
+        if not found:
+            raise _unknown(path)
+        *text, is_archived = found[0]
+        if text[0] is None:
+            raise NotFound(f'"{path}" has no version {version}: see noetl playbooks versions {path}')
+        if is_archived:
+            raise NotFound(f'"{path}" is archived: register it again to run it')
+        return Text(*text)
+
+    async def versions(self, path: str) -> list[Version]:
+        found = await self._database.fetch(_VERSIONS, path)
+        if not found:
+            raise _unknown(path)
+        return [Version(**row) for row in found]
+
+    async def archive(self, path: str) -> None:
+        if not await self._database.fetch(_ARCHIVE, path):
+            raise _unknown(path)
+
+    async def list(self, *, after: str = "", limit: int = 100, archived: bool = False) -> list[Version]:
+        values = (after, max(0, min(limit, LISTED_MAX)), archived)
+        return [Version(**row) for row in await self._database.fetch(_LIST, *values)]
+
+
+def _unknown(path: str) -> NotFound:
+    return NotFound(f'no playbook is registered under "{path}"')

@@ -1,0 +1,164 @@
+"""The tables, in a schema of their own: made when it is missing, refused when it is another's or newer.
+
+A changed table is a new version and a step in `_STEPS`, which runs by itself, once, in one transaction.
+The log is not partitioned: ids of children are hashes and no instants, so no range of ids would ever be over.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from noetl.errors import Unavailable
+
+if TYPE_CHECKING:
+    from asyncpg import Connection
+
+OLDEST: Final = 140_000  # of the servers that we know, as server_version_num has it
+_LOCK: Final = 0x4E6F4554  # of whoever makes the tables: "NoET"
+
+# The body is text: jsonb refuses the character \u0000, which outputs may hold, and json is slower to insert.
+# What an append changes in a head (seq, updated_at) is in no index, and the status only when it turns:
+# such updates stay in their page (HOT), for which it has room.
+_FIRST: Final = """
+CREATE TABLE noetl.log (
+    execution_id text COLLATE "C" NOT NULL,
+    first_seq    bigint NOT NULL,
+    last_seq     bigint NOT NULL,
+    at           timestamptz NOT NULL,
+    body         text NOT NULL, -- a JSON array of facts
+    PRIMARY KEY (execution_id, first_seq)
+) WITH (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+
+CREATE TABLE noetl.heads (
+    execution_id text COLLATE "C" PRIMARY KEY,
+    partition    smallint NOT NULL,
+    seq          bigint NOT NULL, -- of the last fact
+    status       text NOT NULL,
+    path         text COLLATE "C" NOT NULL,
+    digest       text NOT NULL,
+    parent       text, -- "<execution>/<frame>"
+    started_at   timestamptz NOT NULL,
+    updated_at   timestamptz NOT NULL
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
+CREATE INDEX heads_open ON noetl.heads (partition, started_at)
+    WHERE status NOT IN ('ok', 'error', 'cancelled');
+CREATE INDEX heads_by_start ON noetl.heads (started_at, execution_id);
+CREATE INDEX heads_by_path ON noetl.heads (left(path, 200), started_at, execution_id);
+CREATE INDEX heads_by_status ON noetl.heads (status, started_at, execution_id) WHERE status <> 'ok';
+CREATE INDEX heads_by_parent ON noetl.heads (split_part(parent, '/', 1)) WHERE parent IS NOT NULL;
+
+CREATE TABLE noetl.house (
+    one        boolean PRIMARY KEY DEFAULT true CHECK (one),
+    partitions smallint NOT NULL -- how many: all servers must count alike
+);
+
+CREATE TABLE noetl.partitions (
+    number smallint PRIMARY KEY,
+    epoch  bigint NOT NULL, -- grows with each new owner: what an older one writes is refused
+    server text NOT NULL,
+    until  timestamptz NOT NULL
+) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
+
+CREATE TABLE noetl.servers (
+    name  text COLLATE "C" PRIMARY KEY,
+    until timestamptz NOT NULL
+) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
+
+CREATE TABLE noetl.snapshots (
+    execution_id text COLLATE "C" PRIMARY KEY,
+    seq          bigint NOT NULL,
+    schema       text NOT NULL,
+    body         bytea NOT NULL
+);
+
+CREATE TABLE noetl.playbooks (
+    digest  text COLLATE "C" PRIMARY KEY,
+    path    text COLLATE "C" NOT NULL,
+    version integer NOT NULL, -- counts the texts of a path from 1
+    text    text NOT NULL,
+    origin  text,
+    at      timestamptz NOT NULL,
+    UNIQUE (path, version)
+);
+
+CREATE TABLE noetl.paths (
+    path        text COLLATE "C" PRIMARY KEY,
+    current     text COLLATE "C" REFERENCES noetl.playbooks, -- null: only while the first text is put
+    archived_at timestamptz -- null: open
+);
+
+CREATE TABLE noetl.secrets (
+    name    text COLLATE "C" PRIMARY KEY,
+    version bigint NOT NULL, -- never given twice to a name
+    nonce   bytea NOT NULL,
+    body    bytea NOT NULL, -- encrypted, bound to name and version; empty: it was removed
+    key_id  text NOT NULL,
+    at      timestamptz NOT NULL
+);
+
+CREATE TABLE noetl.tokens (
+    id         text COLLATE "C" PRIMARY KEY,
+    name       text NOT NULL,
+    scopes     text[] NOT NULL,
+    digest     bytea NOT NULL UNIQUE, -- sha256 of the secret, which nobody keeps
+    created_at timestamptz NOT NULL,
+    expires_at timestamptz
+);
+
+CREATE VIEW noetl.events AS
+SELECT log.execution_id,
+       log.first_seq + each.place - 1 AS seq,
+       log.at,
+       substring(each.body::text FROM '^{"fact":"([a-z._]+)"') AS fact, -- ->> would fall over \\u0000
+       each.body
+FROM noetl.log CROSS JOIN LATERAL json_array_elements(log.body::json) WITH ORDINALITY AS each (body, place);
+"""
+
+_STEPS: Final[tuple[str, ...]] = (_FIRST,)  # the n-th makes version n + 1 of version n
+VERSION: Final = len(_STEPS)
+
+# By the tables of the catalog: to_regclass would answer from before the wait for the lock.
+_ABOUT: Final = """
+SELECT current_setting('server_version_num')::integer AS server,
+       current_setting('server_encoding') AS encoding,
+       EXISTS (SELECT FROM pg_namespace WHERE nspname = 'noetl') AS taken,
+       EXISTS (SELECT FROM pg_tables WHERE schemaname = 'noetl' AND tablename = 'version') AS ours
+"""
+
+
+async def bring_up_to_date(connection: Connection) -> None:
+    """Make what is missing; whoever comes second finds it made. Raises Unavailable when it is not ours."""
+    if await _version(connection) == VERSION:
+        return  # no lock and no right to make tables is needed
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+        version = await _version(connection)
+        if version == 0:
+            await connection.execute("CREATE SCHEMA noetl")
+            await connection.execute("CREATE TABLE noetl.version (number integer NOT NULL)")
+            await connection.execute("INSERT INTO noetl.version VALUES (0)")
+        for step in _STEPS[version:]:
+            await connection.execute(step)
+        await connection.execute("UPDATE noetl.version SET number = $1", VERSION)
+
+
+async def _version(connection: Connection) -> int:
+    """Which of our versions the database has, 0 for none."""
+    about = await connection.fetchrow(_ABOUT)
+    if about["server"] < OLDEST:
+        raise Unavailable(f"NoETL needs PostgreSQL {OLDEST // 10_000} or newer")
+    if about["encoding"] != "UTF8":
+        raise Unavailable(
+            f"the database holds {about['encoding']} and not UTF8: create one with ENCODING 'UTF8'"
+        )
+    if not about["taken"]:
+        return 0
+    if not about["ours"]:
+        raise Unavailable("the schema noetl belongs to something else: name another database for NoETL")
+    version: int = await connection.fetchval("SELECT number FROM noetl.version")
+    if version > VERSION:
+        raise Unavailable(
+            f"the database was written by a newer NoETL (tables of version {version}, we know {VERSION}): "
+            "update NoETL, or name another database"
+        )
+    return version

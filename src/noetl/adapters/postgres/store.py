@@ -1,0 +1,192 @@
+"""The log on PostgreSQL: one row an append, and who owns which partition under a lease on its clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from msgspec import DecodeError
+from msgspec.json import Decoder, Encoder
+
+from noetl.adapters.postgres.appending import PATIENCE_S, Appender, Ready
+from noetl.adapters.postgres.database import PostgresDatabase
+from noetl.engine.facts import Fact, Requested
+from noetl.engine.state import Status
+from noetl.errors import Conflict, Damaged, Fenced, Unavailable
+from noetl.ids import partition_of
+from noetl.ports import Append, Owned, Row, Snapshot
+
+PARTITIONS: Final = 64
+PAGE_ROWS: Final = 1_000  # of a long log, fetched at once
+LEASE_PATIENCE_S: Final = 5.0  # at least; half a lease is too late to keep it
+FAR_BYTES: Final = 200_000  # more are decoded on another thread, so that the loop goes on meanwhile
+
+# From the row that holds `after` on, which the index finds: the rest of a long log is not looked at.
+_READ: Final = """
+SELECT first_seq, last_seq, at, body FROM noetl.log WHERE execution_id = $1 AND last_seq > $2
+AND first_seq >= coalesce((
+    SELECT first_seq FROM noetl.log WHERE execution_id = $1 AND first_seq <= $2
+    ORDER BY first_seq DESC LIMIT 1
+), 0)
+ORDER BY first_seq LIMIT $3
+"""
+_KEEP: Final = """
+INSERT INTO noetl.snapshots AS kept
+SELECT $1, $2, $3, $4 WHERE EXISTS (SELECT FROM noetl.heads WHERE execution_id = $1)
+ON CONFLICT (execution_id) DO UPDATE
+SET seq = excluded.seq, schema = excluded.schema, body = excluded.body
+WHERE excluded.seq >= kept.seq OR excluded.schema <> kept.schema
+"""
+_LIVE: Final = """
+SELECT execution_id, seq FROM noetl.heads
+WHERE partition = ANY($1::smallint[]) AND status NOT IN ('ok', 'error', 'cancelled')
+ORDER BY started_at, execution_id
+"""
+# Whoever let the lease run out comes back under a new epoch, even when nobody else was there. Rows are locked
+# in the order of their numbers; an append that is out under the old epoch is waited for.
+_OWN: Final = """
+WITH free AS MATERIALIZED (
+    SELECT number, (server = $1 AND until > now()) AS is_ours FROM noetl.partitions
+    WHERE number = ANY($2::smallint[]) AND (server = $1 OR until <= now()) ORDER BY number FOR UPDATE
+), kept AS (
+    UPDATE noetl.partitions AS each SET server = $1, until = now() + $3,
+    epoch = CASE WHEN free.is_ours THEN each.epoch ELSE each.epoch + 1 END
+    FROM free WHERE each.number = free.number RETURNING each.number, each.epoch
+), made AS (
+    INSERT INTO noetl.partitions
+    SELECT number, 1, $1, now() + $3 FROM unnest($2::smallint[]) AS asked (number)
+    WHERE (SELECT count(*) FROM free) < cardinality($2)
+    AND NOT EXISTS (SELECT FROM noetl.partitions AS each WHERE each.number = asked.number)
+    ORDER BY number ON CONFLICT DO NOTHING RETURNING number, epoch
+)
+SELECT number, epoch, clock_timestamp() AS at FROM (TABLE kept UNION ALL TABLE made) AS ours
+UNION ALL SELECT NULL, NULL, clock_timestamp()
+"""
+# With another number at once: what its last owner still tries to write is refused.
+_LET_GO: Final = """
+WITH ours AS MATERIALIZED (
+    SELECT number FROM noetl.partitions WHERE number = ANY($2::smallint[]) AND server = $1
+    ORDER BY number FOR UPDATE
+)
+UPDATE noetl.partitions AS each SET server = '', until = now(), epoch = epoch + 1
+FROM ours WHERE each.number = ours.number
+"""
+_SERVERS: Final = """
+WITH here AS (
+    INSERT INTO noetl.servers VALUES ($1, now() + $2)
+    ON CONFLICT (name) DO UPDATE SET until = excluded.until RETURNING name
+), forgotten AS (
+    DELETE FROM noetl.servers WHERE name IN (
+        SELECT name FROM noetl.servers WHERE until < now() - interval '1 day' AND name <> $1
+        FOR UPDATE SKIP LOCKED
+    )
+)
+SELECT name FROM noetl.servers WHERE until > now() AND name <> $1 UNION SELECT name FROM here ORDER BY name
+"""
+_COUNT: Final = """
+WITH first AS (
+    INSERT INTO noetl.house (partitions) VALUES ($1) ON CONFLICT DO NOTHING RETURNING partitions
+)
+SELECT partitions FROM first UNION ALL SELECT partitions FROM noetl.house
+"""
+
+
+class PostgresStore:
+    """Keeps the contracts of EventStore and Partitions."""
+
+    def __init__(
+        self, database: PostgresDatabase, partitions: int = PARTITIONS, *, patience_s: float = PATIENCE_S
+    ) -> None:
+        """`patience_s`: an append that takes longer has an end that is not known."""
+        self._database = database
+        self._partitions = partitions
+        self._is_counted = False  # the database counts as many partitions as we do
+        self._appender = Appender(database, patience_s)
+        self._encoder = Encoder()
+        self._decoder: Decoder[tuple[Fact, ...]] = Decoder(tuple[Fact, ...])
+
+    async def append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
+        return await self._appender.append([self._ready(each) for each in appends])
+
+    async def read(self, execution_id: str, after: int = 0) -> list[Row]:
+        rows: list[Row] = []
+        while True:
+            found = await self._database.fetch(_READ, execution_id, after, PAGE_ROWS)
+            if sum(len(row["body"]) for row in found) > FAR_BYTES:
+                rows += await asyncio.to_thread(self._rows, execution_id, found)
+            else:
+                rows += self._rows(execution_id, found)
+            if len(found) < PAGE_ROWS:
+                return rows
+            after = found[-1]["last_seq"]
+
+    async def status(self, execution_id: str) -> Status | None:
+        query = "SELECT status FROM noetl.heads WHERE execution_id = $1"
+        found = await self._database.fetch(query, execution_id)
+        return found[0]["status"] if found else None
+
+    async def snapshot(self, execution_id: str) -> Snapshot | None:
+        query = "SELECT seq, schema, body FROM noetl.snapshots WHERE execution_id = $1"
+        found = await self._database.fetch(query, execution_id)
+        return Snapshot(*found[0]) if found else None
+
+    async def keep(self, execution_id: str, snapshot: Snapshot) -> None:
+        await self._database.fetch(_KEEP, execution_id, *snapshot)
+
+    async def live(self, partitions: Sequence[int]) -> list[tuple[str, int]]:
+        return [(row["execution_id"], row["seq"]) for row in await self._database.fetch(_LIVE, [*partitions])]
+
+    async def own(self, server: str, partitions: Sequence[int], ttl_s: float) -> Owned:
+        await self._count()
+        values = server, [*partitions], timedelta(seconds=ttl_s)
+        found = await self._database.fetch(_OWN, *values, patience_s=max(LEASE_PATIENCE_S, ttl_s / 2))
+        epochs = {row["number"]: row["epoch"] for row in found if row["number"] is not None}
+        return Owned(epochs, found[0]["at"])
+
+    async def let_go(self, server: str, partitions: Sequence[int]) -> None:
+        await self._database.fetch(_LET_GO, server, [*partitions])
+
+    async def servers(self, server: str, ttl_s: float) -> list[str]:
+        found = await self._database.fetch(_SERVERS, server, timedelta(seconds=ttl_s))
+        return [row["name"] for row in found]
+
+    async def close(self) -> None:
+        """The database is another's to close."""
+        await self._appender.close()
+
+    def _ready(self, append: Append) -> Ready:
+        first = append.facts[0]
+        path, digest, parent = (
+            (first.path, first.digest, first.parent) if isinstance(first, Requested) else ("", "", None)
+        )
+        return Ready(
+            execution_id=append.execution_id,
+            partition=partition_of(append.execution_id, self._partitions),
+            epoch=append.owner,
+            first_seq=append.first_seq,
+            last_seq=append.first_seq + len(append.facts) - 1,
+            at=append.at,
+            status=append.status,
+            body=self._encoder.encode(append.facts).decode(),
+            path=path,
+            digest=digest,
+            parent=parent,
+        )
+
+    def _rows(self, execution_id: str, found: list[Any]) -> list[Row]:
+        decode = self._decoder.decode
+        try:
+            return [Row(first_seq, at, decode(body)) for first_seq, _, at, body in found]
+        except DecodeError as error:
+            raise Damaged(f"the log of {execution_id} holds facts that can not be read: {error}") from error
+
+    async def _count(self) -> None:
+        """Servers that count partitions differently would own the same executions."""
+        if self._is_counted:
+            return
+        ((count,), *_) = await self._database.fetch(_COUNT, self._partitions)
+        if count != self._partitions:
+            raise Unavailable(f"the log has {count} partitions, and this server counts {self._partitions}")
+        self._is_counted = True

@@ -1,0 +1,45 @@
+"""Tokens in PostgreSQL: who may ask for what, found by the digest of a secret that is not kept."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from noetl.adapters.postgres.database import PostgresDatabase
+from noetl.adapters.postgres.troubles import is_text
+from noetl.errors import NotFound, Rejected
+from noetl.ports import Token
+
+_SELECT: Final = "SELECT id, name, scopes, created_at, expires_at FROM noetl.tokens"
+_ADD: Final = """
+INSERT INTO noetl.tokens (id, name, scopes, created_at, expires_at, digest) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT DO NOTHING RETURNING id
+"""
+
+
+class PostgresTokens:
+    """Keeps the contract of Tokens."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+
+    async def add(self, token: Token, digest: bytes) -> None:
+        if not all(is_text(value) for value in (token.id, token.name, *token.scopes)):
+            raise Rejected("not-text", f"{token.name!a} holds what is no Unicode")
+        values = token.id, token.name, sorted(token.scopes), token.created_at, token.expires_at, digest
+        if not await self._database.fetch(_ADD, *values):
+            raise Rejected("known-token", f"there is a token {token.id} already")
+
+    async def find(self, digest: bytes) -> Token | None:
+        found = await self._database.fetch(f"{_SELECT} WHERE digest = $1", digest)
+        return _token(found[0]) if found else None
+
+    async def list(self) -> list[Token]:
+        return [_token(row) for row in await self._database.fetch(f"{_SELECT} ORDER BY created_at, id")]
+
+    async def remove(self, id: str) -> None:
+        if not await self._database.fetch("DELETE FROM noetl.tokens WHERE id = $1 RETURNING id", id):
+            raise NotFound(f"no token {id!a}: see noetl token list")
+
+
+def _token(row: Any) -> Token:
+    return Token(row["id"], row["name"], frozenset(row["scopes"]), row["created_at"], row["expires_at"])

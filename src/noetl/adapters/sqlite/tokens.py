@@ -1,0 +1,60 @@
+"""Tokens in the same file: who may ask for what, found by the digest of a secret that is not kept."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import apsw
+
+from noetl.adapters.sqlite.connection import instant, is_text, micros
+from noetl.adapters.sqlite.database import Database
+from noetl.errors import NotFound, Rejected
+from noetl.ports import Token
+
+_SELECT: Final = "SELECT id, name, scopes, created_at, expires_at FROM tokens"
+_ADD: Final = """
+INSERT INTO tokens (id, name, scopes, digest, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING
+"""
+
+
+class SqliteTokens:
+    """Keeps the contract of Tokens."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, token: Token, digest: bytes) -> None:
+        created_at = micros(token.created_at)
+        expires_at = None if token.expires_at is None else micros(token.expires_at)
+        values = (token.id, token.name, " ".join(sorted(token.scopes)), digest, created_at, expires_at)
+
+        def write(cursor: apsw.Cursor) -> None:
+            cursor.execute(_ADD, values)
+            if not cursor.connection.changes():
+                raise Rejected("known-token", f"there is a token {token.id} already")
+
+        if not all(is_text(value) for value in (token.id, token.name, *token.scopes)):
+            raise Rejected("not-text", f"{token.name!a} holds what is no Unicode")
+        await self._database.writer.write(write)
+
+    async def find(self, digest: bytes) -> Token | None:
+        found = self._database.fetch(f"{_SELECT} WHERE digest = ?", (digest,))
+        return _token(found[0]) if found else None
+
+    async def list(self) -> list[Token]:
+        return [_token(row) for row in self._database.fetch(f"{_SELECT} ORDER BY created_at, id")]
+
+    async def remove(self, id: str) -> None:
+        def write(cursor: apsw.Cursor) -> int:
+            cursor.execute("DELETE FROM tokens WHERE id = ?", (id,))
+            return cursor.connection.changes()
+
+        if not is_text(id) or not await self._database.writer.write(write):
+            raise NotFound(f"no token {id!a}: see noetl token list")
+
+
+def _token(row: Any) -> Token:
+    id, name, scopes, created_at, expires_at = row
+    ends_at = None if expires_at is None else instant(expires_at)
+    return Token(id, name, frozenset(scopes.split()), instant(created_at), ends_at)

@@ -1,0 +1,178 @@
+"""`noetl run`, `resume` and `retry` against a server: it checks and runs, and we look on.
+
+Ctrl-C ends only the looking on. What is shown is made from the facts of the stream, as for a file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from noetl.cli import files
+from noetl.cli.answering import Voice, tell_problems
+from noetl.cli.asked import RunAsked
+from noetl.cli.carrying import conclusion
+from noetl.cli.contexts import Server
+from noetl.cli.executing import warn_of
+from noetl.cli.exits import INTERRUPTED, OK, WRONG, Usage
+from noetl.cli.finding import short
+from noetl.cli.interrupts import Interrupted, Interrupts
+from noetl.cli.remote import ServerDisk
+from noetl.cli.remote_following import follow
+from noetl.cli.workload import given_workload
+from noetl.client import Client
+from noetl.engine.state import LIVE
+from noetl.errors import Mark, NotFound, PlaybookError, Unavailable
+from noetl.net.visible import one_line
+from noetl.output import JSON
+from noetl.playbook.source import Document, Mapping, Scalar, Sequence, Tree, parse, plain
+from noetl.views.documents import show_document
+from noetl.views.log import events_of
+from noetl.views.runs import Runs
+
+
+def run_there(voice: Voice, asked: RunAsked, server: Server) -> int:
+    if asked.file == files.STDIN == asked.workload:
+        raise Usage("standard input can be read only once: it is the playbook or the workload")
+    workload = given_workload(asked.workload, asked.sets)
+    source = files.read(asked.file)
+    document, problems = parse(source.data, source.name)
+    if not document.text:  # the server takes text: what is none needs no server
+        tell_problems(voice, problems, "")
+        return WRONG
+    return asyncio.run(_run(voice, asked, ServerDisk.of(server), document, workload))
+
+
+async def _run(
+    voice: Voice, asked: RunAsked, disk: ServerDisk, document: Document, workload: dict[str, JSON]
+) -> int:
+    client = disk.client
+    try:
+        await _look_for_children(client, asked.file, document)
+        known = await client.register(document.text, dialect=asked.dialect, file=document.file)
+    except PlaybookError as error:
+        tell_problems(voice, error.problems, document.text)
+        return WRONG
+    declared = plain(document.find(("workload",)))
+    warnings = sum(each.severity == "warning" for each in known.problems)
+    warn_of(voice, asked.file, warnings, declared if isinstance(declared, dict) else {}, workload)
+    started = await client.start(digest=known.digest, workload=workload)
+    voice.execution_id, voice.status = started.execution_id, "running"
+    if asked.detach:
+        return _detached(voice, started.status)
+    return await _look_on(voice, disk, Runs(started.execution_id))
+
+
+async def resume_there(voice: Voice, disk: ServerDisk, execution_id: str, *, detach: bool) -> int:
+    head = await disk.listing.head(execution_id)
+    if head.status not in LIVE:
+        voice.warn(f"it has ended already: {head.status}")
+        return conclusion(voice, show_document(await _so_far(disk, execution_id)))
+    runs = await _so_far(disk, execution_id)
+    if head.status == "paused":
+        told = await disk.client.resume(execution_id)
+        if detach:
+            return _detached(voice, told.status)
+    elif detach:
+        return _detached(voice, head.status)
+    return await _look_on(voice, disk, runs)
+
+
+async def retry_there(
+    voice: Voice, disk: ServerDisk, execution_id: str, step: str | None, *, from_start: bool, detach: bool
+) -> int:
+    runs = await _so_far(disk, execution_id)
+    told = await disk.client.retry(execution_id, step, from_start=from_start)
+    if detach:
+        return _detached(voice, told.status)
+    return await _look_on(voice, disk, runs)
+
+
+async def _so_far(disk: ServerDisk, execution_id: str) -> Runs:
+    runs = Runs(execution_id)
+    await _read_on(disk, runs)
+    return runs
+
+
+async def _read_on(disk: ServerDisk, runs: Runs) -> None:
+    async for rows in disk.store.pages(runs.state.execution_id, runs.state.seq):
+        for event in events_of(rows, after=runs.state.seq):
+            runs.feed(event)
+
+
+def _detached(voice: Voice, status: str) -> int:
+    assert voice.execution_id is not None
+    id = voice.execution_id
+    voice.document({"execution_id": id, "status": status})
+    if not voice.json:
+        voice.screen.line(id)
+        voice.warn(f"it runs on the server; look on with: noetl events {short(id)} --follow")
+    return OK
+
+
+async def _look_on(voice: Voice, disk: ServerDisk, runs: Runs) -> int:
+    """Until it has ended or is paused; or until whoever looks has seen enough."""
+    id = runs.state.execution_id
+    with Interrupts(lambda: None) as interrupts:
+        try:
+            await interrupts.unless(follow(voice, disk, runs))
+        except Interrupted:
+            return await _left(voice, disk, runs)
+        except Unavailable:
+            voice.hint = f"the execution is the server's, and goes on there; see: noetl show {short(id)}"
+            raise
+        await _read_on(disk, runs)  # should the stream have ended before its time
+        return conclusion(voice, show_document(runs))
+
+
+async def _left(voice: Voice, disk: ServerDisk, runs: Runs) -> int:
+    id = runs.state.execution_id
+    if voice.json:
+        with suppress(Unavailable, NotFound):
+            await _read_on(disk, runs)
+        voice.document(show_document(runs))
+    if not runs.state.live:
+        voice.warn(f"it has just ended: noetl show {short(id)}")
+    else:
+        words = f"see noetl show {short(id)}; noetl cancel {short(id)} ends it"
+        voice.warn(f"no longer looking on; the execution goes on at the server: {words}")
+    return INTERRUPTED
+
+
+# Files that are here and not there
+
+
+async def _look_for_children(client: Client, file: str, document: Document) -> None:
+    """A playbook that is called by its file can not be found from a server. Raises Usage."""
+    if file == files.STDIN:
+        return
+    for path, at in _called(document.root, document.file):
+        beside = Path(file).parent / path
+        if not beside.is_file():
+            continue
+        try:
+            await client.catalog.versions(path)
+        except NotFound:
+            called = parse(beside.read_bytes(), str(beside)).document.find(("metadata", "path"))
+            name = called.value if isinstance(called, Scalar) else None
+            instead = f', and call it by its path "{one_line(str(name))}"' if name else ""
+            words = f'"{one_line(path)}" lies beside this file, and not on the server'
+            raise Usage(f"{at}: {words}: first noetl register {beside}{instead}") from None
+
+
+def _called(tree: Tree | None, file: str) -> Iterator[tuple[str, Mark]]:
+    """The paths of the playbooks that tasks call, each with its place."""
+    match tree:
+        case Mapping(entries=entries):
+            match entries.get("kind"), entries.get("path"):
+                case Scalar(value="playbook"), Scalar(value=str(path), line=line, column=column) if (
+                    "{{" not in path
+                ):
+                    yield path, Mark(file, line, column)
+            for each in entries.values():
+                yield from _called(each, file)
+        case Sequence(items=items):
+            for each in items:
+                yield from _called(each, file)

@@ -1,0 +1,184 @@
+"""`noetl server` and `noetl worker`: a process that serves until it is told to go, and then goes cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+from noetl.cli.exits import AWAY, OK, Usage
+from noetl.cli.interrupts import Interrupts
+from noetl.config import LINK_KEY, NATS, database_path, database_url, lease_s, nats_url
+from noetl.errors import NoetlError
+from noetl.playbook.conform import NAME
+from noetl.server.desk import Desk
+
+EXTRAS = "pip install 'noetl[postgres,nats]'"
+
+
+class ServeAsked(NamedTuple):
+    database: str | None
+    nats: str | None
+    host: str
+    port: int
+    auth: bool | None  # None: as is usual
+    name: str
+
+
+class WorkAsked(NamedTuple):
+    nats: str | None
+    pool: str
+    slots: int
+    labels: tuple[str, ...]
+    name: str
+
+
+def run_server(asked: ServeAsked) -> int:
+    url = database_url(asked.database)
+    is_open = _is_open(asked, embedded=url is None)
+    return _run(_serve(asked, url, is_open))
+
+
+def _is_open(asked: ServeAsked, *, embedded: bool) -> bool:
+    """Without tokens only on a file, and only for this machine."""
+    wanted = asked.auth is False or (asked.auth is None and embedded and _is_loopback(asked.host))
+    if wanted and not embedded:
+        raise Usage("--open is for a server on a file: with PostgreSQL everyone needs a token")
+    if wanted and not _is_loopback(asked.host):
+        raise Usage(f"--open on {asked.host} would let everyone in: leave it out, and create tokens")
+    return wanted
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+async def _serve(asked: ServeAsked, url: str | None, is_open: bool) -> int:
+    from noetl.server.app import make_app
+    from noetl.server.desk import Settings
+    from noetl.server.serving import Serving
+
+    async with _house(asked, url) as (desk, fallen):
+        serving = Serving(make_app(desk, Settings(open=is_open)), asked.host, asked.port)
+        serving.start()
+        who = "everyone on this machine may do everything" if is_open else "tokens are asked for"
+        _say(f"ready: {serving.url} ({who})")
+        try:
+            return await _until_told(fallen)
+        finally:
+            await serving.stop()
+
+
+@asynccontextmanager
+async def _house(
+    asked: ServeAsked, url: str | None
+) -> AsyncIterator[tuple[Desk, asyncio.Future[BaseException]]]:
+    fallen: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+    if url is None:
+        from noetl.wiring.local_server import open_local_server
+
+        async with open_local_server(database_path(asked.database)) as local:
+            yield local.desk, fallen
+        return
+    try:
+        from noetl.wiring.server import ServerAsked, open_server
+    except ImportError as error:
+        raise Usage(f"a server on PostgreSQL needs more: {EXTRAS}") from error
+
+    nats = nats_url(asked.nats)
+    if nats is None:
+        raise Usage(f"where do servers and workers meet? --nats nats://host:port, or {NATS}")
+    wanted = ServerAsked(url, nats, asked.name, os.environ.get(LINK_KEY), _lease())
+    async with open_server(wanted) as house:
+        house.fell = _telling(fallen)
+        yield house.desk, fallen
+
+
+def run_worker(asked: WorkAsked) -> int:
+    return _run(_work(asked))
+
+
+async def _work(asked: WorkAsked) -> int:
+    try:
+        from noetl.wiring.worker import WorkerAsked, open_worker
+    except ImportError as error:
+        raise Usage(f"a worker needs more: {EXTRAS}") from error
+
+    nats = nats_url(asked.nats)
+    if nats is None:
+        raise Usage(f"where does the work come from? --nats nats://host:port, or {NATS}")
+    if not NAME.match(asked.pool):
+        raise Usage(f'--pool "{asked.pool}": a name of letters, digits, _ and -, such as gpu')
+    labels = dict(_label(each) for each in asked.labels)
+    wanted = WorkerAsked(
+        nats, asked.pool, asked.slots, asked.name, labels, os.environ.get(LINK_KEY), _lease()
+    )
+    fallen: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+    async with open_worker(wanted) as crew:
+        crew.fell = _telling(fallen)
+        _say(f"ready: {crew.name} works for the pool {asked.pool}, {asked.slots} calls at once")
+        return await _until_told(fallen)
+
+
+def _label(given: str) -> tuple[str, str]:
+    key, equals, value = given.partition("=")
+    if not equals or not key:
+        raise Usage(f'--label "{given}": write KEY=VALUE')
+    return key, value
+
+
+def _lease() -> float:
+    try:
+        return lease_s()
+    except ValueError:
+        raise Usage("NOETL_LEASE is a number of seconds, such as 30") from None
+
+
+# Until someone wants it to stop
+
+
+def _telling(fallen: asyncio.Future[BaseException]) -> Callable[[BaseException], None]:
+    def tell(error: BaseException) -> None:
+        if not fallen.done():
+            fallen.set_result(error)
+
+    return tell
+
+
+async def _until_told(fallen: asyncio.Future[BaseException]) -> int:
+    """A signal ends it well; a bug of ours ends it loudly, and whoever watches starts it again."""
+    with Interrupts(lambda: _say("stopping")) as interrupts:
+        fallen.add_done_callback(lambda _: interrupts.first.set())
+        await interrupts.first.wait()
+        if fallen.done():
+            raise fallen.result()
+    return OK
+
+
+def _run(work: Coroutine[Any, Any, int]) -> int:
+    """On the quickest loop there is."""
+    try:
+        import uvloop
+
+        factory: Callable[[], asyncio.AbstractEventLoop] | None = uvloop.new_event_loop
+    except ImportError:
+        factory = None
+    try:
+        with asyncio.Runner(loop_factory=factory) as runner:
+            return runner.run(work)
+    except NoetlError as error:
+        _say(str(error))
+        return AWAY
+
+
+def _say(words: str) -> None:
+    print(f"noetl: {words}", file=sys.stderr, flush=True)

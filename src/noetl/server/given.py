@@ -1,0 +1,127 @@
+"""What routes are given, by type: the desk, whoever asks, parameters with their limits, and error answers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, TypeAlias
+
+from litestar import Request
+from litestar.di import NamedDependency, Provide
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import PathParameter, QueryParameter, SkipValidation
+
+from noetl.server.auth import CALLER, SCOPE, Caller, Doorkeeper
+from noetl.server.desk import Desk, Settings
+from noetl.server.ears import Waits
+from noetl.server.logs import Memory, Readers
+from noetl.server.named import Named
+from noetl.server.problems import MEDIA_TYPE, ProblemDetails, Refused
+from noetl.server.streams import Streams
+from noetl.server.thinking import Thinking
+
+PAGE: Final = 100
+PAGE_MAX: Final = 1_000
+TEXT_CHARS_MAX: Final = 1_000  # of a path, a name, a prefix
+SEQ_MAX: Final = 2**53
+VERSION_MAX: Final = 2**31 - 1
+
+READ: Final = {SCOPE: "read"}
+RUN: Final = {SCOPE: "run"}
+WRITE: Final = {SCOPE: "write"}
+ADMIN: Final = {SCOPE: "admin"}
+
+
+class Room:
+    """All that routes share; made once for an application."""
+
+    def __init__(self, desk: Desk, settings: Settings) -> None:
+        self.desk = desk
+        self.settings = settings
+        self.keeper = Doorkeeper(desk.tokens, desk.clock)
+        self.memory = Memory(desk.store)
+        self.readers = Readers(desk.store)
+        self.named = Named(desk.store)
+        self.thinking = Thinking()
+        self.streams = Streams(desk, settings.followers_max)
+        self.waits = Waits(desk)
+
+    async def close(self) -> None:
+        """Whoever waits or follows is sent away, with a word."""
+        self.waits.close()
+        await self.streams.close()
+
+
+DeskGiven: TypeAlias = NamedDependency[SkipValidation[Desk]]
+RoomGiven: TypeAlias = NamedDependency[SkipValidation[Room]]
+CallerGiven: TypeAlias = NamedDependency[SkipValidation[Caller]]
+
+ExecutionId: TypeAlias = Annotated[str, PathParameter(description="the whole id of an execution")]
+PlaybookPath: TypeAlias = Annotated[
+    str, QueryParameter(name="path", description="metadata.path of a playbook", max_length=TEXT_CHARS_MAX)
+]
+VersionAsked: TypeAlias = Annotated[
+    int | None, QueryParameter(name="version", description="none: the current one", ge=1, le=VERSION_MAX)
+]
+Limit: TypeAlias = Annotated[int, QueryParameter(name="limit", ge=1, le=PAGE_MAX)]
+AfterSeq: TypeAlias = Annotated[
+    int, QueryParameter(name="after", description="behind this fact", ge=0, le=SEQ_MAX)
+]
+
+
+async def given_caller(request: Request[Any, Any, Any]) -> Caller:
+    caller = request.scope["state"].get(CALLER)
+    assert isinstance(caller, Caller), "the guard lets nobody else in"
+    return caller
+
+
+def dependencies(room: Room) -> dict[str, Provide]:
+    async def given_room() -> Room:
+        return room
+
+    async def given_desk() -> Desk:
+        return room.desk
+
+    return {
+        "room": Provide(given_room, use_cache=True),
+        "desk": Provide(given_desk, use_cache=True),
+        "caller": Provide(given_caller),
+    }
+
+
+def refusals(*more: int) -> dict[int, ResponseSpec]:
+    """The errors that a route may answer with, all of one shape."""
+    always = (400, 401, 403, 408, 413, 415, 429, 500, 503, 507)
+    return {status: problem(status) for status in sorted({*always, *more})}
+
+
+def problem(status: int) -> ResponseSpec:
+    return ResponseSpec(
+        data_container=ProblemDetails,
+        generate_examples=False,
+        description=_WORDS[status],
+        media_type=MEDIA_TYPE,
+    )
+
+
+def clean_text(value: str, name: str) -> str:
+    """No store is asked for what no text holds. Raises Refused."""
+    if "\0" in value:
+        raise Refused(400, "bad-request", f"{name}: it holds a zero character")
+    return value
+
+
+_WORDS: Final = {
+    400: "The request is not as it must be",
+    401: "No token, or one that is not valid",
+    403: "The token lacks the scope; or a page of another site asks",
+    404: "There is nothing of that name",
+    408: "The body came too slowly",
+    409: "It can not be done as things stand",
+    413: "The body is too large",
+    415: "The body is of another type than expected",
+    416: "The range lies outside of the result",
+    422: "It can never be done so: the playbook has problems, or a value does not fit",
+    429: "Too many requests",
+    500: "Stored data is damaged, or the server has a bug",
+    503: "Something outside does not answer; try again",
+    507: "The disk is full",
+}

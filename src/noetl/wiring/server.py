@@ -1,0 +1,212 @@
+"""A server among others: its share of all executions on PostgreSQL, reached over NATS, and the API.
+
+`async with open_server(asked) as house:` serves; leaving it hands its share to the others at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from typing import NamedTuple
+
+from noetl.adapters.nats.answering import Answering
+from noetl.adapters.nats.connection import Connection
+from noetl.adapters.nats.feed import NatsFeed
+from noetl.adapters.nats.link import NatsLink
+from noetl.adapters.nats.queue import NatsQueue
+from noetl.adapters.nats.roster import NatsRoster, RollCall
+from noetl.adapters.nats.sealed import Keeper, LinkKey
+from noetl.adapters.nats.wire import PARTITIONS
+from noetl.adapters.postgres.catalog import PostgresCatalog
+from noetl.adapters.postgres.database import open_postgres
+from noetl.adapters.postgres.listing import PostgresListing
+from noetl.adapters.postgres.secrets import PostgresSecretRows
+from noetl.adapters.postgres.store import PostgresStore
+from noetl.adapters.postgres.tokens import PostgresTokens
+from noetl.adapters.secrets.keys import KeyFile
+from noetl.adapters.secrets.providers import Providers
+from noetl.adapters.secrets.stored import StoredSecrets
+from noetl.clock import Clock, SystemClock
+from noetl.control.executions import Control
+from noetl.control.house import Outside as Reach
+from noetl.control.house import Settings
+from noetl.control.live import Live
+from noetl.control.nearest import Nearest
+from noetl.control.ownership import PartitionOwners
+from noetl.control.playbooks import Playbooks
+from noetl.control.posting import Posting
+from noetl.control.sweeper import sweep
+from noetl.engine import Event
+from noetl.errors import Unavailable
+from noetl.ids import partition_of
+from noetl.ports import Heard
+from noetl.server.desk import Desk
+from noetl.tool import Tools
+from noetl.wiring.results import open_stores
+from noetl.worker.keychain import Keychain
+
+LEASE_S = 30.0  # of a frame, and of our share of the partitions
+SWEEP_S = 2.0
+SETTLE_S = 1.0  # for workers to tell a new owner what they have in hand
+WINDOW_MIN = 16  # pointers at once to a pool that we have heard of no worker of
+
+
+class ServerAsked(NamedTuple):
+    """Where things are, and who we are."""
+
+    database: str  # postgresql://…
+    nats: str
+    name: str = ""
+    link_key: str | None = None
+    lease_s: float = LEASE_S
+
+    def __repr__(self) -> str:
+        return f"ServerAsked({self.name})"
+
+
+class ServerHouse:
+    """Everything that one server is made of. The API stands on its `desk`."""
+
+    def __init__(self, asked: ServerAsked, clock: Clock) -> None:
+        self.clock = clock
+        self.name = asked.name or socket.gethostname()
+        self.identity = f"{self.name}#{clock.new_id()[-8:]}"  # of this process: its leases are no other's
+        self._is_named = bool(asked.name)
+        self._lease_s = asked.lease_s
+        self.database = open_postgres(asked.database, clock)
+        self.connection = Connection(asked.nats, self.name, clock)
+        self.store = PostgresStore(self.database, PARTITIONS)
+        self.queue = NatsQueue(self.connection, clock=clock)
+        self.posting = Posting(self.queue)
+        self.feed, self.roster = NatsFeed(self.connection), NatsRoster(self.connection, clock)
+        self.results = open_stores(asked.nats)
+        self.secrets = StoredSecrets(PostgresSecretRows(self.database), KeyFile(), clock)
+        self.providers = Providers(self.secrets, clock)
+        self.tools = Tools.installed()
+        self.kinds = self.tools.kinds()
+        self.catalog = PostgresCatalog(self.database)
+        self.playbooks = Playbooks(self.catalog, self.kinds)
+        self.owners = PartitionOwners(self.store, clock, self.identity, ttl_s=asked.lease_s, count=PARTITIONS)
+        self.control = self._control(asked)
+        key = LinkKey.parsed(asked.link_key) if asked.link_key else None
+        self.answering = Answering(self.connection, self.control, self.catalog, Keeper(key, self.providers))
+        self._tasks: list[asyncio.Task[None]] = []
+        self.ready = False
+
+    def _control(self, asked: ServerAsked) -> Control:
+        settings = Settings(lease_s=asked.lease_s, settle_s=SETTLE_S)
+        reach = Reach(self.store, self.posting, self.results)
+        control = Control(reach, self.playbooks, self.owners, self.clock, settings)
+        self.link = Nearest(control, NatsLink(self.connection, self.playbooks), self._is_ours)
+        control.relatives.link = self.link
+        control.probe = Keychain(self.providers, self.clock).probed
+        control.watch, control.roll_call = self._see, RollCall(self.connection).call
+        control.dispatch.window = lambda pool: max(WINDOW_MIN, 2 * self.roster.slots(pool))
+        return control
+
+    @property
+    def desk(self) -> Desk:
+        return Desk(
+            link=self.link,
+            store=self.store,
+            listing=PostgresListing(self.database),
+            catalog=self.catalog,
+            playbooks=self.playbooks,
+            results=self.results,
+            secrets=self.secrets,
+            tokens=PostgresTokens(self.database),
+            feed=self.feed,
+            roster=self.roster,
+            tools=self.tools,
+            kinds=self.kinds,
+            clock=self.clock,
+            is_ready=lambda: self.ready and self.connection.connected,
+        )
+
+    def _is_ours(self, execution_id: str) -> bool:
+        return partition_of(execution_id, PARTITIONS) in self.owners.owned
+
+    def _see(self, live: Live, events: list[Event]) -> None:
+        if events:
+            self.feed.tell(Heard(live.id, events[-1].seq))
+
+    # Its life
+
+    async def open(self) -> None:
+        """Raises Unavailable or Rejected when it can not begin; later trouble passes."""
+        await self.connection.open()
+        await self.queue.open()
+        await self.roster.open()
+        await self.answering.open()
+        if self._is_named:
+            await self._relieve()
+        await self._keep()
+        self._run(self._own())
+        self._run(self._sweep())
+        self.ready = True
+
+    async def _relieve(self) -> None:
+        """Whoever gives a server a name has one of that name: another process with it has died."""
+        for other in await self.store.servers(self.identity, self._lease_s):
+            if other != self.identity and other.rpartition("#")[0] == self.name:
+                await self.store.let_go(other, range(PARTITIONS))
+                await self.store.servers(other, 0.0)
+
+    def _run(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(self._fell)
+        self._tasks.append(task)
+
+    fell: Callable[[BaseException], None] | None = None  # told of a bug of ours: the process should end
+
+    def _fell(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None and self.fell is not None:
+            self.fell(error)
+
+    async def _own(self) -> None:
+        while True:
+            await self.clock.sleep(self._lease_s / 3)
+            await self._keep()
+
+    async def _keep(self) -> None:
+        """One round of ownership. What is new to us is read at once, and does not wait for the sweeper."""
+        before = self.owners.owned
+        await self.owners.keep(self.control.set_time)
+        with suppress(Unavailable):
+            await self.answering.follow(self.owners.owned)
+        if self.owners.owned - before:
+            await sweep(self.control)
+
+    async def _sweep(self) -> None:
+        while True:
+            await self.clock.sleep(SWEEP_S)
+            await sweep(self.control)
+
+    async def close(self) -> None:
+        """Hand everything over: nothing of ours is lost, and nobody waits for our leases."""
+        self.ready = False
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        with suppress(Unavailable):
+            await self.answering.close()
+        await self.owners.leave()
+        self.control.timers.close()
+        for each in (self.posting, self.queue, self.feed, self.roster, self.providers, self.results):
+            with suppress(Unavailable):
+                await each.close()
+        await self.connection.close()
+        await self.store.close()
+        await self.database.close()
+
+
+@asynccontextmanager
+async def open_server(asked: ServerAsked, clock: Clock | None = None) -> AsyncIterator[ServerHouse]:
+    house = ServerHouse(asked, clock or SystemClock())
+    try:
+        await house.open()
+        yield house
+    finally:
+        await house.close()

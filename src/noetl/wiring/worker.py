@@ -1,0 +1,150 @@
+"""A worker process: takes work of its pool from NATS, does it, reports. Nobody connects to it.
+
+`async with open_worker(asked) as crew:` works; leaving it lets running calls end, and hands the rest back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import NamedTuple
+
+from noetl import __version__
+from noetl.adapters.nats.connection import Connection
+from noetl.adapters.nats.feed import NatsFeed
+from noetl.adapters.nats.link import NatsLink
+from noetl.adapters.nats.queue import NatsQueue
+from noetl.adapters.nats.roster import NatsRoster, RollCall
+from noetl.adapters.nats.sealed import LinkKey, NatsSecrets
+from noetl.adapters.nats.texts import NatsTexts
+from noetl.clock import Clock, SystemClock
+from noetl.control.playbooks import Compiled
+from noetl.errors import Unavailable
+from noetl.net.program import POOL
+from noetl.ports import Heard, WorkerSeen
+from noetl.tool import Tools
+from noetl.wiring.results import open_stores
+from noetl.worker.calls import Toolbox
+from noetl.worker.drive import HELD, Said
+from noetl.worker.keychain import Keychain
+from noetl.worker.refs import Refs
+from noetl.worker.worker import Outside, Worker
+
+SLOTS = 16
+TELL_S = 5.0  # between two words of a worker about itself
+GRACE_S = 10.0  # for running calls when it is told to go
+LEASE_S = 30.0
+
+
+class WorkerAsked(NamedTuple):
+    """What it works for, and on what."""
+
+    nats: str
+    pool: str = POOL
+    slots: int = SLOTS
+    name: str = ""
+    labels: Mapping[str, str] = {}
+    link_key: str | None = None
+    lease_s: float = LEASE_S
+
+    def __repr__(self) -> str:
+        return f"WorkerAsked({self.name}, {self.pool}, {self.slots})"
+
+
+class Crew:
+    """One process with its slots."""
+
+    def __init__(self, asked: WorkerAsked, clock: Clock) -> None:
+        self.asked = asked
+        self.clock = clock
+        self.name = asked.name or f"{socket.gethostname()}-{clock.new_id()[-6:]}"
+        self.connection = Connection(asked.nats, self.name, clock)
+        tools = Tools.installed()
+        programs = Compiled(NatsTexts(self.connection), tools.kinds())
+        self.link = NatsLink(self.connection, programs)
+        self.queue = NatsQueue(self.connection, asked.pool)
+        self.feed, self.roster = NatsFeed(self.connection), NatsRoster(self.connection, clock)
+        self.results = open_stores(asked.nats)
+        key = LinkKey.parsed(asked.link_key) if asked.link_key else None
+        keychain = Keychain(NatsSecrets(self.connection, key, self.name, HELD.get, clock), clock)
+        self.toolbox = Toolbox(tools, Refs(self.results, self.link), keychain)
+        outside = Outside(self.link, self.queue, self.results, keychain)
+        self.worker = Worker(self.name, outside, self.toolbox, clock)
+        self.worker.listen = self._hear
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def _hear(self, said: Said) -> None:
+        line = {"frame": said.frame, "kind": said.kind, "words": said.words}
+        self.feed.tell(Heard(said.execution_id, line=line))
+
+    # Its life
+
+    async def open(self) -> None:
+        """Raises Unavailable or Rejected when it can not begin; later trouble passes."""
+        await self.connection.open()
+        await RollCall(self.connection).heed(self._called)
+        for _ in range(self.asked.slots):
+            self._run(self.worker.serve())
+        self._run(self.worker.beat(self.asked.lease_s / 3))
+        self._run(self._tell())
+
+    def _called(self) -> None:
+        """A server has taken executions over, and asks what we have in hand."""
+        self.worker.spawn(self.worker.tell())
+
+    def _run(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(self._fell)
+        self._tasks.append(task)
+
+    fell: Callable[[BaseException], None] | None = None  # told of a bug of ours: the process should end
+
+    def _fell(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None and self.fell is not None:
+            self.fell(error)
+
+    async def _tell(self) -> None:
+        while True:
+            await self.roster.tell(self._seen())
+            await self.clock.sleep(TELL_S)
+
+    def _seen(self) -> WorkerSeen:
+        return WorkerSeen(
+            name=self.name,
+            pool=self.asked.pool,
+            slots=self.asked.slots,
+            busy=len(self.worker.drives),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=__version__,
+            labels=dict(self.asked.labels),
+            leaving=self.worker.leaving,
+            at=self.clock.now(),
+        )
+
+    async def close(self, grace_s: float = GRACE_S) -> None:
+        self.worker.leaving = True
+        await self.roster.tell(self._seen())
+        await self.queue.leave()
+        await self.worker.leave(grace_s)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.toolbox.close()
+        for each in (self.queue, self.feed, self.roster, self.results):
+            with suppress(Unavailable):
+                await each.close()
+        await self.connection.close()
+
+
+@asynccontextmanager
+async def open_worker(asked: WorkerAsked, clock: Clock | None = None) -> AsyncIterator[Crew]:
+    crew = Crew(asked, clock or SystemClock())
+    try:
+        await crew.open()
+        yield crew
+    finally:
+        await crew.close()

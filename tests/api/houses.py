@@ -1,0 +1,197 @@
+"""A server as it is in truth: the embedded house on a file, the API on a loopback port, a client before it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import aiohttp
+import msgspec
+from litestar import Litestar
+
+from noetl.adapters.memory.feed import MemoryFeed
+from noetl.adapters.memory.roster import MemoryRoster
+from noetl.clock import Clock, SystemClock
+from noetl.control.live import Live
+from noetl.control.tokens import digest_of, new_token
+from noetl.engine import Event
+from noetl.ports import Heard
+from noetl.server.app import make_app
+from noetl.server.desk import Desk, Settings
+from noetl.server.serving import Serving
+from noetl.tool import Tools
+from noetl.wiring import House, open_disk
+from noetl.worker.drive import Said
+from tests.playbooks import HEAD
+
+HELLO = HEAD + (
+    "workload: {name: you}\n"
+    "workflow:\n"
+    "- step: start\n"
+    "  tool: {kind: python, input: {name: \"{{ workload.name }}\"}, code: \"def main(name): return {'greeting': 'hello ' + name}\"}\n"
+)
+NOOP = HEAD + "workflow:\n- step: start\n  tool: {kind: noop}\n"
+WAITING = HEAD.replace("path: t", "path: waiting") + (
+    "workflow:\n- step: start\n  tool: {kind: wait, signal: go}\n  next: {arcs: [{step: after}]}\n"
+    "- step: after\n  tool: {kind: noop}\n"
+)
+FAILING = HEAD.replace("path: t", "path: failing") + (
+    "workflow:\n- step: start\n  tool: {kind: python, code: \"def main(): raise ValueError('no')\"}\n"
+)
+ROOT = Path(__file__).parents[2]
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return msgspec.json.decode(self.body)
+
+
+class Api:
+    """Asks a server. `token`: sent with every request that names no other."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str, token: str | None) -> None:
+        self.session = session
+        self.url = url
+        self.token = token
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        /,
+        *,
+        token: str | None = None,
+        headers: dict[str, str] | None = None,
+        **params: Any,
+    ) -> Answer:
+        sent = dict(headers or {})
+        known = self.token if token is None else token
+        if known:
+            sent.setdefault("Authorization", f"Bearer {known}")
+        data = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
+        if data is not None:
+            sent.setdefault("Content-Type", "application/json")
+        said = {name.rstrip("_"): str(value) for name, value in params.items() if value is not None}
+        content = None if data is None else io.BytesIO(data)
+        async with self.session.request(
+            method, self.url + path, data=content, headers=sent, params=said, allow_redirects=False
+        ) as response:
+            got = {name.lower(): value for name, value in response.headers.items()}
+            return Answer(response.status, got, await response.read())
+
+    async def get(self, path: str, /, **params: Any) -> Any:
+        """What it is asked for, when all is well."""
+        answer = await self.ask("GET", path, **params)
+        assert answer.status == 200, (answer.status, answer.body)
+        return answer.json
+
+    async def post(self, path: str, body: Any = None, /, status: int = 200, **params: Any) -> Any:
+        answer = await self.ask("POST", path, body, **params)
+        assert answer.status == status, (answer.status, answer.body)
+        return answer.json if answer.body else None
+
+    async def register(self, text: str) -> Any:
+        answer = await self.ask("POST", "/playbooks", text.encode(), headers={"Content-Type": "text/yaml"})
+        assert answer.status in (200, 201), answer.body
+        return answer.json
+
+    async def run(self, text: str, workload: dict[str, Any] | None = None) -> str:
+        """Registers it, starts it and waits for its end."""
+        digest = (await self.register(text))["digest"]
+        told = await self.post("/executions", {"digest": digest, "workload": workload or {}}, wait=60)
+        return str(told["execution_id"])
+
+
+class World(NamedTuple):
+    """All of it, for tests that look behind the door."""
+
+    api: Api
+    house: House
+    desk: Desk
+    serving: Serving
+    feed: MemoryFeed
+    roster: MemoryRoster
+    app: Litestar
+
+    async def token(self, *scopes: str, name: str = "someone", expires_at: datetime | None = None) -> str:
+        token, text = new_token(name, scopes, expires_at, self.desk.clock, os.urandom)
+        await self.desk.tokens.add(token, digest_of(text))
+        return text
+
+    async def expired(self, *scopes: str) -> str:
+        """One that was good until a moment ago."""
+        clock = Shifted(self.desk.clock, timedelta(days=-1))
+        ends_at = clock.now() + timedelta(minutes=1)
+        token, text = new_token("late", scopes, ends_at, clock, os.urandom)
+        await self.desk.tokens.add(token, digest_of(text))
+        return text
+
+
+class Shifted(SystemClock):
+    """As late or early as it is said."""
+
+    def __init__(self, clock: Clock, by: timedelta) -> None:
+        self._clock = clock
+        self._by = by
+
+    def now(self) -> datetime:
+        return self._clock.now() + self._by
+
+
+@asynccontextmanager
+async def opened(
+    folder: Path, settings: Settings | None = None, *, is_ready: Callable[[], bool] = lambda: True
+) -> AsyncIterator[World]:
+    clock = SystemClock()
+    disk = open_disk(folder / "noetl.db", clock)
+    tools = Tools.installed()
+    kinds = tools.kinds()
+    house = House(disk, clock, tools, kinds=kinds, slots=8)
+    feed, roster = MemoryFeed(), MemoryRoster(clock)
+
+    def watch(live: Live, events: list[Event]) -> None:
+        if events:
+            feed.tell(Heard(live.id, events[-1].seq))
+
+    def listen(said: Said) -> None:
+        line = {"frame": said.frame, "kind": said.kind, "words": said.words}
+        feed.tell(Heard(said.execution_id, line=line))
+
+    house.watchers.append(watch)
+    house.listeners.append(listen)
+    house.open()
+    desk = Desk(
+        link=house.control, store=disk.store, listing=disk.listing, catalog=disk.catalog,
+        playbooks=house.playbooks, results=disk.results, secrets=disk.secrets, tokens=disk.tokens, feed=feed,
+        roster=roster, tools=tools, kinds=kinds, clock=clock, is_ready=is_ready,
+    )  # fmt: skip
+    app = make_app(desk, settings or Settings(open=True))
+    serving = Serving(app)
+    serving.start()
+    try:
+        async with aiohttp.ClientSession() as session:
+            yield World(Api(session, serving.url, None), house, desk, serving, feed, roster, app)
+    finally:
+        await serving.stop()
+        await house.close(0)
+        disk.close()
+
+
+def serve(folder: Path, work: Callable[[World], Awaitable[None]], settings: Settings | None = None) -> None:
+    async def whole() -> None:
+        async with asyncio.timeout(60), opened(folder, settings) as world:
+            await work(world)
+
+    asyncio.run(whole())

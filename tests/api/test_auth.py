@@ -1,0 +1,166 @@
+"""Who may do what: over every route that the application has, so that none can be forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from litestar.handlers import HTTPRouteHandler
+from litestar.routes import HTTPRoute
+
+from noetl.server.auth import KNOWN_S, PUBLIC, SCOPE, Caller
+from noetl.server.desk import Settings
+from tests.api.houses import NOOP, World, serve
+
+NOBODY = "00000000-0000-7000-8000-000000000000"
+ENOUGH = {"read": ["run", "write", "admin"], "run": ["admin"], "write": ["admin"], "admin": []}
+OPEN = {"/health", "/ready", "/schema", "/schema/openapi.json", "/schema/{path:str}"}
+
+
+class Route(NamedTuple):
+    method: str
+    path: str
+    scope: str
+    template: str
+
+
+def routes(world: World) -> Iterator[Route]:
+    for route in world.app.routes:
+        assert isinstance(route, HTTPRoute)
+        for handler in route.route_handlers:
+            assert isinstance(handler, HTTPRouteHandler)
+            for method in handler.http_methods - {"OPTIONS"}:
+                path = route.path_format
+                for name in ("execution_id", "digest", "kind", "id", "name", "path"):
+                    path = path.replace(f"{{{name}}}", NOBODY)
+                yield Route(str(method), path, handler.opt.get(SCOPE, ""), route.path)
+
+
+def test_every_route_says_which_scope_it_asks_for(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        found = list(routes(world))
+        assert len(found) > 40
+        assert {route.scope for route in found} == {PUBLIC, "read", "run", "write", "admin"}
+        assert {route.template for route in found if route.scope == PUBLIC} == OPEN
+        mutating = {route for route in found if route.method != "GET"}
+        looking = {"/playbooks/check", "/playbooks/explain", "/playbooks/graph"}
+        assert {route.template for route in mutating if route.scope == "read"} == looking
+
+    serve(tmp_path, work)
+
+
+@pytest.mark.parametrize("who", ["nobody", "expired", "unknown", "malformed"])
+def test_no_route_opens_without_a_valid_token(tmp_path: Path, who: str) -> None:
+    async def work(world: World) -> None:
+        known = await world.token("admin")
+        token = {
+            "nobody": "",
+            "expired": await world.expired("admin"),
+            "unknown": known[:-4] + "AAAA",
+            "malformed": "noetl_" + "x" * 300,
+        }[who]
+        for route in routes(world):
+            if route.scope == PUBLIC:
+                continue
+            answer = await world.api.ask(route.method, route.path, token=token)
+            assert answer.status == 401, (route, answer.body)
+            assert answer.headers["www-authenticate"].startswith("Bearer")
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert answer.json["code"] in {"no-token", "bad-token", "expired-token"}
+
+    serve(tmp_path, work, Settings(requests_burst=10_000))
+
+
+def test_no_route_opens_to_a_token_of_another_scope(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        tokens = {scope: await world.token(scope) for scope in ("read", "run", "write", "admin")}
+        for route in routes(world):
+            if route.scope == PUBLIC:
+                continue
+            for scope, token in tokens.items():
+                answer = await world.api.ask(route.method, route.path, token=token)
+                if scope == route.scope or scope in ENOUGH[route.scope]:
+                    assert answer.status not in (401, 403), (route, scope, answer.body)
+                else:
+                    assert (answer.status, answer.json["code"]) == (403, "low-scope"), (route, scope)
+
+    # There is no room for followers, so that no answer lasts.
+    serve(tmp_path, work, Settings(requests_burst=10_000, followers_max=0))
+
+
+def test_a_token_opens_in_no_other_place_than_the_header(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        token = await world.token("admin")
+        for name in ("token", "access_token"):
+            assert (await world.api.ask("GET", f"/whoami?{name}={token}")).status == 401
+        for header in (f"Basic {token}", token, f"Bearer  {token}x", "Bearer", f"bearer {token[6:]}"):
+            answer = await world.api.ask("GET", "/whoami", headers={"Authorization": header})
+            assert answer.status == 401, header
+        assert (await world.api.ask("GET", "/whoami", headers={"Cookie": f"token={token}"})).status == 401
+
+    serve(tmp_path, work, Settings())
+
+
+def test_a_bad_token_does_not_close_what_is_open_to_all(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        for path in ("/health", "/ready", "/schema/openapi.json"):
+            assert (await world.api.ask("GET", path, token="noetl_nonsense")).status == 200
+
+    serve(tmp_path, work, Settings())
+
+
+def test_what_a_bearer_does_is_on_record_under_the_name_of_the_token(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        world.api.token = await world.token("run", "write", name="nightly import")
+        assert (await world.api.get("/whoami"))["name"] == "nightly import"
+        id = await world.api.run(NOOP)
+        events = (await world.api.get(f"/executions/{id}/events"))["items"]
+        assert events[0]["data"]["by"] == "nightly import"
+
+    serve(tmp_path, work, Settings())
+
+
+def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        api = world.api
+        api.token = await world.token("admin", name="root")
+        made = await api.post("/tokens", {"name": "ci", "scopes": ["run"], "expires_in_s": 3600}, status=201)
+        assert (await api.ask("GET", "/executions", token=made["token"])).status == 200
+        listed = await api.get("/tokens")
+        assert [(each["name"], each["scopes"]) for each in listed["items"]] == [
+            ("root", ["admin"]),
+            ("ci", ["run"]),
+        ]
+        secret = made["token"].rpartition("_")[2]
+        assert secret not in str(listed)
+        assert (await api.ask("DELETE", f"/tokens/{made['id']}")).status == 204
+        assert (await api.ask("GET", "/executions", token=made["token"])).status == 401
+        assert (await api.ask("DELETE", f"/tokens/{made['id']}")).status == 404
+        for wrong in (
+            {"name": "", "scopes": ["run"]},
+            {"name": "x", "scopes": []},
+            {"name": "x", "scopes": ["everything"]},
+            {"name": "x", "scopes": ["run"], "expires_in_s": -1},
+            {"name": "x", "scopes": ["run"], "expires_in_s": 1e300},
+        ):
+            assert (await api.ask("POST", "/tokens", wrong)).status in (400, 422)
+
+    serve(tmp_path, work, Settings())
+
+
+def test_a_token_that_was_revoked_elsewhere_is_forgotten_in_seconds() -> None:
+    assert KNOWN_S <= 5
+
+
+def test_run_and_write_hold_read_and_admin_holds_all() -> None:
+    held = {
+        scope: {each for each in ENOUGH if Caller("1", "n", frozenset({scope})).may(each)} for scope in ENOUGH
+    }
+    assert held == {
+        "read": {"read"},
+        "run": {"run", "read"},
+        "write": {"write", "read"},
+        "admin": {"read", "run", "write", "admin"},
+    }

@@ -1,0 +1,236 @@
+"""Starting executions over HTTP, once and with patience; finding them, and a word to them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from noetl.engine.facts import Cancelled, Paused, Requested
+from noetl.server.desk import Settings
+from tests.api.houses import FAILING, HELLO, NOOP, WAITING, World, serve
+from tests.playbooks import HEAD
+
+PARENT = HEAD.replace("path: t", "path: parent") + (
+    "workflow:\n- step: start\n  tool: {kind: playbook, path: t}\n  next: {arcs: [{step: more}]}\n"
+    "- step: more\n  tool: {kind: playbook, path: t}\n"
+)
+
+
+async def facts_of(world: World, id: str) -> list[Any]:
+    return [fact for row in await world.desk.store.read(id) for fact in row.facts]
+
+
+def test_a_start_is_on_record_with_whoever_asked(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        await world.api.register(HELLO)
+        answer = await world.api.ask("POST", "/executions", {"path": "t", "workload": {"name": "you"}})
+        assert answer.status == 201
+        id = answer.json["execution_id"]
+        assert answer.headers["location"] == f"/executions/{id}"
+        first = (await facts_of(world, id))[0]
+        assert isinstance(first, Requested)
+        assert (first.workload, first.by) == ({"name": "you"}, "local")
+
+    serve(tmp_path, work)
+
+
+def test_a_start_that_waits_answers_with_the_end(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        await world.api.register(HELLO)
+        asked = {"path": "t", "version": 1, "workload": {"name": "Ada"}}
+        shown = await world.api.post("/executions", asked, wait=30)
+        assert (shown["status"], shown["output"]["data"]) == ("ok", {"greeting": "hello Ada"})
+        assert await world.api.get(f"/executions/{shown['execution_id']}") == shown
+        await world.api.register(FAILING)
+        failed = await world.api.post("/executions", {"path": "failing"}, wait=30)
+        assert (failed["status"], failed["error"]["step"]) == ("error", "start")
+
+    serve(tmp_path, work)
+
+
+def test_a_start_whose_time_is_up_says_where_to_look(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        await world.api.register(WAITING)
+        answer = await world.api.ask("POST", "/executions", {"path": "waiting"}, wait=0.05)
+        assert (answer.status, answer.json["status"]) == (202, "running")
+        assert answer.headers["location"] == f"/executions/{answer.json['execution_id']}"
+
+    serve(tmp_path, work)
+
+
+def test_whoever_waits_hears_of_the_end_at_once(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        api = world.api
+        await api.register(WAITING)
+        waits = asyncio.ensure_future(api.post("/executions", {"path": "waiting"}, wait=30))
+        while not (heads := (await api.get("/executions"))["items"]):
+            continue
+        id = heads[0]["execution_id"]
+        while (await api.ask("POST", f"/executions/{id}/signal", {"name": "go"})).status != 200:
+            continue
+        began = world.desk.clock.monotonic()
+        assert (await waits)["status"] == "ok"
+        assert world.desk.clock.monotonic() - began < 1.5  # less than a look without news would take
+
+    serve(tmp_path, work)
+
+
+def test_the_same_key_is_the_same_start(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        api = world.api
+        await api.register(HELLO)
+        key = {"Idempotency-Key": "order 17"}
+        body = {"path": "t", "workload": {"name": "x"}}
+        answers = await asyncio.gather(*(api.ask("POST", "/executions", body, headers=key) for _ in range(5)))
+        assert {answer.status for answer in answers} == {201}
+        assert len({answer.json["execution_id"] for answer in answers}) == 1
+        assert len((await api.get("/executions"))["items"]) == 1
+        for other in ({"path": "t", "workload": {"name": "y"}}, {"path": "elsewhere"}):
+            answer = await api.ask("POST", "/executions", other, headers=key)
+            assert (answer.status, answer.json["code"]) == (422, "idempotency-mismatch")
+        await api.register(HELLO + "# another version\n")
+        assert (await api.ask("POST", "/executions", body, headers=key)).status == 201
+        told = await api.ask("POST", "/executions", {**body, "version": 2}, headers=key)
+        assert told.json["code"] == "idempotency-mismatch"
+        waited = await api.ask("POST", "/executions", body, headers=key, wait=30)
+        assert (waited.status, waited.json["status"]) == (200, "ok")
+
+    serve(tmp_path, work)
+
+
+def test_the_same_key_of_another_token_is_another_start(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        world.api.token = await world.token("write", "run")
+        await world.api.register(NOOP)
+        ids = []
+        for token in (await world.token("run"), await world.token("run")):
+            key = {"Idempotency-Key": "mine"}
+            answer = await world.api.ask("POST", "/executions", {"path": "t"}, token=token, headers=key)
+            ids.append(answer.json["execution_id"])
+        assert ids[0] != ids[1]
+
+    serve(tmp_path, work, Settings())
+
+
+def test_a_start_that_can_not_be_is_refused(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        api = world.api
+        await api.register(NOOP)
+        deep: Any = 1
+        for _ in range(70):
+            deep = [deep]
+        for body, status, code in (
+            ({"path": "nothing"}, 404, "not-found"),
+            ({"path": "t", "version": 7}, 404, "not-found"),
+            ({"digest": "0" * 64}, 404, "not-found"),
+            ({}, 400, "bad-request"),
+            ({"path": "t", "digest": "x"}, 400, "bad-request"),
+            ({"path": "t", "version": 10**30}, 400, "bad-request"),
+            ({"path": "t", "worklaod": {}}, 400, "bad-request"),
+            ({"path": "t", "workload": [1]}, 400, "bad-request"),
+            ({"path": "t", "workload": {"deep": deep}}, 422, "not-json"),
+            (b"{", 400, "bad-json"),
+            (b"[" * 100_000, 400, "bad-json"),
+            ([], 400, "bad-request"),
+        ):
+            answer = await api.ask("POST", "/executions", body)
+            assert (answer.status, answer.json["code"]) == (status, code), answer.body
+        for wait in ("301", "-1", "soon"):
+            assert (await api.ask("POST", "/executions", {"path": "t"}, wait=wait)).status == 400
+        assert (await api.get("/executions"))["items"] == []
+
+    serve(tmp_path, work)
+
+
+def test_executions_are_listed_found_and_last(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        api = world.api
+        assert (await api.ask("GET", "/executions/last")).status == 404
+        await api.register(WAITING)
+        ids = [await api.run(NOOP), await api.run(FAILING)]
+        ids.append((await api.post("/executions", {"path": "waiting"}, status=201))["execution_id"])
+        page = await api.get("/executions", limit=2)
+        assert [each["execution_id"] for each in page["items"]] == [ids[2], ids[1]]
+        rest = await api.get("/executions", limit=2, before=page["next"])
+        assert ([each["execution_id"] for each in rest["items"]], rest["next"]) == ([ids[0]], None)
+        for wanted, found in (({"status": "error"}, [1]), ({"open": "true"}, [2]), ({"path": "t"}, [0])):
+            listed = await api.get("/executions", **wanted)
+            assert [each["execution_id"] for each in listed["items"]] == [ids[place] for place in found]
+        assert (await api.get("/executions/last"))["execution_id"] == ids[2]
+        assert (await api.get("/executions/find", prefix=ids[0]))["ids"] == [ids[0]]
+        assert (await api.get("/executions/find", prefix="zz"))["ids"] == []
+        head = await api.get(f"/executions/{ids[1]}/head")
+        assert (head["status"], head["path"], head["owner_alive"]) == ("error", "failing", True)
+        assert (await api.ask("GET", "/executions", status="nonsense")).status == 400
+
+    serve(tmp_path, work)
+
+
+def test_the_children_of_an_execution_are_its_tree(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        await world.api.register(NOOP)
+        id = await world.api.run(PARENT)
+        tree = await world.api.get(f"/executions/{id}/tree")
+        assert tree["execution"]["execution_id"] == id
+        assert [child["execution"]["path"] for child in tree["children"]] == ["t", "t"]
+        assert [child["execution"]["parent"].split("/")[0] for child in tree["children"]] == [id, id]
+
+    serve(tmp_path, work)
+
+
+def test_commands_go_on_record_with_whoever_gave_them(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        api = world.api
+        await api.register(WAITING)
+        id = (await api.post("/executions", {"path": "waiting"}, status=201))["execution_id"]
+        assert await api.post(f"/executions/{id}/pause") == {"execution_id": id, "status": "paused"}
+        assert (await api.ask("POST", f"/executions/{id}/pause", {})).json["code"] == "not-running"
+        assert (await api.post(f"/executions/{id}/resume"))["status"] == "running"
+        told = await api.post(f"/executions/{id}/cancel", {"reason": "enough"})
+        assert told["status"] in ("cancelling", "cancelled")
+        facts = await facts_of(world, id)
+        assert [fact.by for fact in facts if isinstance(fact, Paused)] == ["local"]
+        assert [(fact.reason, fact.by) for fact in facts if isinstance(fact, Cancelled)] == [
+            ("enough", "local")
+        ]
+        for verb in ("cancel", "pause", "resume", "retry"):
+            answer = await api.ask("POST", f"/executions/{'0' * 8}-0000-7000-8000-{'0' * 12}/{verb}")
+            assert (answer.status, answer.json["code"]) == (404, "not-found")
+
+    serve(tmp_path, work)
+
+
+def test_a_retry_takes_up_what_failed(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        api = world.api
+        flag = tmp_path / "flag"
+        id = await api.run(
+            HEAD
+            + "workload: {flag: ''}\nworkflow:\n- step: start\n  tool: {kind: python, input: {flag: '{{ workload.flag }}'}, "
+            'code: "def main(flag): open(flag).close()"}\n',
+            {"flag": str(flag)},
+        )
+        assert (await api.get(f"/executions/{id}"))["status"] == "error"
+        wrong = await api.ask("POST", f"/executions/{id}/retry", {"step": "nowhere"})
+        assert (wrong.status, wrong.json["code"]) == (422, "unknown-step")
+        flag.touch()
+        assert (await api.post(f"/executions/{id}/retry", {}))["status"] == "running"
+        await world.house.rest(id)
+        assert (await api.get(f"/executions/{id}"))["status"] == "ok"
+        done = await api.ask("POST", f"/executions/{id}/retry")
+        assert (done.status, done.json["code"]) == (409, "nothing-failed")
+
+    serve(tmp_path, work)
+
+
+def test_a_signal_that_nobody_waits_for_is_refused(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        api = world.api
+        await api.register(WAITING)
+        id = (await api.post("/executions", {"path": "waiting"}, status=201))["execution_id"]
+        answer = await api.ask("POST", f"/executions/{id}/signal", {"name": "stop"})
+        assert (answer.status, answer.json["code"]) == (409, "nobody-waits")
+        assert (await api.ask("POST", f"/executions/{id}/signal", {"data": 1})).status == 400
+
+    serve(tmp_path, work)

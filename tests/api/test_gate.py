@@ -1,0 +1,262 @@
+"""What every request passes: host and origin, rates, sizes, content types, headers of answers, slow senders."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from noetl.clock import SystemClock
+from noetl.server.app import BODY_MAX
+from noetl.server.desk import BODY_S, HEADERS_S, REQUESTS_BURST, REQUESTS_PER_S, Settings
+from noetl.server.rates import CALLERS_MAX, Rates
+from noetl.server.serving import HEADERS_BYTES_MAX
+from noetl.server.texts import PLAYBOOK_BODY_MAX
+from tests.api.houses import NOOP, World, serve
+
+
+class Pulse(SystemClock):
+    """A clock that goes when it is told to."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def now(self) -> datetime:
+        raise NotImplementedError
+
+    def monotonic(self) -> float:
+        return self.at
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Host": "localhost:8080"}, 200),
+        ({"Host": "[::1]:8080"}, 200),
+        ({"Host": "evil.example:80"}, 403),
+        ({"Host": "127.0.0.1.evil.example"}, 403),
+        ({"Host": ""}, 403),
+        ({"Origin": "http://localhost:3000"}, 200),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+    ],
+)
+def test_an_open_door_answers_to_pages_of_its_own_only(
+    tmp_path: Path, headers: dict[str, str], status: int
+) -> None:
+    async def work(world: World) -> None:
+        answer = await world.api.ask("GET", "/executions", headers=headers)
+        assert answer.status == status
+        if status == 403:
+            assert answer.json["code"] in ("foreign-host", "foreign-origin")
+
+    serve(tmp_path, work)
+
+
+def test_a_door_with_tokens_answers_under_any_name(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        world.api.token = await world.token("read")
+        assert (await world.api.ask("GET", "/executions", headers={"Host": "noetl.example"})).status == 200
+
+    serve(tmp_path, work, Settings())
+
+
+def test_a_form_of_a_page_can_send_nothing(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
+            answer = await world.api.ask("POST", "/executions", b"{}", headers={"Content-Type": kind})
+            assert (answer.status, answer.json["code"]) == (415, "wrong-content-type")
+
+    serve(tmp_path, work)
+
+
+def test_too_many_requests_are_told_when_to_come_back(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        first, second = await world.token("read"), await world.token("read")
+        for token in (first, second):  # until then it is counted by its address
+            assert (await world.api.ask("GET", "/whoami", token=token)).status == 200
+        statuses = [(await world.api.ask("GET", "/whoami", token=first)).status for _ in range(6)]
+        assert (statuses[:5], statuses[5]) == ([200] * 5, 429)
+        assert (await world.api.ask("GET", "/whoami", token=second)).status == 200
+        answer = await world.api.ask("GET", "/whoami", token=first)
+        assert (answer.json["code"], answer.headers["retry-after"]) == ("too-many-requests", "1000")
+
+    serve(tmp_path, work, Settings(requests_per_s=0.001, requests_burst=5))
+
+
+def test_whoever_guesses_tokens_is_counted_by_the_address(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        statuses = [
+            (await world.api.ask("GET", "/whoami", token=f"noetl_{number:016x}_{'x' * 43}")).status
+            for number in range(8)
+        ]
+        assert statuses == [401] * 5 + [429] * 3
+
+    serve(tmp_path, work, Settings(requests_per_s=0.001, requests_burst=5))
+
+
+def test_a_bucket_fills_by_itself_and_not_over() -> None:
+    clock = Pulse()
+    rates = Rates(clock, per_s=2, burst=4)
+    assert [rates.take("a") for _ in range(5)] == [0, 0, 0, 0, 1]
+    assert rates.take("b") == 0
+    clock.at = 0.5
+    assert [rates.take("a"), rates.take("a")] == [0, 1]
+    clock.at = 1_000.0
+    assert [rates.take("a") for _ in range(5)] == [0, 0, 0, 0, 1]
+
+
+def test_only_so_many_callers_are_remembered() -> None:
+    rates = Rates(Pulse(), per_s=1, burst=1)
+    for number in range(CALLERS_MAX + 10):
+        rates.take(str(number))
+    assert rates.take(str(CALLERS_MAX + 9)) > 0
+    assert rates.take("0") == 0
+
+
+def test_the_limits_are_those_that_are_promised() -> None:
+    assert (REQUESTS_PER_S, REQUESTS_BURST) == (200, 400)
+    assert (PLAYBOOK_BODY_MAX, BODY_MAX) == (1 << 20, 2 << 20)
+    assert (HEADERS_S, BODY_S) == (15, 30)
+
+
+@pytest.mark.parametrize(
+    ("path", "limit"),
+    [
+        ("/playbooks", PLAYBOOK_BODY_MAX),
+        ("/playbooks/check", PLAYBOOK_BODY_MAX),
+        ("/playbooks/graph", PLAYBOOK_BODY_MAX),
+        ("/executions", BODY_MAX),
+    ],
+)
+def test_a_body_over_its_limit_is_refused(tmp_path: Path, path: str, limit: int) -> None:
+    async def work(world: World) -> None:
+        answer = await world.api.ask("POST", path, b'"' + b"x" * (limit - 2) + b'"')
+        assert answer.status == 400
+        answer = await world.api.ask("POST", path, b'"' + b"x" * limit + b'"')
+        assert (answer.status, answer.json["code"]) == (413, "body-too-large")
+
+        async def pieces() -> object:
+            for _ in range(limit // 65_536 + 2):
+                yield b"x" * 65_536
+
+        headers = {"Content-Type": "application/json"}
+        async with world.api.session.post(world.api.url + path, data=pieces(), headers=headers) as response:
+            assert response.status == 413
+
+    serve(tmp_path, work)
+
+
+def test_answers_say_what_browsers_may_do_with_them(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        id = await world.api.run(NOOP)
+        for path in (
+            "/health",
+            f"/executions/{id}",
+            "/nothing",
+            "/schema/nothing",
+            f"/executions/{id}/stream",
+        ):
+            answer = await world.api.ask("GET", path)
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert "default-src 'none'" in answer.headers["content-security-policy"]
+            assert answer.headers["referrer-policy"] == "no-referrer"
+            assert "set-cookie" not in answer.headers
+            assert not [name for name in answer.headers if name.startswith("access-control")]
+            assert "server" not in answer.headers
+            if answer.status >= 400:
+                assert answer.headers["content-type"] == "application/problem+json"
+
+    serve(tmp_path, work)
+
+
+def test_what_is_no_route_is_told_so(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        for path in ("/nothing", "/executions/a/b/c", "/schema/redoc"):
+            answer = await world.api.ask("GET", path)
+            assert (answer.status, answer.json["code"]) == (404, "no-such-route")
+        answer = await world.api.ask("PATCH", "/executions", {})
+        assert (answer.status, answer.json["code"]) == (405, "wrong-method")
+        assert "POST" in answer.headers["allow"]
+        assert (await world.api.ask("OPTIONS", "/executions")).status == 204
+
+    serve(tmp_path, work)
+
+
+async def closed(reader: asyncio.StreamReader) -> bool:
+    """Whether nothing more comes: an end, or a connection that was reset."""
+    try:
+        return await reader.read() == b""
+    except ConnectionResetError:
+        return True
+
+
+async def raw(world: World, sent: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection(world.serving.host, world.serving.port)
+    writer.write(sent)
+    try:
+        return await reader.read(65_536)
+    except ConnectionResetError:
+        return b""
+    finally:
+        writer.close()
+
+
+def test_headers_have_a_limit(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        large = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * (HEADERS_BYTES_MAX + 4_096)
+        assert (await raw(world, large)).startswith(b"HTTP/1.1 400")
+        assert (await raw(world, b"nonsense\r\n\r\n")).startswith(b"HTTP/1.1 400")
+
+    serve(tmp_path, work)
+
+
+def test_a_body_that_breaks_off_harms_nobody(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        head = b"POST /executions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+        _, writer = await asyncio.open_connection(world.serving.host, world.serving.port)
+        writer.write(head)
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+        assert (await world.api.ask("GET", "/health")).status == 200
+
+    serve(tmp_path, work)
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nHost: loc"])
+def test_whoever_sends_no_headers_is_hung_up_on(tmp_path: Path, sent: bytes) -> None:
+    async def work(world: World) -> None:
+        assert await raw(world, sent) == b""
+
+    serve(tmp_path, work, Settings(open=True, headers_s=0.05))
+
+
+def test_whoever_stops_in_the_headers_of_a_second_request_is_hung_up_on(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        reader, writer = await asyncio.open_connection(world.serving.host, world.serving.port)
+        writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200")
+        writer.write(b"GET /hea")
+        assert await closed(reader)
+        writer.close()
+
+    serve(tmp_path, work, Settings(open=True, headers_s=0.2))
+
+
+def test_a_body_that_comes_too_slowly_is_refused(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        head = b"POST /executions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+        reader, writer = await asyncio.open_connection(world.serving.host, world.serving.port)
+        writer.write(head)
+        answer = await reader.readuntil(b"}")
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert b'"code":"too-slow"' in answer
+        writer.close()
+
+    serve(tmp_path, work, Settings(open=True, body_s=0.05))

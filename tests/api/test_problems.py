@@ -1,0 +1,47 @@
+"""Exceptions as problem+json: one table, and nothing shown of a bug."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.errors import Conflict, Damaged, Mark, NotFound, PlaybookError, Problem, Rejected, Unavailable
+from noetl.server.problems import answer, details_of
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (NotFound("no execution x"), 404, "not-found"),
+        (Rejected("execution-over", "it has ended"), 409, "execution-over"),
+        (Rejected("unknown-step", "there is none"), 422, "unknown-step"),
+        (Rejected("payload-too-large", "it is"), 413, "payload-too-large"),
+        (Unavailable("no answer"), 503, "unavailable"),
+        (Conflict("another was first"), 503, "unavailable"),
+        (Unavailable("the commit did not succeed: storage full: make space"), 507, "storage-full"),
+        (Damaged("spoilt"), 500, "damaged"),
+    ],
+)
+def test_every_error_has_its_status(error: Exception, status: int, code: str) -> None:
+    told, headers = details_of(error)
+    assert (told.status, told.code, told.type) == (status, code, f"urn:noetl:problem:{code}")
+    assert told.detail == str(error).removeprefix(f"{code}: ")
+    assert ("Retry-After" in headers) == (status == 503)
+
+
+def test_problems_of_a_playbook_keep_their_places() -> None:
+    problem = Problem("unknown-step", "error", "no such step", Mark("p", 3, 5), "write another")
+    told, _ = details_of(PlaybookError([problem]))
+    assert told.status == 422
+    assert isinstance(told.problems, tuple)
+    shown = told.problems[0]
+    assert (shown.code, shown.line, shown.column, shown.fix) == ("unknown-step", 3, 5, "write another")
+
+
+def test_nothing_is_shown_of_a_bug(capsys: pytest.CaptureFixture[str]) -> None:
+    secret = "correct horse"
+    response = answer(KeyError(secret))
+    assert response.status_code == 500
+    assert secret not in str(response.content)
+    logged = capsys.readouterr()
+    assert "request.failed" in logged.out + logged.err
+    assert secret not in logged.out + logged.err

@@ -1,0 +1,154 @@
+"""The description of the API is true: whatever is sent that it allows or forbids, no bug comes to light.
+
+Requests are made up by schemathesis from the OpenAPI document, over a loopback port, with all kinds of tokens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from noetl.server.desk import Settings
+from tests.api.houses import FAILING, HELLO, WAITING, opened
+
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+EXAMPLES = 12  # for each operation, by someone who may do everything
+FEW = 2
+# There is no room for followers, so that no stream lasts: it is refused with 503, which is no bug.
+DOOR = Settings(requests_per_s=1e6, requests_burst=1e6, followers_max=0)
+
+
+class Running:
+    """A server on a thread of its own, since schemathesis waits for its answers."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.tokens: dict[str, str] = {}
+        self.known: dict[str, list[str]] = {}
+        self.url = ""
+
+    def _run(self) -> None:
+        self._loop.run_until_complete(self._serve())
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        async with opened(self._folder, DOOR) as world:
+            world.api.token = await world.token("admin")
+            ids = [await world.api.run(text) for text in (HELLO, FAILING)]
+            digest = (await world.api.register(WAITING))["digest"]
+            told = await world.api.post("/executions", {"path": "waiting"}, status=201)
+            self.known = {
+                "execution_id": [*ids, told["execution_id"]],
+                "path": ["t", "waiting"],
+                "digest": [digest],
+                "step": ["start"],
+                "version": ["1"],
+                "from": ["1"],
+                "to": ["1"],
+                "kind": ["http", "python"],
+                "prefix": [ids[0][:4]],
+            }
+            self.url = world.serving.url
+            self.tokens = {
+                "nobody": "",
+                "expired": await world.expired("admin"),
+                "unknown": f"noetl_{'0' * 16}_{'x' * 43}",
+                "read": await world.token("read"),
+                "admin": world.api.token,
+            }
+            self._ready.set()
+            await self._stop.wait()
+
+    def __enter__(self) -> Running:
+        self._thread.start()
+        assert self._ready.wait(30)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(30)
+
+
+@contextmanager
+def described(folder: Path) -> Iterator[tuple[Running, Any]]:
+    with Running(folder) as running:
+        yield running, schemathesis.openapi.from_url(f"{running.url}/schema/openapi.json")
+
+
+def operations(schema: Any) -> Iterator[Any]:
+    for found in schema.get_all_operations():
+        yield found.ok()
+
+
+def tried(
+    operation: Any, token: str, examples: int, checks: list[Any], known: dict[str, list[str]] | None = None
+) -> list[int]:
+    """The statuses that came back. `known`: names that are there, put in for every second one made up."""
+    statuses: list[int] = []
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy())
+    def ask(case: Any) -> None:
+        case.headers.pop("Authorization", None)
+        for place in (case.path_parameters, case.query):
+            for name in (set(place) & set(known or {})) if len(statuses) % 2 else ():
+                place[name] = (known or {})[name][len(statuses) // 2 % len((known or {})[name])]
+        response = case.call(headers=headers)
+        statuses.append(response.status_code)
+        if response.status_code != 503:
+            case.validate_response(response, checks=checks)
+
+    ask()
+    return statuses
+
+
+def test_no_request_that_the_description_allows_brings_a_bug_to_light(tmp_path: Path) -> None:
+    with described(tmp_path) as (running, schema):
+        count = 0
+        for operation in operations(schema):
+            if operation.path == "/tokens/{id}":
+                continue  # it might revoke its own
+            tried(operation, running.tokens["admin"], EXAMPLES, CHECKS, running.known)
+            count += 1
+        assert count > 40
+
+
+@pytest.mark.parametrize("who", ["nobody", "expired", "unknown", "read"])
+def test_no_request_that_changes_something_passes_without_the_right(tmp_path: Path, who: str) -> None:
+    looking = {"/playbooks/check", "/playbooks/explain", "/playbooks/graph"}
+    with described(tmp_path) as (running, schema):
+        for operation in operations(schema):
+            if operation.path in ("/health", "/ready"):
+                continue
+            statuses = tried(operation, running.tokens[who], FEW, [not_a_server_error])
+            if who == "read":
+                if operation.method != "get" and operation.path not in looking:
+                    assert set(statuses) <= {403, 415}, operation.path
+            else:
+                assert set(statuses) <= {401, 415}, (operation.path, statuses)

@@ -1,0 +1,79 @@
+"""A server on its socket: an address that is taken, a door that must not stand open, an end in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from noetl.errors import Rejected, Unavailable
+from noetl.server.app import room_of
+from noetl.server.desk import Settings
+from noetl.server.serving import Serving
+from tests.api.houses import WAITING, World, serve
+
+
+def test_an_address_that_is_taken_is_told_in_words(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        with pytest.raises(Unavailable, match=r"can not be served: address already in use"):
+            Serving(world.app, port=world.serving.port)
+        with pytest.raises(Unavailable, match="no address of this machine"):
+            Serving(world.app, host="no.such.host.invalid")
+
+    serve(tmp_path, work)
+
+
+def test_without_tokens_a_server_listens_on_loopback_only(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        with pytest.raises(Rejected, match="open-door"):
+            Serving(world.app, host="0.0.0.0")
+
+    serve(tmp_path, work)
+
+
+def test_with_tokens_a_server_listens_anywhere(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        other = Serving(world.app, host="0.0.0.0")
+        await other.stop()
+
+    serve(tmp_path, work, Settings())
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
+def test_an_address_of_ipv6_stands_in_brackets(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        try:
+            other = Serving(world.app, host="::1")
+        except Unavailable:
+            return  # there is none on this loopback
+        assert other.url == f"http://[::1]:{other.port}"
+        await other.stop()
+
+    serve(tmp_path, work)
+
+
+def test_a_server_hears_no_signals_of_its_own(tmp_path: Path) -> None:
+    before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+
+    async def work(world: World) -> None:
+        await world.api.get("/health")
+        # The runner of the loop has a handler for SIGINT; uvicorn must not have put another in its place.
+        assert "uvicorn" not in str([signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)])
+
+    serve(tmp_path, work)
+    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_whoever_waits_is_answered_when_the_server_stops(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        await world.api.register(WAITING)
+        waits = asyncio.ensure_future(world.api.ask("POST", "/executions", {"path": "waiting"}, wait=300))
+        while not room_of(world.app).waits._ears:
+            await world.api.get("/health")
+        await world.serving.stop()
+        assert (await waits).status == 202
+
+    serve(tmp_path, work)

@@ -1,0 +1,369 @@
+"""Following over HTTP: what is on record and then what comes, resumed in the middle, shared by all followers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from noetl.ports import Heard
+from noetl.server.app import room_of
+from noetl.server.desk import FOLLOWERS_MAX, Settings
+from noetl.server.followers import QUEUE_BYTES_MAX, QUEUE_MAX, RETRY, Follower, Following
+from noetl.server.streams import BEAT_S
+from noetl.server.tails import PAGE_FACTS, PAGES_BYTES_MAX, Page, Pages
+from tests.api.houses import HELLO, NOOP, WAITING, World, serve
+from tests.playbooks import HEAD
+
+LOOP = HEAD.replace("path: t", "path: loop") + (
+    "workflow:\n- step: start\n  tool: {kind: wait, signal: go}\n  next: {arcs: [{step: many}]}\n"
+    "- step: many\n"
+    '  loop: {in: "{{ range(200) | list }}", iterator: item, spec: {mode: parallel}}\n  tool: {kind: noop}\n'
+)
+
+
+class Message(NamedTuple):
+    event: str
+    data: Any
+    id: int | None
+
+
+class Followed:
+    """A follower as a browser is one."""
+
+    def __init__(self, chunks: AsyncIterator[bytes]) -> None:
+        self._chunks = chunks
+        self._left = b""
+        self.hints = 0
+
+    async def next(self) -> Message | None:
+        """None: the server has closed."""
+        while True:
+            while b"\n\n" not in self._left:
+                chunk = await anext(self._chunks, None)
+                if chunk is None:
+                    return None
+                self._left += chunk
+            block, _, self._left = self._left.partition(b"\n\n")
+            fields = dict(line.split(b": ", 1) for line in block.split(b"\n") if b": " in line)
+            if b"data" in fields:
+                id = int(fields[b"id"]) if b"id" in fields else None
+                return Message(fields[b"event"].decode(), msgspec.json.decode(fields[b"data"]), id)
+            self.hints += b"retry" in fields
+
+    async def all(self) -> list[Message]:
+        found = []
+        while (message := await self.next()) is not None:
+            found.append(message)
+        return found
+
+
+@asynccontextmanager
+async def following(world: World, path: str, **headers: str) -> AsyncIterator[Followed]:
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with world.api.session.get(world.serving.url + path, headers=sent) as response:
+        assert response.status == 200, await response.read()
+        assert response.headers["content-type"].startswith("text/event-stream")
+        yield Followed(response.content.iter_any())
+
+
+async def waiting_one(world: World, text: str, path: str) -> str:
+    await world.api.register(text)
+    return str((await world.api.post("/executions", {"path": path}, status=201))["execution_id"])
+
+
+async def signal(world: World, id: str) -> None:
+    while (await world.api.ask("POST", f"/executions/{id}/signal", {"name": "go"})).status != 200:
+        continue
+
+
+def test_what_is_on_record_comes_first_then_what_comes_then_the_end(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        id = await waiting_one(world, LOOP, "loop")
+        async with following(world, f"/executions/{id}/stream") as follower:
+            first = await follower.next()
+            assert first is not None
+            assert first.data["name"] == "playbook.execution.requested"
+            await signal(world, id)
+            rest = await follower.all()
+        events = [first, *(each for each in rest if each.event == "event")]
+        whole = await world.api.get(f"/executions/{id}/events", limit=1000)
+        assert whole["next"] is None
+        assert [each.data for each in events] == whole["items"]
+        assert rest[-1] == Message("end", {"execution_id": id, "status": "ok"}, None)
+
+    serve(tmp_path, work)
+
+
+def test_the_id_of_a_fact_stands_at_its_last_event(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        id = await world.api.run(HELLO)
+        async with following(world, f"/executions/{id}/stream") as follower:
+            events = [each for each in await follower.all() if each.event == "event"]
+        for one, after in zip(events, [*events[1:], None], strict=True):
+            last = after is None or after.data["seq"] != one.data["seq"]
+            assert one.id == (one.data["seq"] if last else None)
+
+    serve(tmp_path, work)
+
+
+def test_a_stream_is_taken_up_anywhere(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        id = await waiting_one(world, LOOP, "loop")
+        await signal(world, id)
+        await world.house.rest(id)
+        async with following(world, f"/executions/{id}/stream") as follower:
+            whole = await follower.all()
+        last = max(each.id or 0 for each in whole)
+        assert last > 2 * PAGE_FACTS
+        for seq in (1, 17, PAGE_FACTS - 1, PAGE_FACTS, PAGE_FACTS + 1, last - 1, last, last + 100):
+            wanted = [each for each in whole if each.event == "end" or each.data["seq"] > seq]
+            async with following(world, f"/executions/{id}/stream", Last_Event_ID=str(seq)) as follower:
+                assert await follower.all() == wanted
+            async with following(world, f"/executions/{id}/stream?after={seq}") as follower:
+                assert await follower.all() == wanted
+        async with following(world, f"/executions/{id}/stream?after=5", Last_Event_ID="nonsense") as follower:
+            first = await follower.next()
+            assert first is not None
+            assert first.data["seq"] == 6
+
+    serve(tmp_path, work)
+
+
+def test_a_connection_that_breaks_is_taken_up_without_a_gap(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        id = await waiting_one(world, LOOP, "loop")
+        seen: dict[str, Any] = {}
+        last = 0
+        signalled = False
+        while True:
+            async with following(world, f"/executions/{id}/stream", Last_Event_ID=str(last)) as follower:
+                for _ in range(60):
+                    message = await follower.next()
+                    if message is None or message.event == "end":
+                        break
+                    seen[message.data["event_id"]] = message.data
+                    last = message.id or last
+                    if not signalled:
+                        signalled = True
+                        await signal(world, id)
+                else:
+                    continue
+            break
+        whole = await world.api.get(f"/executions/{id}/events", limit=1000)
+        assert list(seen.values()) == whole["items"]
+
+    serve(tmp_path, work)
+
+
+def test_words_of_tools_are_passed_on(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        id = await waiting_one(world, WAITING, "waiting")
+        async with following(world, f"/executions/{id}/stream") as follower:
+            await follower.next()
+            line = {"frame": "start#1", "kind": "line", "words": "a word\nand another: one"}
+            world.feed.tell(Heard(id, line=line))
+            world.feed.tell(Heard("another", line=line))
+            await signal(world, id)
+            lines = [each for each in await follower.all() if each.event == "line"]
+        assert lines == [Message("line", line, None)]
+
+    serve(tmp_path, work)
+
+
+def test_many_followers_share_one_tail(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        id = await waiting_one(world, LOOP, "loop")
+        streams = room_of(world.app).streams
+
+        async def follow() -> list[Message]:
+            async with following(world, f"/executions/{id}/stream") as follower:
+                return await follower.all()
+
+        tasks = [asyncio.ensure_future(follow()) for _ in range(20)]
+        while len(streams) < 20:
+            await world.api.get("/health")
+        assert len(streams._tails) == 1
+        await signal(world, id)
+        got = await asyncio.gather(*tasks)
+        assert all(each == got[0] for each in got)
+        while len(streams):
+            await world.api.get("/health")
+        assert not streams._tails
+
+    serve(tmp_path, work)
+
+
+def test_whoever_leaves_is_noticed_without_news(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        id = await waiting_one(world, WAITING, "waiting")
+        streams = room_of(world.app).streams
+        async with following(world, f"/executions/{id}/stream") as follower:
+            await follower.next()
+            assert len(streams) == 1
+        while len(streams):
+            await world.api.get("/health")
+        assert not streams._tails
+
+    serve(tmp_path, work)
+
+
+def test_news_that_are_lost_are_found_all_the_same(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        id = await waiting_one(world, WAITING, "waiting")
+        world.house.watchers.clear()  # nobody tells any more
+        async with following(world, f"/executions/{id}/stream") as follower:
+            await follower.next()
+            await signal(world, id)
+            rest = await follower.all()
+        assert rest[-1].event == "end"
+
+    serve(tmp_path, work)
+
+
+def test_there_is_room_for_so_many_followers(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        id = await waiting_one(world, WAITING, "waiting")
+        async with (
+            following(world, f"/executions/{id}/stream") as one,
+            following(world, "/stream"),
+        ):
+            await one.next()
+            answer = await world.api.ask("GET", f"/executions/{id}/stream")
+            assert (answer.status, answer.json["code"]) == (503, "too-many-followers")
+            assert answer.headers["retry-after"] == "5"
+
+    serve(tmp_path, work, Settings(open=True, followers_max=2))
+
+
+def test_the_limits_of_streams_are_those_that_are_promised() -> None:
+    assert (FOLLOWERS_MAX, BEAT_S) == (2_000, 15)
+
+
+def test_all_executions_are_followed_by_their_heads(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        async with following(world, "/stream") as follower:
+            while not world.feed._listeners:
+                await world.api.get("/health")
+            id = await world.api.run(NOOP)
+            head = await world.api.get(f"/executions/{id}/head")
+            while (message := await follower.next()) is not None and message.data["status"] != "ok":
+                assert (message.event, message.data["execution_id"]) == ("head", id)
+            assert message == Message("head", head, None)
+            world.feed.tell(Heard("nobody", 5))
+            other = await world.api.run(NOOP)
+            message = await follower.next()
+            assert message is not None
+            assert message.data["execution_id"] == other
+
+    serve(tmp_path, work)
+
+
+def test_followers_are_told_to_come_back_when_the_server_stops(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        id = await waiting_one(world, WAITING, "waiting")
+        async with (
+            following(world, f"/executions/{id}/stream") as one,
+            following(world, "/stream") as other,
+        ):
+            await one.next()
+            while len(room_of(world.app).streams) < 2:
+                await world.api.get("/health")
+            began = world.desk.clock.monotonic()
+            await world.serving.stop()
+            assert world.desk.clock.monotonic() - began < 5
+            assert "end" not in [each.event for each in await one.all()]
+            assert await other.all() == []
+            assert (one.hints, other.hints) == (2, 2)
+
+    serve(tmp_path, work)
+
+
+async def gathered(follower: Follower) -> list[bytes]:
+    found = []
+    while chunk := await follower.next():
+        found.append(chunk)
+    return found
+
+
+def test_a_slow_follower_is_sent_away_and_comes_back_later() -> None:
+    async def work() -> None:
+        slow = Follower()
+        for _ in range(QUEUE_MAX + 1):
+            slow.offer(b"x")
+        assert await gathered(slow) == [RETRY]
+        large = Follower()
+        large.offer(b"x" * QUEUE_BYTES_MAX)
+        assert not large.over
+        large.offer(b"x")
+        assert await gathered(large) == [RETRY]
+        quick = Follower()
+        for number in range(5 * QUEUE_MAX):
+            quick.offer(b"x")
+            assert await quick.next() == b"x", number
+
+    asyncio.run(work())
+
+
+def test_one_chunk_may_be_larger_than_the_queue() -> None:
+    async def work() -> None:
+        follower = Follower()
+        follower.offer(b"x" * (QUEUE_BYTES_MAX + 1))
+        follower.finish(b"end")
+        assert [len(chunk) for chunk in await gathered(follower)] == [QUEUE_BYTES_MAX + 1, 3]
+
+    asyncio.run(work())
+
+
+def test_a_heartbeat_waits_for_nobody() -> None:
+    async def work() -> None:
+        follower = Follower()
+        follower.beat()
+        follower.beat()
+        follower.finish()
+        assert await gathered(follower) == [b":\n\n"]
+
+    asyncio.run(work())
+
+
+def test_pages_of_the_past_have_a_limit(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        pages = Pages(world.desk.store)
+        frame = b"x" * (PAGES_BYTES_MAX // 10 // PAGE_FACTS)
+        for number in range(30):
+            pages.put("e", Page(number * PAGE_FACTS + 1, (frame,) * PAGE_FACTS))
+        assert pages._bytes <= PAGES_BYTES_MAX
+        assert ("e", 29) in pages._pages
+        assert ("e", 0) not in pages._pages
+
+    serve(tmp_path, work)
+
+
+def test_whoever_takes_nothing_is_given_up() -> None:
+    async def work() -> None:
+        sent: list[str] = []
+        followers: list[Follower] = []
+
+        async def chunks(follower: Follower) -> AsyncIterator[bytes]:
+            followers.append(follower)
+            while True:
+                yield b"x"
+
+        async def receive() -> Any:
+            await asyncio.Event().wait()
+
+        async def send(message: Any) -> None:
+            if len(sent) > 3:
+                await asyncio.Event().wait()  # his buffers are full
+            sent.append(message["type"])
+
+        scope: Any = {}
+        await Following(chunks, send_s=0.01)(scope, receive, send)
+        assert sent == ["http.response.start"] + ["http.response.body"] * 3
+        assert followers[0].over
+
+    asyncio.run(work())

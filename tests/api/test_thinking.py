@@ -1,0 +1,35 @@
+"""Heavy work beside the engine: a few at once, some wait, more are sent away."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from noetl.server.problems import Refused
+from noetl.server.thinking import AT_ONCE, WAITING_MAX, Thinking
+
+
+def test_only_a_few_work_at_once_and_only_some_wait() -> None:
+    async def work() -> None:
+        thinking = Thinking()
+        go = threading.Event()
+        running = threading.Semaphore(0)
+
+        def wait(value: int) -> int:
+            running.release()
+            assert go.wait(30)
+            return value
+
+        tasks = [asyncio.ensure_future(thinking.do(wait, number)) for number in range(WAITING_MAX)]
+        for _ in range(AT_ONCE):
+            assert await asyncio.to_thread(running.acquire, timeout=30)
+        assert not running.acquire(blocking=False)
+        with pytest.raises(Refused, match="try again"):
+            await thinking.do(wait, 0)
+        go.set()
+        assert await asyncio.gather(*tasks) == list(range(WAITING_MAX))
+        assert await thinking.do(wait, 7) == 7
+
+    asyncio.run(work())

@@ -1,0 +1,114 @@
+"""Poisonous code and programs: an error of their own call, nothing stays behind, others go on (test 17)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from noetl.output import JSON
+
+ROOT = Path(__file__).parents[2]
+WHOLE_S = 5.0  # in which the tool has room for as many calls as before
+GIVE_UP_S = 60
+
+FORKS = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
+SESSIONS = (
+    "import os\nwhile True:\n    try:\n        if os.fork() == 0: os.setsid()\n    except OSError: pass"
+)
+SHELLS = """f='while :; do sh -c "$f" & done'; export f; sh -c "$f"; sleep 60"""
+DAEMON = (
+    "import os, time\n"
+    "if os.fork() == 0:\n"
+    "    os.setsid()\n"
+    "    if os.fork() == 0:\n"
+    "        time.sleep(1000)\n"
+    "    os._exit(0)\n"
+    "os.wait()\n"
+)
+CROWD = "it had more than 256 processes at once (limit PROCESSES_MAX), and was ended with them"
+
+
+def poisoned(kind: str, text: str, timeout_s: float = 30.0) -> dict[str, JSON]:
+    """In a namespace of processes where that can be had: it ends with its first process, whatever is in it."""
+    command = [sys.executable, "-m", "tests.chaos.poisoned", kind, text, str(timeout_s)]
+    if os.getuid() == 0 and shutil.which("unshare"):
+        command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *command]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=GIVE_UP_S)
+    assert told.returncode == 0, told.stderr[-2_000:]
+    found: dict[str, JSON] = json.loads(told.stdout)
+    assert found.pop("whole"), found
+    assert found.pop("left") == [], "something got away"
+    assert found.pop("whole_s") <= WHOLE_S
+    assert found.pop("others") >= 1, "no other call was made beside it"
+    assert found.pop("slowest_s") <= WHOLE_S
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [("python", FORKS), ("python", SESSIONS), ("shell", SHELLS)],
+    ids=["python", "python that makes sessions", "shell"],
+)
+def test_a_fork_bomb_is_ended_with_all_of_it(kind: str, text: str) -> None:
+    found = poisoned(kind, text)
+    assert found.pop("took_s") <= 20
+    assert found == {"ended": True, "data": None, "kind": "limit", "message": CROWD}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "data"),
+    [
+        ("python", DAEMON + "result = 1", 1),
+        ("shell", "setsid sh -c 'setsid sleep 1000 & sleep 1000' & echo done", "done"),
+        ("shell", "(setsid sleep 1000 >/dev/null 2>&1 &); exec echo done", "done"),
+    ],
+)
+def test_a_daemon_in_a_session_of_its_own_ends_with_its_call(kind: str, text: str, data: JSON) -> None:
+    found = poisoned(kind, text)
+    assert (found["ended"], found["data"], found["kind"]) == (True, data, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (DAEMON + "os._exit(3)", "the child process ended with exit code 3 before it answered"),
+        (
+            DAEMON + "import signal; os.kill(os.getpid(), signal.SIGSEGV)",
+            "the child process was ended by SIGSEGV",
+        ),
+        (DAEMON + "os.closerange(0, 100)", "the child process"),
+        ("x = bytearray(8 * 1024**3)", "MemoryError (the limit is spec.memory_mb)"),
+    ],
+    ids=["exit", "segfault", "closed descriptors", "8 GB"],
+)
+def test_code_that_ends_its_child_leaves_no_daemon_either(text: str, message: str) -> None:
+    found = poisoned("python", text)
+    assert found["kind"] == "python"
+    assert str(found["message"]).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("python", DAEMON + "while True: pass"),
+        ("shell", "setsid sleep 1000 & while :; do :; done"),
+    ],
+)
+def test_an_endless_loop_ends_at_its_timeout(kind: str, text: str) -> None:
+    found = poisoned(kind, text, timeout_s=0.5)
+    assert found["ended"] is False
+    assert found["took_s"] <= 0.5 + WHOLE_S
+
+
+def test_a_gigabyte_of_output_is_cut_and_nobody_waits_for_it() -> None:
+    code = "import os\nfor _ in range(16_384): os.write(1, b'x' * 65_536)\nresult = 1"
+    found = poisoned("python", code)
+    assert (found["data"], found["kind"]) == (1, None)
+    found = poisoned("shell", "head -c 1073741824 /dev/zero")
+    assert found["kind"] == "payload-too-large"

@@ -1,0 +1,268 @@
+"""A distributed house of real processes: PostgreSQL and NATS that sync every write, servers, workers; and ways to harm it.
+
+`with distributed_house(folder, Size(servers=2)) as house:`. The log is read from PostgreSQL, past all servers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import base64
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import asyncpg
+import msgspec
+
+from noetl.client import Client
+from noetl.engine import facts
+from noetl.engine.facts import Fact
+from noetl.engine.state import State
+from noetl.ids import partition_of
+from noetl.ports import Row
+from noetl.testing.audit import audit
+from noetl.views.documents import ShowDocument, remembered, show_document
+from noetl.views.log import events_of
+from tests.distributed.processes import Process, Program
+from tests.services import PostgresServer
+from tests.services_objects import free_port
+
+NOETL = str(Path(sys.executable).with_name("noetl"))
+NATS = str(Path(sys.executable).with_name("nats-server"))
+PATIENCE_S = 60.0
+PARTITIONS = 64
+HOUSES: list[DistributedHouse] = []  # those that are open: whoever tells of a failure shows what they said
+_names = count(1)
+_decoder: msgspec.json.Decoder[tuple[Fact, ...]] = msgspec.json.Decoder(tuple[Fact, ...])
+
+
+class Size(NamedTuple):
+    """What a house is made of."""
+
+    servers: int = 1
+    workers: int = 2
+    slots: int = 16  # of each worker
+    lease_s: float = 3.0
+    pools: tuple[str, ...] = ()  # of the workers, in their order; those without a name are of the default one
+
+
+class SyncedPostgres(PostgresServer):
+    """As one should run it: nothing is acknowledged that is not on disk."""
+
+    def _forked(self, command: list[str | Path]) -> subprocess.Popen[str]:
+        own = {"fsync": "on", "full_page_writes": "on", "max_connections": 120}
+        return super()._forked([*command, *(part for name in own for part in ("-c", f"{name}={own[name]}"))])
+
+
+@cache
+def synced_postgres() -> SyncedPostgres:
+    """The one of this process, for houses whose tests do not harm it."""
+    server = SyncedPostgres()
+    atexit.register(server.close)
+    return server
+
+
+class DistributedHouse:
+    """`servers` and `workers` are processes; harm them by `kill`, `send`, `stop`, `start`, `start_server`."""
+
+    def __init__(self, folder: Path, size: Size, postgres: SyncedPostgres) -> None:
+        self.folder, self.size, self.postgres = folder, size, postgres
+        self.database = f"house{next(_names)}"
+        self.dsn = postgres.dsn(self.database)
+        self.token = ""
+        self.nats_port = free_port()
+        self.nats_url = f"nats://127.0.0.1:{self.nats_port}"
+        self.ports = [free_port() for _ in range(size.servers)]
+        self.nats = Process(self._nats_program())
+        self.servers = [Process(self._server_program(number, 1)) for number in range(size.servers)]
+        self.workers = [Process(self._worker_program(number)) for number in range(size.workers)]
+
+    # Its life
+
+    def open(self) -> None:
+        asyncio.run(self._as_owner(f"CREATE DATABASE {self.database}"))
+        self.nats.start()
+        made = self.noetl("token", "create", "tests", "--scope", "admin", "--db", self.dsn, "--format", "json")
+        assert made.returncode == 0, made.stdout + made.stderr
+        self.token = json.loads(made.stdout)["token"]
+        self.begin([*self.servers, *self.workers])
+
+    def begin(self, processes: list[Process]) -> None:
+        """All at the same time."""
+        for each in processes:
+            each.begin()
+        for each in processes:
+            each.await_ready()
+
+    def close(self) -> None:
+        for each in self.processes:
+            each.close()
+        if self.postgres.folder.exists():
+            asyncio.run(self._as_owner(f"DROP DATABASE IF EXISTS {self.database} WITH (FORCE)"))
+
+    @property
+    def processes(self) -> list[Process]:
+        return [*self.workers, *self.servers, self.nats]
+
+    def start_server(self, number: int) -> None:
+        """Again, under another name: it does not relieve the one before, whose leases run out as a stranger's do."""
+        server = self.servers[number]
+        server.start(self._server_program(number, server.starts + 1))
+
+    def add_worker(self, slots: int | None = None, pool: str = "default") -> Process:
+        worker = Process(self._worker_program(len(self.workers), slots, pool))
+        self.workers.append(worker)
+        worker.start()
+        return worker
+
+    def told(self) -> str:
+        """What all of them said last."""
+        return "\n".join(f"== {each.name}\n{each.told()}" for each in self.processes)
+
+    # How its processes are started
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
+        key = base64.b64encode(b"k" * 32).decode()
+        return {
+            **kept, "PYTHONUNBUFFERED": "1", "XDG_CONFIG_HOME": str(self.folder / "config"), "NOETL_LINK_KEY": key,
+            "NOETL_NATS": self.nats_url, "NOETL_LEASE": f"{self.size.lease_s:g}",
+            "NOETL_ALLOW_NETWORKS": "127.0.0.0/8",
+        }  # fmt: skip
+
+    def _nats_program(self) -> Program:
+        config = self.folder / "nats.conf"
+        store = f'store_dir: "{self.folder / "nats"}", sync_interval: always, max_file_store: 2G'
+        config.write_text(f'listen: "127.0.0.1:{self.nats_port}"\njetstream {{ {store} }}\n')
+        return Program("nats", [NATS, "-c", str(config)], os.environ, self.folder, "Server is ready")
+
+    def _server_program(self, number: int, start: int) -> Program:
+        command = [NOETL, "server", "--port", str(self.ports[number]), "--name", f"s{number}.{start}"]
+        key = base64.b64encode(b"s" * 32).decode()
+        environment = {**self.environment, "NOETL_DB": self.dsn, "NOETL_KEY": key}
+        return Program(f"server-{number}", command, environment, self.folder, "noetl: ready")
+
+    def _worker_program(self, number: int, slots: int | None = None, pool: str = "") -> Program:
+        pools = self.size.pools
+        pool = pool or (pools[number] if number < len(pools) else "default")
+        command = [NOETL, "worker", "--slots", str(slots or self.size.slots), "--pool", pool, "--name", f"w{number}"]
+        return Program(f"worker-{number}", command, self.environment, self.folder, "noetl: ready")
+
+    # What people do with it
+
+    def noetl(self, *arguments: str | Path, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [NOETL, *arguments], capture_output=True, text=True, encoding="utf-8", check=False,
+            cwd=self.folder, env={**self.environment, **(environment or {})}, timeout=PATIENCE_S,
+        )  # fmt: skip
+
+    def asked(self, *arguments: str | Path, server: int = 0) -> subprocess.CompletedProcess[str]:
+        """The command line, as its user has it who works with one of the servers."""
+        return self.noetl(*arguments, environment={"NOETL_SERVER": self.url(server), "NOETL_TOKEN": self.token})
+
+    def url(self, server: int = 0) -> str:
+        return f"http://127.0.0.1:{self.ports[server]}"
+
+    def client(self, server: int = 0) -> Client:
+        return Client(self.url(server), self.token)
+
+    async def run(self, text: str, workload: dict[str, Any], server: int = 0, *, file: str = "t.yaml") -> ShowDocument:
+        async with self.client(server) as client:
+            registered = await client.register(text, dialect="auto", file=file)
+            return await client.run(digest=registered.digest, workload=workload, timeout_s=PATIENCE_S)
+
+    async def start(self, text: str, workload: dict[str, Any], server: int = 0) -> str:
+        async with self.client(server) as client:
+            registered = await client.register(text)
+            return (await client.start(digest=registered.digest, workload=workload)).execution_id
+
+    async def ended(self, execution_id: str, server: int = 0, *, timeout_s: float = PATIENCE_S) -> ShowDocument:
+        """Its events are followed until there are no more; what it came to is read from PostgreSQL."""
+        async with asyncio.timeout(timeout_s), self.client(server) as client:
+            async for _ in client.stream(execution_id):
+                pass
+        return await self.shown(execution_id)
+
+    # What is on record
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[asyncpg.Connection]:
+        connection = await asyncpg.connect(self.dsn)
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    async def rows(self, execution_id: str) -> list[Row]:
+        query = "SELECT first_seq, at, body FROM noetl.log WHERE execution_id = $1 ORDER BY first_seq"
+        async with self.connected() as connection:
+            found = await connection.fetch(query, execution_id)
+        return [Row(first_seq, at, _decoder.decode(body)) for first_seq, at, body in found]
+
+    async def facts(self, execution_id: str) -> list[Fact]:
+        return [fact for row in await self.rows(execution_id) for fact in row.facts]
+
+    async def audited(self, execution_id: str) -> State:
+        """The state that its log folds to. AssertionError for what the log breaks."""
+        return audit(execution_id, await self.rows(execution_id))
+
+    async def shown(self, execution_id: str) -> ShowDocument:
+        return show_document(remembered(execution_id, events_of(await self.rows(execution_id))))
+
+    async def executions(self) -> dict[str, str]:
+        """Every execution, and its status."""
+        async with self.connected() as connection:
+            found = await connection.fetch("SELECT execution_id, status FROM noetl.heads ORDER BY started_at")
+        return {id: status for id, status in found}
+
+    async def children(self, execution_id: str) -> list[str]:
+        async with self.connected() as connection:
+            query = "SELECT execution_id FROM noetl.heads WHERE parent = $1 ORDER BY started_at"
+            return [row[0] for row in await connection.fetch(query, execution_id)]
+
+    async def owners(self) -> dict[int, int]:
+        """Partition → the number of the server whose lease has not run out."""
+        async with self.connected() as connection:
+            found = await connection.fetch("SELECT number, server FROM noetl.partitions WHERE until > now()")
+        return {number: int(server[1:].partition(".")[0]) for number, server in found if server}
+
+    async def owner(self, execution_id: str) -> int | None:
+        """None: nobody's, just now."""
+        return (await self.owners()).get(partition_of(execution_id, PARTITIONS))
+
+    async def _as_owner(self, command: str) -> None:
+        connection = await asyncpg.connect(self.postgres.dsn())
+        try:
+            await connection.execute(command)
+        finally:
+            await connection.close()
+
+
+def repeated(log: list[Fact]) -> list[str]:
+    """Calls that are on record more than once: there must be none."""
+    calls = [f"{fact.frame}/{fact.call}" for fact in log if isinstance(fact, facts.TaskDone)]
+    return sorted({call for call in calls if calls.count(call) > 1})
+
+
+@contextmanager
+def distributed_house(
+    folder: Path, size: Size = Size(), *, postgres: SyncedPostgres | None = None
+) -> Iterator[DistributedHouse]:
+    """`postgres`: one of the test's own, which it may harm; None: that of this process."""
+    house = DistributedHouse(folder, size, postgres or synced_postgres())
+    HOUSES.append(house)
+    try:
+        house.open()
+        yield house
+    finally:
+        house.close()
+        HOUSES.remove(house)

@@ -1,0 +1,174 @@
+"""Where commands go, and who says so; tokens that are kept, used and never shown."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from noetl.cli.contexts import Server, place_of, server_at
+from noetl.cli.exits import Usage
+from noetl.secret import Secret
+from tests.e2e.processes import House
+from tests.e2e.test_remote import HELLO, serving
+
+TOKEN = "noetl_0123456789abcdef_not-a-secret-of-anyone"
+
+
+class Home(House):
+    """A user with contexts of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        del self.environment["NOETL_DB"]
+        self.config = folder / "config"
+        self.environment |= {"XDG_CONFIG_HOME": str(self.config), "XDG_DATA_HOME": str(folder / "data")}
+
+    @property
+    def contexts(self) -> Path:
+        return self.config / "noetl" / "contexts.json"
+
+    def server(self, place: str | None = None, **environment: str) -> Server | None:
+        return server_at(place, {**self.environment, **environment})
+
+
+def test_contexts_are_set_listed_used_shown_and_forgotten(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    assert home.call("context", "set", "one", "http://127.0.0.1:1/").returncode == 0
+    assert (
+        home.call("context", "set", "two", "https://two.example", "--token", "-", input=TOKEN).returncode == 0
+    )
+    assert home.call("context", "use", "two").stdout == "commands go to https://two.example from now on\n"
+    assert json.loads(home.call("context", "list", "--format", "json").stdout) == [
+        {"name": "local", "url": None, "token": None, "current": False},
+        {"name": "one", "url": "http://127.0.0.1:1", "token": None, "current": False},
+        {"name": "two", "url": "https://two.example", "token": "stored", "current": True},
+    ]
+    for line in ("list", "show", "show two", "list --format json", "show two --format json"):
+        done = home.call("context", *line.split())
+        assert (done.returncode, TOKEN in done.stdout + done.stderr) == (0, False)
+    assert home.server() == Server("https://two.example", Secret(TOKEN), "two")
+    assert home.call("context", "rm", "two").stdout == "two: forgotten; commands go to the database again\n"
+    assert home.server() is None
+    assert home.call("context", "rm", "two").returncode == 1
+    assert TOKEN not in home.contexts.read_text()
+
+
+def test_the_file_of_contexts_is_for_its_owner_alone(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.call("context", "set", "one", "https://one.example", "--token", "-", input=TOKEN)
+    assert home.contexts.stat().st_mode & 0o777 == 0o600
+    home.contexts.chmod(0o644)
+    done = home.call("context", "use", "one")
+    assert (done.returncode, "chmod 600" in done.stderr, TOKEN in done.stderr) == (2, True, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["local", "http://h"], "always there"),
+        (["Two words", "http://h"], "can not be the name"),
+        (["one", "host:80"], "write it as https://host:port"),
+        (["one", "http://user:pass@h"], "no user and no password"),
+        (["one", "http://h", "--token", "abc"], "others can see a command line"),
+        (["one", "http://h", "--token", "-", "--token-file", "x"], "exclude each other"),
+        (["one", "http://h", "--token-file", "nowhere"], "can not be read"),
+        (["one", "http://h", "--token", "-"], "a token is one word"),
+    ],
+)
+def test_what_can_be_no_context_is_refused_with_words(
+    tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    home = Home(tmp_path)
+    done = home.call("context", "set", *arguments, input="two words\n")
+    assert (done.returncode in (1, 2), words in done.stderr) == (True, True)
+    assert not home.contexts.exists()
+
+
+def test_a_token_that_others_could_read_on_the_way_is_warned_of(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    done = home.call("context", "set", "one", "http://one.example", "--token", "-", input=TOKEN)
+    assert (done.returncode, "use https" in done.stderr) == (0, True)
+    done = home.call("context", "set", "two", "http://127.0.0.1:80", "--token", "-", input=TOKEN)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_command_line_beats_the_environment_and_that_the_context(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.call("context", "set", "kept", "http://kept.example")
+    home.call("context", "use", "kept")
+    variables = {"NOETL_SERVER": "http://variable.example", "NOETL_DB": "some.db"}
+    assert home.server(place_of(None, "http://given.example"), **variables) == Server(
+        "http://given.example", None
+    )
+    assert home.server(place_of(None, "kept"), **variables) == Server("http://kept.example", None, "kept")
+    assert home.server(**variables) == Server("http://variable.example", None)
+    assert home.server(NOETL_DB="some.db") is None
+    assert home.server() == Server("http://kept.example", None, "kept")
+    assert home.server(place_of("some.db", None), **variables) is None
+    assert home.server(place_of(None, "local"), **variables) is None
+    assert home.server(NOETL_SERVER="local") is None
+    assert home.server(NOETL_SERVER="kept") == Server("http://kept.example", None, "kept")
+    with pytest.raises(Usage, match="exclude each other"):
+        place_of("some.db", "kept")
+    with pytest.raises(Usage, match="there are local, kept"):
+        home.server(NOETL_SERVER="another")
+
+
+def test_the_token_of_the_environment_goes_to_no_other_server_than_that_of_the_environment(
+    tmp_path: Path,
+) -> None:
+    home = Home(tmp_path)
+    variables = {"NOETL_SERVER": "http://mine.example", "NOETL_TOKEN": TOKEN}
+    assert home.server(**variables) == Server("http://mine.example", Secret(TOKEN))
+    assert home.server("http://mine.example/", **variables) == Server("http://mine.example", Secret(TOKEN))
+    assert home.server("http://other.example", **variables) == Server("http://other.example", None)
+    assert home.server("http://other.example", NOETL_TOKEN=TOKEN) == Server(
+        "http://other.example", Secret(TOKEN)
+    )
+
+
+def test_a_current_context_that_is_not_there_is_told_and_no_file_is_used_in_its_place(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.call("context", "set", "one", "http://one.example")
+    text = home.contexts.read_text()
+    home.contexts.write_text(text.replace('"current": "local"', '"current": "gone"'))
+    with pytest.raises(Usage, match='no context "gone"'):
+        home.server()
+    for broken in ("{", "[]", '{"current": 1, "contexts": {}}', '{"current": "a", "contexts": {"a": {}}}'):
+        home.contexts.write_text(broken)
+        with pytest.raises(Usage, match="no file of contexts"):
+            home.server()
+
+
+def test_a_server_that_asks_for_tokens_is_reached_by_a_context_that_has_one(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    db = str(tmp_path / "noetl.db")
+    with serving(tmp_path, "--auth", "--port", "0") as (_, url):
+        made = home.call("token", "create", "boss", "--scope", "admin", "--db", db, "--format", "json")
+        token = json.loads(made.stdout)["token"]
+        refused = home.call("list", "--server", url)
+        assert (refused.returncode, "NOETL_TOKEN" in refused.stderr) == (1, True)
+        (tmp_path / "boss.token").write_text(token)
+        home.call("context", "set", "here", url, "--token-file", tmp_path / "boss.token")
+        home.call("context", "use", "here")
+        assert home.call("run", home.write(HELLO)).returncode == 0
+        low = json.loads(home.call("token", "create", "low", "--scope", "read", "--format", "json").stdout)
+        home.environment["NOETL_TOKEN"] = low["token"]
+        assert home.call("show", "last").returncode == 0
+        refused = home.call("run", home.write(HELLO))
+        assert (refused.returncode, low["token"] in refused.stderr) == (1, False)
+        del home.environment["NOETL_TOKEN"]
+        assert home.call("token", "revoke", low["id"]).returncode == 0
+        names = [each["name"] for each in json.loads(home.call("token", "list", "--format", "json").stdout)]
+        assert names == ["boss"]
+        # Whose token it was stands on record.
+        first = home.call("events", "last", "--format", "jsonl").stdout.splitlines()[0]
+        assert json.loads(first)["data"]["by"] == "boss"
+    assert token not in home.contexts.read_text()
+
+
+def test_a_file_that_is_missing_costs_one_look(tmp_path: Path) -> None:
+    assert server_at(None, {"XDG_CONFIG_HOME": os.fspath(tmp_path)}) is None

@@ -1,0 +1,346 @@
+"""`noetl up`: the distributed house in one command, what survives its death, and that nothing stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl.clock import SystemClock
+from noetl.errors import Rejected
+from noetl.wiring.trial import Asked, Told, Trial
+from noetl.wiring.trial_folder import Folder, default_folder
+from noetl.wiring.trial_postgres import Postgres
+from noetl.wiring.trial_processes import Program
+from tests.e2e.processes import NOETL, ROOT, SLOW
+
+HELLO = ROOT / "examples" / "hello.yaml"
+PATIENCE_S = 60
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Not pytest's own: PostgreSQL runs as another user when we are root, and has to get there."""
+    made = Path(tempfile.mkdtemp(prefix="nup", dir="/tmp"))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made)
+
+
+class Up:
+    """A `noetl up` that runs, and the house that it has started."""
+
+    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
+        self.process = process
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            assert process.stderr is not None
+            raise AssertionError(f"it did not start:\n{process.stderr.read()}")
+        self.told: dict[str, Any] = json.loads(line)
+        token = Path(self.told["token_file"]).read_text().strip()
+        self.environment = {
+            **plain_environment(folder), "NOETL_SERVER": self.told["url"], "NOETL_TOKEN": token,
+        }  # fmt: skip
+
+    def noetl(self, *arguments: str | Path) -> dict[str, Any]:
+        """The one document of a call that goes well."""
+        done = subprocess.run(
+            [NOETL, *arguments, "--format", "json"], capture_output=True, text=True, check=False,
+            env=self.environment, timeout=PATIENCE_S,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    def hear(self, words: str) -> str:
+        """What it says, up to the line with these words."""
+        assert self.process.stderr is not None
+        said = ""
+        for line in self.process.stderr:
+            said += line
+            if words in line:
+                return said
+        raise AssertionError(f"it never said {words!r}:\n{said}")
+
+
+def plain_environment(folder: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
+    return {**kept, "XDG_CONFIG_HOME": str(folder / "config"), "TERM": "dumb"}
+
+
+@contextmanager
+def up(folder: Path, *options: str) -> Iterator[Up]:
+    command: list[str | Path] = [
+        NOETL,
+        "up",
+        "--dir",
+        folder / "house",
+        "--port",
+        "0",
+        "--format",
+        "json",
+        *options,
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=plain_environment(folder)
+    ) as process:
+        try:
+            yield Up(process, folder)
+        finally:
+            process.terminate()
+            process.communicate(timeout=PATIENCE_S)
+
+
+class Watched:
+    """Processes whose end is seen, whoever's children they are, and whoever gets their numbers later."""
+
+    def __init__(self, pids: dict[str, int]) -> None:
+        self._open = {name: os.pidfd_open(pid) for name, pid in pids.items()}
+
+    def left(self, timeout_s: float) -> list[str]:
+        """Who is still there when all have had so much time."""
+        poll = select.poll()
+        names = {descriptor: name for name, descriptor in self._open.items()}
+        for descriptor in names:
+            poll.register(descriptor, select.POLLIN)
+        while names:
+            ended = poll.poll(timeout_s * 1000)
+            if not ended:
+                break
+            for descriptor, _ in ended:
+                poll.unregister(descriptor)
+                os.close(descriptor)
+                del names[descriptor]
+        return sorted(names.values())
+
+
+def test_one_command_runs_a_playbook_and_a_signal_ends_all_of_it(folder: Path) -> None:
+    with up(folder) as house:
+        pids = house.told["pids"]
+        assert sorted(pids) == ["nats", "postgresql", "server", "worker-1", "worker-2"]
+        assert json.loads((folder / "house" / "up.json").read_text()) == house.told
+        assert house.noetl("run", HELLO)["output"]["data"] == {"text": "hello, world"}
+        assert house.noetl("doctor")["ok"]
+
+        watched = Watched(pids)
+        house.process.send_signal(signal.SIGINT)
+        said = house.hear("all stopped")
+        assert house.process.wait(PATIENCE_S) == 0
+        assert watched.left(0) == []
+    stopped = [line.split()[0] for line in said.splitlines() if "stopped" in line]
+    assert sorted(stopped[:2]) == ["worker-1", "worker-2"]
+    assert stopped[2:5] == ["server", "nats", "postgresql"]
+    assert not (folder / "house" / "up.json").exists()
+
+
+def test_what_opens_the_house_is_in_files_for_its_owner_alone_and_on_no_command_line(folder: Path) -> None:
+    with up(folder, "--workers", "1") as house:
+        path = folder / "house"
+        secret = [path / name for name in ("key", "link-key", "token", "postgres-password", "nats-password")]
+        holding = [
+            *secret,
+            path / "environment",
+            path / "nats.conf",
+            path / "up.json",
+            path / "logs" / "server.log",
+        ]
+        assert {stat.S_IMODE(file.stat().st_mode) for file in holding} == {0o600}
+        assert stat.S_IMODE(path.stat().st_mode) & 0o066 == 0
+        assert stat.S_IMODE((path / "postgres").stat().st_mode) == 0o700
+        said = "".join(
+            Path(f"/proc/{pid}/cmdline").read_text()
+            for pid in (house.process.pid, *house.told["pids"].values())
+        )
+        said += json.dumps(house.told)
+        said += "".join(file.read_text() for file in (path / "logs").iterdir())
+        assert [file.name for file in secret if file.read_text().strip() in said] == []
+        asked = subprocess.run(
+            [NOETL, "doctor", "--nats", f"nats://{house.told['nats']}"], capture_output=True, text=True,
+            check=False, env=plain_environment(folder), timeout=PATIENCE_S,
+        )  # fmt: skip
+        assert asked.returncode == 1
+        assert "NATS refuses the user, the password or the token" in asked.stdout
+
+
+def test_when_it_is_killed_nothing_stays_and_the_next_one_goes_on_with_what_was_open(folder: Path) -> None:
+    flag, log, playbook = folder / "flag", folder / "log", folder / "slow.yaml"
+    playbook.write_text(SLOW)
+    with up(folder) as house:
+        arguments = ["--set", f"flag={flag}", "--set", f"log={log}"]
+        with subprocess.Popen(
+            [NOETL, "run", playbook, *arguments], env=house.environment, stdout=subprocess.PIPE, text=True
+        ) as run:
+            assert run.stdout is not None
+            for line in run.stdout:
+                if "▶ slow" in line:
+                    break
+            run.kill()
+        watched = Watched(house.told["pids"])
+        house.process.kill()
+        house.process.wait(PATIENCE_S)
+        assert watched.left(20) == []
+    assert log.read_text() == "start "
+
+    flag.touch()
+    with up(folder) as house:
+        done = house.noetl("resume", "last") if _is_open(house) else house.noetl("show", "last")
+        assert done["status"] == "ok"
+    assert log.read_text() == "start after "
+
+
+def _is_open(house: Up) -> bool:
+    return house.noetl("show", "last")["status"] not in ("ok", "error")
+
+
+def test_whoever_dies_is_started_again_and_the_house_goes_on(folder: Path) -> None:
+    with up(folder, "--workers", "1") as house:
+        before = house.told["pids"]
+        for name in ("server", "nats", "postgresql", "worker-1"):
+            os.kill(before[name], signal.SIGKILL)
+            assert "SIGKILL" in house.hear(f"{name:<12}is back")
+        assert house.noetl("run", HELLO)["status"] == "ok"
+        after = json.loads((folder / "house" / "up.json").read_text())["pids"]
+    assert [name for name in before if before[name] == after[name]] == []
+
+
+def test_a_second_one_on_the_same_folder_is_refused(folder: Path) -> None:
+    first = Folder(folder / "house")
+    try:
+        with pytest.raises(Rejected, match=f"process {os.getpid()}.*end it, or name another folder"):
+            Folder(folder / "house")
+    finally:
+        first.close()
+    Folder(folder / "house").close()
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(folder: Path) -> None:
+    (folder / "thesis.txt").write_text("dear")
+    with pytest.raises(Rejected, match="holds other things"):
+        Folder(folder)
+    assert [file.name for file in folder.iterdir()] == ["thesis.txt"]
+
+
+def test_a_secret_that_others_may_read_is_refused(folder: Path) -> None:
+    house = Folder(folder / "house")
+    try:
+        assert house.secret("key", lambda: "word") == house.secret("key", lambda: "another") == "word"
+        (folder / "house" / "key").chmod(0o644)
+        with pytest.raises(Rejected, match="chmod 600"):
+            house.secret("key", lambda: "another")
+    finally:
+        house.close()
+
+
+def test_a_port_that_is_taken_is_told_before_anything_starts(folder: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [NOETL, "up", "--dir", folder / "house", "--port", str(port)], capture_output=True, text=True,
+            check=False, timeout=PATIENCE_S,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert f"port {port} of 127.0.0.1 is taken" in done.stderr
+    assert not (folder / "house").exists()
+
+
+def test_the_default_folder_is_with_other_data_of_the_user() -> None:
+    assert default_folder({"XDG_DATA_HOME": "/data"}) == Path("/data/noetl/up")
+
+
+# The services alone
+
+
+def services(path: Path, told: list[Told]) -> Trial:
+    return Trial(Asked(path, 0, 0), SystemClock(), told.append, lambda *_given: [])
+
+
+def test_a_long_path_gets_a_short_folder_for_the_socket_which_goes_in_the_end(folder: Path) -> None:
+    path = folder / ("long" * 25)
+
+    async def run() -> Path:
+        trial = services(path, [])
+        try:
+            state = await trial.start()
+            used = Path(state["socket_folder"])
+            assert [file.name for file in used.iterdir() if file.is_socket()] == [".s.PGSQL.5432"]
+        finally:
+            await trial.stop()
+        return used
+
+    used = asyncio.run(run())
+    assert used.parent == Path("/tmp")
+    assert not used.exists()
+
+
+def test_a_note_of_a_process_that_is_another_by_now_does_not_keep_postgres_from_starting(
+    folder: Path,
+) -> None:
+    async def run() -> list[Told]:
+        told: list[Told] = []
+        for _ in range(2):
+            trial = services(folder / "house", told)
+            try:
+                await trial.start()
+            finally:
+                await trial.stop()
+            # As a kill leaves it, with a number that a process of another kind has got since.
+            note = folder / "house" / "postgres" / "postmaster.pid"
+            note.write_text(f"{os.getpid()}\n{folder / 'house' / 'postgres'}\n0\n5432\n\n\n\n")
+        return told
+
+    starts = [
+        each.words for each in asyncio.run(run()) if each.name == "postgresql" and each.words != "stopped"
+    ]
+    assert [words.partition(", ")[2].partition(",")[0] for words in starts] == [
+        "new database",
+        "data kept from before",
+    ]
+
+
+def test_a_database_whose_password_is_gone_is_told_and_not_made_anew(folder: Path) -> None:
+    house = Folder(folder / "house")
+    try:
+        (folder / "house" / "postgres").mkdir()
+        with pytest.raises(Rejected, match=r"postgres-password.*is gone"):
+            Postgres(house, SystemClock())
+    finally:
+        house.close()
+
+
+def test_one_who_can_not_start_is_told_with_its_last_words_and_all_others_are_stopped(folder: Path) -> None:
+    def house(_asked: Asked, _addresses: object, path: Path) -> list[Program]:
+        command = ("/bin/sh", "-c", "echo no such luck; exit 7")
+        return [Program("server", command, {}, "ready", path)]
+
+    told: list[Told] = []
+
+    async def run() -> str:
+        trial = Trial(Asked(folder / "house", 0, 0), SystemClock(), told.append, house)
+        try:
+            await trial.start()
+        except Exception as error:  # noqa: BLE001
+            return str(error)
+        finally:
+            await trial.stop()
+        return ""
+
+    words = asyncio.run(run())
+    assert "server ended at once (exit code 7)" in words
+    assert "no such luck" in words
+    assert [each.name for each in told if each.words == "stopped"] == ["nats", "postgresql"]

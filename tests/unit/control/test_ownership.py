@@ -1,0 +1,100 @@
+"""Servers share the partitions: each has its part, the rest is taken over when someone is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+
+from noetl.adapters.memory.store import MemoryStore
+from noetl.clock import SystemClock
+from noetl.control.ownership import PartitionOwners
+from noetl.errors import Unavailable
+from noetl.ports import Owned
+
+COUNT = 8
+
+
+def ignore(_: datetime) -> None:
+    """The store's time is of no interest here."""
+
+
+def owners(store: MemoryStore, server: str) -> PartitionOwners:
+    return PartitionOwners(store, SystemClock(), server, ttl_s=60.0, count=COUNT)
+
+
+def test_a_lone_server_has_all_and_shares_with_whoever_comes() -> None:
+    async def work() -> None:
+        store = MemoryStore(SystemClock(), COUNT)
+        first, second = owners(store, "a"), owners(store, "b")
+        await first.keep(ignore)
+        assert first.owned == frozenset(range(COUNT))
+        await second.keep(ignore)
+        assert second.owned == frozenset()
+        await first.keep(ignore)
+        await second.keep(ignore)
+        assert (len(first.owned), len(second.owned)) == (COUNT // 2, COUNT // 2)
+        assert first.owned | second.owned == frozenset(range(COUNT))
+
+    asyncio.run(work())
+
+
+def test_what_a_server_leaves_is_the_others_at_once() -> None:
+    async def work() -> None:
+        store = MemoryStore(SystemClock(), COUNT)
+        first, second = owners(store, "a"), owners(store, "b")
+        for each in (first, second, first, second):
+            await each.keep(ignore)
+        await first.leave()
+        assert first.owned == frozenset()
+        await second.keep(ignore)
+        assert second.owned == frozenset(range(COUNT))
+
+    asyncio.run(work())
+
+
+def test_the_partitions_of_a_dead_server_go_to_those_that_live() -> None:
+    async def work() -> None:
+        store = MemoryStore(SystemClock(), COUNT)
+        await store.own("a", range(COUNT), 0.0)
+        alive = owners(store, "b")
+        await alive.keep(ignore)
+        assert alive.owned == frozenset(range(COUNT))
+
+    asyncio.run(work())
+
+
+class Silent(MemoryStore):
+    """A store that does not answer when it is told to be silent."""
+
+    silent = False
+
+    async def own(self, server: str, partitions: Sequence[int], ttl_s: float) -> Owned:
+        if self.silent:
+            raise Unavailable("silent")
+        return await super().own(server, partitions, ttl_s)
+
+
+class LateClock(SystemClock):
+    """It can be put on."""
+
+    late_s = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.late_s
+
+
+def test_when_the_store_is_silent_what_is_ours_is_ours_until_the_lease_has_run_out() -> None:
+    async def work() -> None:
+        clock = LateClock()
+        store = Silent(SystemClock(), COUNT)
+        ours = PartitionOwners(store, clock, "a", ttl_s=60.0, count=COUNT)
+        await ours.keep(ignore)
+        store.silent = True
+        await ours.keep(ignore)
+        assert ours.owned == frozenset(range(COUNT))
+        clock.late_s = 61.0
+        await ours.keep(ignore)
+        assert ours.owned == frozenset()
+
+    asyncio.run(work())

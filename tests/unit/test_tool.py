@@ -1,0 +1,73 @@
+"""Tools are made as the policy of their worker says: where they may connect to is not for a playbook (D88)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+from aiohttp import web
+
+from noetl.errors import Rejected
+from noetl.output import Output
+from noetl.tool import AddressPolicy, Tools
+from noetl.tools.http import HttpInput
+from tests.unit.tools.calls import call, server
+
+
+@pytest.mark.parametrize(
+    ("text", "allow"),
+    [
+        ("", ()),
+        ("10.0.0.0/8 127.0.0.0/8", ("10.0.0.0/8", "127.0.0.0/8")),
+        (" fd00::/8,\n192.168.1.7 ", ("fd00::/8", "192.168.1.7")),
+    ],
+)
+def test_a_server_opens_the_networks_that_are_named_and_no_others_d88(
+    text: str, allow: tuple[str, ...]
+) -> None:
+    assert AddressPolicy.of_server(text) == AddressPolicy(allow_private=False, allow=allow)
+
+
+@pytest.mark.parametrize("text", ["10.0.0.0/33", "10.0.0.1/8", "intranet", "10.0.0.0/8 -", "0x7f.1"])
+def test_what_is_no_network_is_said_at_once(text: str) -> None:
+    wrong = re.escape(f'"{text.split()[-1]}" is no network: write it as 10.0.0.0/8')
+    with pytest.raises(Rejected, match=wrong):
+        AddressPolicy.of_server(text)
+
+
+async def asked(tools: Tools) -> Output:
+    """What `http` makes of a server on loopback."""
+
+    async def handler(_: web.Request) -> web.StreamResponse:
+        return web.json_response("reached")
+
+    tool = tools.make("http")
+    assert tool is not None
+    try:
+        async with server(handler) as at:
+            return await tool.run(HttpInput(url=at), call())
+    finally:
+        await tool.close()
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [None, AddressPolicy(), AddressPolicy.of_server("127.0.0.0/8"), AddressPolicy.of_server("127.0.0.1")],
+)
+def test_tools_reach_what_their_policy_opens_d88(policy: AddressPolicy | None) -> None:
+    assert asyncio.run(asked(Tools.installed(policy))).data == "reached"
+
+
+@pytest.mark.parametrize("networks", ["", "10.0.0.0/8", "127.0.0.2"])
+def test_tools_of_a_server_do_not_reach_what_nobody_has_opened_d88(networks: str) -> None:
+    output = asyncio.run(asked(Tools.installed(AddressPolicy.of_server(networks))))
+    assert output.error is not None
+    assert output.error.message.startswith("refused: 127.0.0.1 is a loopback address")
+
+
+def test_every_tool_can_be_made_under_a_policy() -> None:
+    tools = Tools.installed(AddressPolicy.of_server("10.0.0.0/8"))
+    made = {kind: tools.make(kind) for kind in tools.kinds()}
+    assert {kind for kind, tool in made.items() if tool is not None and tool.connects} == {"http", "postgres"}
+    assert {kind for kind, tool in made.items() if tool is None} == set()
