@@ -56,6 +56,7 @@ async def _with(told: dict[str, Any], work: Callable[[Client], Coroutine[Any, An
 @contextmanager
 def _house(folder: Path) -> Iterator[dict[str, Any]]:
     """`noetl up`, as anyone would start it; its workers may fetch from the page server of this machine."""
+    folder.chmod(0o711)  # the database may run as somebody else
     command = [str(Path(sys.executable).with_name("noetl")), "up", "--dir", str(folder / "up"), "--port", "0"]
     options = ["--workers", "2", "--slots", str(SLOTS), "--format", "json"]
     environment = {**os.environ, "NOETL_ALLOW_NETWORKS": "127.0.0.0/8"}

@@ -1,6 +1,6 @@
 """What followers of one execution cost: memory of the server, and how quickly they all have what is new.
 
-`python -m benchmarks.followers [followers] [items]`: the server in a process of its own, followers in another.
+`python -m benchmarks.followers [followers] [items]`: the server here, followers in another process.
 """
 
 from __future__ import annotations
@@ -87,8 +87,12 @@ async def measure(number: int, items: int) -> None:
             took = time.perf_counter() - began
             least, most = mine.recv()
             child.join()
-            print(f"{number} followers: {with_all - before:.1f} MB waiting, {highest - before:.1f} MB at most")
-            print(f"each got {least[0]}..{most[0]} events, {most[1] / 1e6:.2f} MB, all of them in {took:.2f} s")
+            print(
+                f"{number} followers: {with_all - before:.1f} MB waiting, {highest - before:.1f} MB at most"
+            )
+            print(
+                f"each got {least[0]}..{most[0]} events, {most[1] / 1e6:.2f} MB, all of them in {took:.2f} s"
+            )
             print(f"{number * most[0] / took:,.0f} events/s in all")
 
 

@@ -16,6 +16,9 @@ SERVER: Final = "NOETL_SERVER"
 NATS: Final = "NOETL_NATS"
 LINK_KEY: Final = "NOETL_LINK_KEY"
 LEASE: Final = "NOETL_LEASE"
+LOG: Final = "NOETL_LOG"
+TRACES: Final = "NOETL_TRACES"
+METRICS: Final = "NOETL_METRICS"
 NETWORKS: Final = "NOETL_ALLOW_NETWORKS"
 TOKEN: Final = "NOETL_TOKEN"
 
@@ -44,6 +47,9 @@ VARIABLES: Final[dict[str, str]] = {
         "seconds after which work of a server or worker that is silent goes to others, 30 if not given;"
         " the same for all of them"
     ),
+    LOG: "how much servers and workers say on standard error: `debug`, `info` (if not given) or `warning`",
+    TRACES: "where traces go, by OTLP over HTTP, such as `http://collector:4318`; not given: nowhere",
+    METRICS: "an address `host:port` on which a worker shows its metrics; not given: it listens nowhere",
     S3_ENDPOINT: "the address of an object store that speaks S3 and is not Amazon's",
     "NOETL_KEY": "key of stored secrets, base64 of 32 bytes; several, newest first, while one is replaced",
     "NOETL_FAILPOINT": "kills the process at a named place, for tests of what survives",
@@ -81,6 +87,10 @@ def database_url(given: str | None, environment: Mapping[str, str] = os.environ)
 
 def nats_url(given: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
     return given or environment.get(NATS) or None
+
+
+def networks(environment: Mapping[str, str] = os.environ) -> str:
+    return environment.get(NETWORKS, "")
 
 
 def lease_s(environment: Mapping[str, str] = os.environ) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -157,5 +158,21 @@ def test_a_large_result_is_never_held_whole(tmp_path: Path) -> None:
                 digest.update(chunk)
                 size += len(chunk)
         assert (size, digest.hexdigest()) == (64 << 20, ref["meta"]["sha256"])
+
+    serve(tmp_path, work)
+
+
+def test_what_was_packed_is_given_unpacked(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        body = b"0123456789" * 100_000
+        ref = await world.desk.results.put(
+            "00000000-0000-7000-8000-000000000001", zlib.compress(body, wbits=31), "text/plain"
+        )
+        ref["meta"] |= {"encoding": "gzip", "unpacked_bytes": len(body)}
+        id = await world.api.run(NOOP, naming(ref))
+        path = f"/results/{id}/{ref['meta']['sha256']}"
+        assert (await world.api.ask("GET", path)).body == body
+        part = await world.api.ask("GET", path, headers={"Range": "bytes=999995-"})
+        assert (part.status, part.body) == (206, b"56789")
 
     serve(tmp_path, work)

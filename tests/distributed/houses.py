@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from itertools import count
@@ -23,14 +23,17 @@ import asyncpg
 import msgspec
 
 from noetl.client import Client
+from noetl.clock import SystemClock
 from noetl.engine import facts
 from noetl.engine.facts import Fact
+from noetl.engine.snapshot import SCHEMA, thaw
 from noetl.engine.state import State
 from noetl.ids import partition_of
 from noetl.ports import Row
 from noetl.testing.audit import audit
 from noetl.views.documents import ShowDocument, remembered, show_document
-from noetl.views.log import events_of
+from noetl.views.log import events_of, folded
+from noetl.views.replay import Difference, replayed
 from tests.distributed.processes import Process, Program
 from tests.services import PostgresServer
 from tests.services_objects import free_port
@@ -39,8 +42,10 @@ NOETL = str(Path(sys.executable).with_name("noetl"))
 NATS = str(Path(sys.executable).with_name("nats-server"))
 PATIENCE_S = 60.0
 PARTITIONS = 64
+LOOK_S = 0.05
 HOUSES: list[DistributedHouse] = []  # those that are open: whoever tells of a failure shows what they said
 _names = count(1)
+_clock = SystemClock()
 _decoder: msgspec.json.Decoder[tuple[Fact, ...]] = msgspec.json.Decoder(tuple[Fact, ...])
 
 
@@ -52,6 +57,7 @@ class Size(NamedTuple):
     slots: int = 16  # of each worker
     lease_s: float = 3.0
     pools: tuple[str, ...] = ()  # of the workers, in their order; those without a name are of the default one
+    variables: Mapping[str, str] = {}  # of the environment of its servers: credentials are read there
 
 
 class SyncedPostgres(PostgresServer):
@@ -94,6 +100,7 @@ class DistributedHouse:
         assert made.returncode == 0, made.stdout + made.stderr
         self.token = json.loads(made.stdout)["token"]
         self.begin([*self.servers, *self.workers])
+        asyncio.run(self.until(self._is_shared))
 
     def begin(self, processes: list[Process]) -> None:
         """All at the same time."""
@@ -148,7 +155,7 @@ class DistributedHouse:
     def _server_program(self, number: int, start: int) -> Program:
         command = [NOETL, "server", "--port", str(self.ports[number]), "--name", f"s{number}.{start}"]
         key = base64.b64encode(b"s" * 32).decode()
-        environment = {**self.environment, "NOETL_DB": self.dsn, "NOETL_KEY": key}
+        environment = {**self.environment, **self.size.variables, "NOETL_DB": self.dsn, "NOETL_KEY": key}
         return Program(f"server-{number}", command, environment, self.folder, "noetl: ready")
 
     def _worker_program(self, number: int, slots: int | None = None, pool: str = "") -> Program:
@@ -215,6 +222,20 @@ class DistributedHouse:
         """The state that its log folds to. AssertionError for what the log breaks."""
         return audit(execution_id, await self.rows(execution_id))
 
+    async def replayed(self, execution_id: str) -> list[Difference]:
+        """Where what is kept beside its log, the head and the snapshot, says something else than the log."""
+        events = list(events_of(await self.rows(execution_id)))
+        state = folded(execution_id, events)
+        async with self.connected() as connection:
+            query = "SELECT seq, status FROM noetl.heads WHERE execution_id = $1"
+            seq, status = await connection.fetchrow(query, execution_id)
+            query = "SELECT schema, body FROM noetl.snapshots WHERE execution_id = $1"
+            kept = await connection.fetchrow(query, execution_id)
+        assert (seq, status) == (state.seq, state.status)
+        if kept is None or kept["schema"] != SCHEMA:
+            return []
+        return replayed(execution_id, events, thaw(kept["body"]))
+
     async def shown(self, execution_id: str) -> ShowDocument:
         return show_document(remembered(execution_id, events_of(await self.rows(execution_id))))
 
@@ -238,6 +259,17 @@ class DistributedHouse:
     async def owner(self, execution_id: str) -> int | None:
         """None: nobody's, just now."""
         return (await self.owners()).get(partition_of(execution_id, PARTITIONS))
+
+    async def _is_shared(self) -> bool:
+        """Every server has its share of all partitions."""
+        owners = list((await self.owners()).values())
+        return {owners.count(number) for number in range(len(self.servers))} == {PARTITIONS // len(self.servers)}
+
+    async def until(self, holds: Callable[[], Awaitable[bool]], *, timeout_s: float = PATIENCE_S) -> None:
+        """What PostgreSQL has, and nobody tells of, is looked at again and again."""
+        async with asyncio.timeout(timeout_s):
+            while not await holds():
+                await _clock.sleep(LOOK_S)
 
     async def _as_owner(self, command: str) -> None:
         connection = await asyncpg.connect(self.postgres.dsn())

@@ -16,6 +16,7 @@ from noetl.config import LINK_KEY, NATS, database_path, database_url, lease_s, n
 from noetl.errors import NoetlError
 from noetl.playbook.conform import NAME
 from noetl.server.desk import Desk
+from noetl.wiring.instruments import Instruments, begin_log
 
 EXTRAS = "pip install 'noetl[postgres,nats]'"
 
@@ -63,12 +64,15 @@ def _is_loopback(host: str) -> bool:
 
 
 async def _serve(asked: ServeAsked, url: str | None, is_open: bool) -> int:
-    from noetl.server.app import make_app
+    from noetl.server.app import make_app, room_of
     from noetl.server.desk import Settings
     from noetl.server.serving import Serving
 
-    async with _house(asked, url) as (desk, fallen):
-        serving = Serving(make_app(desk, Settings(open=is_open)), asked.host, asked.port)
+    async with _house(asked, url) as (desk, instruments, fallen):
+        settings = Settings(open=is_open, registry=instruments.registry())
+        app = make_app(desk, settings)
+        serving = Serving(app, asked.host, asked.port, around=instruments.around)
+        instruments.measures.house.followers.reads(lambda: len(room_of(app).streams))
         serving.start()
         who = "everyone on this machine may do everything" if is_open else "tokens are asked for"
         _say(f"ready: {serving.url} ({who})")
@@ -81,13 +85,13 @@ async def _serve(asked: ServeAsked, url: str | None, is_open: bool) -> int:
 @asynccontextmanager
 async def _house(
     asked: ServeAsked, url: str | None
-) -> AsyncIterator[tuple[Desk, asyncio.Future[BaseException]]]:
+) -> AsyncIterator[tuple[Desk, Instruments, asyncio.Future[BaseException]]]:
     fallen: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
     if url is None:
         from noetl.wiring.local_server import open_local_server
 
         async with open_local_server(database_path(asked.database)) as local:
-            yield local.desk, fallen
+            yield local.desk, local.instruments, fallen
         return
     try:
         from noetl.wiring.server import ServerAsked, open_server
@@ -100,7 +104,7 @@ async def _house(
     wanted = ServerAsked(url, nats, asked.name, os.environ.get(LINK_KEY), _lease())
     async with open_server(wanted) as house:
         house.fell = _telling(fallen)
-        yield house.desk, fallen
+        yield house.desk, house.instruments, fallen
 
 
 def run_worker(asked: WorkAsked) -> int:
@@ -173,11 +177,18 @@ def _run(work: Coroutine[Any, Any, int]) -> int:
     except ImportError:
         factory = None
     try:
+        stop = begin_log()
+    except NoetlError as error:
+        work.close()
+        raise Usage(str(error)) from error
+    try:
         with asyncio.Runner(loop_factory=factory) as runner:
             return runner.run(work)
     except NoetlError as error:
         _say(str(error))
         return AWAY
+    finally:
+        stop()
 
 
 def _say(words: str) -> None:

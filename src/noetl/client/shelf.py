@@ -41,12 +41,14 @@ class ServerStore:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
 
-    async def read(self, execution_id: str, after: int = 0) -> list[Row]:
+    async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[Row]:
         """Empty when there is no such execution."""
         rows: list[Row] = []
         try:
             async for page in self.pages(execution_id, after):
                 rows += page
+                if up_to is not None and rows[-1].first_seq + len(rows[-1].facts) > up_to:
+                    break
         except NotFound:
             return []
         return rows

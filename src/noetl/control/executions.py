@@ -96,6 +96,7 @@ class Control:
         except Rejected as error:
             if error.code != "already-started":
                 raise
+            await self._look(live, _nothing)  # who started it may not be on record yet
 
     async def command(self, execution_id: str, command: Command) -> None:
         await self.ask(await self.live(execution_id), command, _nothing)

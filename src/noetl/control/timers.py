@@ -27,6 +27,9 @@ class Timers:
         self._count = 0
         self._sleeper: asyncio.Task[None] | None = None
 
+    def __len__(self) -> int:
+        return len(self._heap)
+
     def see(self, execution_id: str, fact: Fact) -> None:
         """A fact on record: does it name an instant?"""
         match fact:

@@ -43,8 +43,11 @@ class EventStore(Protocol):
         """Each stands or falls alone. Raises Unavailable when the outcome is not known."""
         ...
 
-    async def read(self, execution_id: str, after: int = 0) -> list[Row]:
-        """The rows that hold facts with seq > after, in order; empty when there is no such execution."""
+    async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[Row]:
+        """The rows that hold facts with seq > after, in order; empty when there is no such execution.
+
+        `up_to`: those behind this one may be left out; a row is never cut.
+        """
         ...
 
     async def status(self, execution_id: str) -> Status | None:

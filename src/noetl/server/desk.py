@@ -15,8 +15,8 @@ from noetl.tool import Tools
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-REQUESTS_PER_S: Final = 200.0  # of one token, or of one address without a token
-REQUESTS_BURST: Final = 400.0
+REQUESTS_PER_S: Final = 2_000.0  # of one token, or of one address without a token
+REQUESTS_BURST: Final = 4_000.0
 FOLLOWERS_MAX: Final = 2_000  # of streams, in all
 HEADERS_S: Final = 15.0  # from the first byte of a request, or from the connection, to the end of its headers
 BODY_S: Final = 30.0  # between two pieces of a body

@@ -25,6 +25,7 @@ from noetl.views.runs import Runs
 
 T = TypeVar("T")
 SLICE_FACTS: Final = 200  # then whatever else is ready goes first
+AHEAD_FACTS: Final = 5_000  # that are read at once
 ID_PATTERN: Final = r"^[0-9a-zA-Z-]{1,64}\Z"
 REMEMBERED_MAX: Final = 16  # executions whose fold is kept, so that it is only carried on
 
@@ -106,7 +107,8 @@ class Reader:
     async def events(self, limit: int) -> list[Event]:
         """The next ones; none: the log ends here for now. Each is to be skipped or shown."""
         if not (found := list(islice(self._ahead, limit))):
-            rows = await self._store.read(self.state.execution_id, self.seq)
+            up_to = self.seq + max(limit, AHEAD_FACTS)
+            rows = await self._store.read(self.state.execution_id, self.seq, up_to)
             self._ahead = events_of(rows, after=self.seq)
             found = list(islice(self._ahead, limit))
         return found

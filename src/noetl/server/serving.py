@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
-from typing import Final
+from typing import Any, Final
 
 import uvicorn
 from litestar import Litestar
@@ -34,8 +34,18 @@ class _Server(uvicorn.Server):
 class Serving:
     """`start()`, and `stop()` in the end."""
 
-    def __init__(self, app: Litestar, host: str = "127.0.0.1", port: int = 0) -> None:
-        """Raises Rejected when everyone may do everything and others reach the address; or Unavailable."""
+    def __init__(
+        self,
+        app: Litestar,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        around: Callable[[Any], Any] = lambda app: app,
+    ) -> None:
+        """`around`: what stands outside of everything, to see all requests.
+
+        Raises Rejected when everyone may do everything and others reach the address; or Unavailable.
+        """
         self._app = app
         self._socket = _bound(host, port)
         if room_of(app).settings.open and not _is_here(self._socket):
@@ -44,7 +54,7 @@ class Serving:
             raise Rejected("open-door", words)
         self.host, self.port = self._socket.getsockname()[:2]
         config = uvicorn.Config(
-            app,
+            around(app),
             http=patient(room_of(app).settings.headers_s),  # h11: the others know no limit of headers
             ws="none",
             lifespan="off",

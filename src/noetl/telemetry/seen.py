@@ -6,7 +6,7 @@ costs a fifth of looking at each commit, when the processor has everything else 
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final, Protocol, get_args
@@ -62,6 +62,7 @@ class Seen:
         self._wait_s = self._meters.step_wait_s.of()
         self._told: deque[tuple[Watched, Sequence[Event]]] = deque()
         self._waiting = 0  # facts in it
+        self._counts: defaultdict[type, int] = defaultdict(int)  # of one look
         self._known: OrderedDict[str, _Execution] = OrderedDict()
         measures.book.before.append(self.look)
         self._kinds: dict[tuple[str, str, bool], dict[str, str]] = {}
@@ -88,15 +89,18 @@ class Seen:
         self._waiting = 0
         while self._told:
             self._look_at(*self._told.popleft())
+        for kind, count in self._counts.items():
+            self._meters.facts.values[_TAGS[kind]] += count
+        self._counts.clear()
 
     def _look_at(self, live: Watched, events: Sequence[Event]) -> None:
         known = self._known.get(live.id)
         if known is None:
             known = self._remember(live)
-        counts, seers = self._meters.facts.values, self._seers
+        counts, seers = self._counts, self._seers
         for _, at, fact in events:
-            kind = type(fact)
-            counts[_TAGS[kind]] += 1
+            kind = fact.__class__
+            counts[kind] += 1
             if kind in seers:
                 seers[kind](live, known, fact, at)
 

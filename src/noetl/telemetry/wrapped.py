@@ -77,8 +77,8 @@ class MeasuredStore:
             owner=append.owner,
         )
 
-    async def read(self, execution_id: str, after: int = 0) -> list[Row]:
-        return await self._timed("read", self._store.read(execution_id, after))
+    async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[Row]:
+        return await self._timed("read", self._store.read(execution_id, after, up_to))
 
     async def status(self, execution_id: str) -> Status | None:
         return await self._timed("status", self._store.status(execution_id))
@@ -156,6 +156,7 @@ class MeasuredLink:
     def __init__(self, link: Link, measures: Measures, clock: Clock, pending: Pending | None = None) -> None:
         self._link = link
         self._meters = measures.link
+        self._report_s = measures.link.call_s.of("report")
         self._wait_s = measures.queue.wait_s
         self._why = measures.why
         self._monotonic = clock.monotonic
@@ -170,7 +171,14 @@ class MeasuredLink:
         return grant
 
     async def report(self, execution_id: str, report: Report, *, room: int = 0) -> Answer:
-        answer = await self._timed("report", self._link.report(execution_id, report, room=room))
+        begun = self._monotonic()
+        try:
+            answer = await self._link.report(execution_id, report, room=room)
+        except (Unavailable, NotFound, Rejected) as error:
+            self._refused("report", error)
+            raise
+        finally:
+            self._report_s.see(self._monotonic() - begun)
         if answer.next:
             self._meters.handed_on.values[NONE] += len(answer.next)
         if answer.word == "stop" and answer.why != "over":
@@ -200,12 +208,15 @@ class MeasuredLink:
         try:
             answer = await work
         except (Unavailable, NotFound, Rejected) as error:
-            why = self._why(error.code) if isinstance(error, Rejected) else _WHY[type(error)]
-            self._meters.refused.add((operation, why))
+            self._refused(operation, error)
             raise
         finally:
             self._meters.call_s.see(self._monotonic() - begun, operation)
         return answer
+
+    def _refused(self, operation: str, error: Unavailable | NotFound | Rejected) -> None:
+        why = self._why(error.code) if isinstance(error, Rejected) else _WHY[type(error)]
+        self._meters.refused.add((operation, why))
 
 
 _WHY: Final[dict[type, str]] = {Unavailable: "unavailable", NotFound: "not-found"}

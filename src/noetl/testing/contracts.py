@@ -112,6 +112,12 @@ class EventStoreContract:
                 rows[1:],
             ]
             assert await store.read("e", after=6) == []
+            assert [await store.read("e", 0, up_to) for up_to in (1, 3, 4, 9)] == [
+                rows[:1],
+                rows[:1],
+                rows,
+                rows,
+            ]
 
         run(work())
 

@@ -126,8 +126,8 @@ class SimStore:
     async def keep(self, execution_id: str, snapshot: Snapshot) -> None:
         await self._around(lambda: self.truth.keep(execution_id, snapshot))
 
-    async def read(self, execution_id: str, after: int = 0) -> list[Row]:
-        return await self._around(lambda: self.truth.read(execution_id, after))
+    async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[Row]:
+        return await self._around(lambda: self.truth.read(execution_id, after, up_to))
 
     async def live(self, partitions: Sequence[int]) -> list[tuple[str, int]]:
         return await self._around(lambda: self.truth.live(partitions))

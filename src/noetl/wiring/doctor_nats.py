@@ -7,12 +7,12 @@ import json
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-import nats
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.js.errors import NotFoundError, ServiceUnavailableError
 
 from noetl.adapters.nats.access import Access
+from noetl.adapters.nats.connection import CarefulClient
 from noetl.adapters.nats.stream import STREAM
 from noetl.errors import NoetlError
 from noetl.net.words import count
@@ -47,7 +47,8 @@ async def examine_nats(url: str, monitor: str | None) -> list[Finding]:
         said.append("authorization" if "authorization" in str(error).lower() else type(error).__name__)
 
     try:
-        client = await nats.connect(
+        client = CarefulClient(secure=given.tls is not None)
+        await client.connect(
             given.servers, name="noetl doctor", user=given.user, password=given.password, token=given.token,
             user_credentials=given.credentials, tls=given.tls, connect_timeout=CONNECT_S,
             max_reconnect_attempts=1, reconnect_time_wait=0, error_cb=hear,

@@ -11,14 +11,16 @@ from pathlib import Path
 from noetl import __version__
 from noetl.adapters.memory.feed import MemoryFeed
 from noetl.clock import Clock, SystemClock
+from noetl.config import networks
 from noetl.control.live import Live
 from noetl.engine import Event
 from noetl.errors import NotFound, PlaybookError, Rejected, Unavailable
 from noetl.net.program import POOL
 from noetl.ports import Heard, WorkerSeen
 from noetl.server.desk import Desk
-from noetl.tool import Tools
+from noetl.tool import AddressPolicy, Tools
 from noetl.wiring.embedded import SLOTS, Disk, House, open_disk
+from noetl.wiring.instruments import Instruments
 from noetl.worker.drive import Said
 
 LISTED = 1_000
@@ -55,10 +57,13 @@ class LocalServer:
     """A house, and what the API needs of it."""
 
     def __init__(self, disk: Disk, clock: Clock) -> None:
-        tools = Tools.installed()
+        tools = Tools.installed(AddressPolicy.of_server(networks()))
         kinds = tools.kinds()
         self.house = House(disk, clock, tools, kinds=kinds)
         self.feed = MemoryFeed()
+        self.instruments = Instruments(clock, "server")
+        self.instruments.watch(self.house.control)
+        self.house.watchers.append(self.instruments.see)
         self.house.watchers.append(self._see)
         self.house.listeners.append(self._hear)
         self.desk = Desk(
@@ -105,8 +110,10 @@ async def open_local_server(path: Path, clock: Clock | None = None) -> AsyncIter
     server = LocalServer(disk, clock)
     server.house.open()
     try:
+        server.instruments.trace("here", disk.store)
         await server.take_up()
         yield server
     finally:
+        await server.instruments.close()
         await server.house.close()
         disk.close()

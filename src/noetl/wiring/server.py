@@ -37,13 +37,19 @@ from noetl.control.nearest import Nearest
 from noetl.control.ownership import PartitionOwners
 from noetl.control.playbooks import Playbooks
 from noetl.control.posting import Posting
-from noetl.control.sweeper import sweep
 from noetl.engine import Event
 from noetl.errors import Unavailable
 from noetl.ids import partition_of
 from noetl.ports import Heard
 from noetl.server.desk import Desk
+from noetl.telemetry.logs import redaction
+from noetl.telemetry.measures import Measures
+from noetl.telemetry.pending import Pending
+from noetl.telemetry.pulse import watch_pulse
+from noetl.telemetry.redaction import HiddenSecrets
+from noetl.telemetry.wrapped import MeasuredLink, MeasuredQueue, MeasuredStore
 from noetl.tool import Tools
+from noetl.wiring.instruments import Instruments
 from noetl.wiring.results import open_stores
 from noetl.worker.keychain import Keychain
 
@@ -66,6 +72,14 @@ class ServerAsked(NamedTuple):
         return f"ServerAsked({self.name})"
 
 
+class MeasuredOwner(MeasuredLink):
+    """Control, timed; and what of its executions the link needs to know."""
+
+    def __init__(self, control: Control, measures: Measures, clock: Clock, pending: Pending) -> None:
+        super().__init__(control, measures, clock, pending)
+        self.live = control.live
+
+
 class ServerHouse:
     """Everything that one server is made of. The API stands on its `desk`."""
 
@@ -78,12 +92,16 @@ class ServerHouse:
         self.database = open_postgres(asked.database, clock)
         self.connection = Connection(asked.nats, self.name, clock)
         self.store = PostgresStore(self.database, PARTITIONS)
+        self.instruments = Instruments(clock, "server")
+        measures = self.instruments.measures
+        self._measured = MeasuredStore(self.store, measures, clock)
         self.queue = NatsQueue(self.connection, clock=clock)
         self.posting = Posting(self.queue)
         self.feed, self.roster = NatsFeed(self.connection), NatsRoster(self.connection, clock)
         self.results = open_stores(asked.nats)
         self.secrets = StoredSecrets(PostgresSecretRows(self.database), KeyFile(), clock)
         self.providers = Providers(self.secrets, clock)
+        self._hidden = HiddenSecrets(self.providers, redaction)
         self.tools = Tools.installed()
         self.kinds = self.tools.kinds()
         self.catalog = PostgresCatalog(self.database)
@@ -91,17 +109,22 @@ class ServerHouse:
         self.owners = PartitionOwners(self.store, clock, self.identity, ttl_s=asked.lease_s, count=PARTITIONS)
         self.control = self._control(asked)
         key = LinkKey.parsed(asked.link_key) if asked.link_key else None
-        self.answering = Answering(self.connection, self.control, self.catalog, Keeper(key, self.providers))
+        link = MeasuredOwner(self.control, measures, clock, self.instruments.pending)
+        self.answering = Answering(self.connection, link, self.catalog, Keeper(key, self._hidden))
         self._tasks: list[asyncio.Task[None]] = []
         self.ready = False
 
     def _control(self, asked: ServerAsked) -> Control:
         settings = Settings(lease_s=asked.lease_s, settle_s=SETTLE_S)
-        reach = Reach(self.store, self.posting, self.results)
-        control = Control(reach, self.playbooks, self.owners, self.clock, settings)
+        instruments, clock = self.instruments, self.clock
+        queue = MeasuredQueue(self.posting, instruments.measures, clock, instruments.pending)
+        reach = Reach(self._measured, queue, self.results)
+        control = Control(reach, self.playbooks, self.owners, clock, settings)
         self.link = Nearest(control, NatsLink(self.connection, self.playbooks), self._is_ours)
         control.relatives.link = self.link
-        control.probe = Keychain(self.providers, self.clock).probed
+        control.probe = Keychain(self._hidden, clock).probed
+        instruments.watch(control, self.roster)
+        instruments.measures.house.partitions.reads(lambda: len(self.owners.owned))
         control.watch, control.roll_call = self._see, RollCall(self.connection).call
         control.dispatch.window = lambda pool: max(WINDOW_MIN, 2 * self.roster.slots(pool))
         return control
@@ -129,6 +152,7 @@ class ServerHouse:
         return partition_of(execution_id, PARTITIONS) in self.owners.owned
 
     def _see(self, live: Live, events: list[Event]) -> None:
+        self.instruments.see(live, events)
         if events:
             self.feed.tell(Heard(live.id, events[-1].seq))
 
@@ -145,6 +169,8 @@ class ServerHouse:
         await self._keep()
         self._run(self._own())
         self._run(self._sweep())
+        self._run(watch_pulse(self.instruments.measures, self.clock))
+        self.instruments.trace(self.name, self.store)
         self.ready = True
 
     async def _relieve(self) -> None:
@@ -174,15 +200,16 @@ class ServerHouse:
         """One round of ownership. What is new to us is read at once, and does not wait for the sweeper."""
         before = self.owners.owned
         await self.owners.keep(self.control.set_time)
+        self.instruments.ownership.see(self.owners.owned)
         with suppress(Unavailable):
             await self.answering.follow(self.owners.owned)
         if self.owners.owned - before:
-            await sweep(self.control)
+            await self.instruments.sweep(self.control)
 
     async def _sweep(self) -> None:
         while True:
             await self.clock.sleep(SWEEP_S)
-            await sweep(self.control)
+            await self.instruments.sweep(self.control)
 
     async def close(self) -> None:
         """Hand everything over: nothing of ours is lost, and nobody waits for our leases."""
@@ -194,6 +221,7 @@ class ServerHouse:
             await self.answering.close()
         await self.owners.leave()
         self.control.timers.close()
+        await self.instruments.close()
         for each in (self.posting, self.queue, self.feed, self.roster, self.providers, self.results):
             with suppress(Unavailable):
                 await each.close()

@@ -21,11 +21,17 @@ from noetl.adapters.nats.roster import NatsRoster, RollCall
 from noetl.adapters.nats.sealed import LinkKey, NatsSecrets
 from noetl.adapters.nats.texts import NatsTexts
 from noetl.clock import Clock, SystemClock
+from noetl.config import networks
 from noetl.control.playbooks import Compiled
 from noetl.errors import Unavailable
 from noetl.net.program import POOL
 from noetl.ports import Heard, WorkerSeen
-from noetl.tool import Tools
+from noetl.telemetry.logs import redaction
+from noetl.telemetry.pulse import watch_pulse
+from noetl.telemetry.redaction import HiddenSecrets
+from noetl.telemetry.wrapped import MeasuredLink, MeasuredQueue
+from noetl.tool import AddressPolicy, Tools
+from noetl.wiring.instruments import Instruments
 from noetl.wiring.results import open_stores
 from noetl.worker.calls import Toolbox
 from noetl.worker.drive import HELD, Said
@@ -62,19 +68,24 @@ class Crew:
         self.clock = clock
         self.name = asked.name or f"{socket.gethostname()}-{clock.new_id()[-6:]}"
         self.connection = Connection(asked.nats, self.name, clock)
-        tools = Tools.installed()
+        tools = Tools.installed(AddressPolicy.of_server(networks()))
         programs = Compiled(NatsTexts(self.connection), tools.kinds())
-        self.link = NatsLink(self.connection, programs)
-        self.queue = NatsQueue(self.connection, asked.pool)
+        self.instruments = Instruments(clock, "worker")
+        measures = self.instruments.measures
+        self.link = MeasuredLink(NatsLink(self.connection, programs), measures, clock)
+        self.queue = NatsQueue(self.connection, asked.pool, clock=clock)
         self.feed, self.roster = NatsFeed(self.connection), NatsRoster(self.connection, clock)
         self.results = open_stores(asked.nats)
         key = LinkKey.parsed(asked.link_key) if asked.link_key else None
-        keychain = Keychain(NatsSecrets(self.connection, key, self.name, HELD.get, clock), clock)
+        secrets = NatsSecrets(self.connection, key, self.name, HELD.get, clock)
+        keychain = Keychain(HiddenSecrets(secrets, redaction), clock)
         self.toolbox = Toolbox(tools, Refs(self.results, self.link), keychain)
-        outside = Outside(self.link, self.queue, self.results, keychain)
+        outside = Outside(self.link, MeasuredQueue(self.queue, measures, clock), self.results, keychain)
         self.worker = Worker(self.name, outside, self.toolbox, clock)
         self.worker.listen = self._hear
+        measures.house.held.reads(lambda: len(self.worker.drives))
         self._tasks: list[asyncio.Task[None]] = []
+        self._hide: Callable[[], None] | None = None
 
     def _hear(self, said: Said) -> None:
         line = {"frame": said.frame, "kind": said.kind, "words": said.words}
@@ -90,6 +101,8 @@ class Crew:
             self._run(self.worker.serve())
         self._run(self.worker.beat(self.asked.lease_s / 3))
         self._run(self._tell())
+        self._run(watch_pulse(self.instruments.measures, self.clock))
+        self._hide = self.instruments.expose()
 
     def _called(self) -> None:
         """A server has taken executions over, and asks what we have in hand."""
@@ -134,6 +147,8 @@ class Crew:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.toolbox.close()
+        if self._hide is not None:
+            self._hide()
         for each in (self.queue, self.feed, self.roster, self.results):
             with suppress(Unavailable):
                 await each.close()

@@ -280,3 +280,5 @@ class Drive:
             )
         except NotFound:
             return Answer("stop", "gone")
+        except Rejected as error:
+            return Answer("stop", error.code)  # it can not be sent: whoever is asked next may do better

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from noetl.clock import Clock
-from noetl.errors import NotFound, Unavailable
+from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.failpoints import failpoint
 from noetl.paging import Pages
 from noetl.ports import Claim, Grant, Link, ResultStore, WorkQueue
@@ -88,12 +88,12 @@ class Worker:
 
     async def _do(self, claim: Claim) -> None:
         execution_id, frame = claim.pointer.execution_id, claim.pointer.frame
-        if (execution_id, frame) in self.drives:
-            return  # a second pointer to what we are doing
+        if self.leaving or (execution_id, frame) in self.drives:
+            return  # somebody else comes; or it is a second pointer to what we are doing
         failpoint("worker.before-begin")
         try:
             grant = await self.link.begin(execution_id, frame, self.name)
-        except (Unavailable, NotFound):
+        except (Unavailable, NotFound, Rejected):
             return  # the pointer is lost; the sweeper puts another one
         if grant is not None:
             answered, following = await self._drive(execution_id, grant)

@@ -55,9 +55,10 @@ class MemoryStore:
     def _partition(self, each: Append) -> int:
         return partition_of(each.execution_id, self._partitions)
 
-    async def read(self, execution_id: str, after: int = 0) -> list[Row]:
+    async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[Row]:
         rows = self.rows.get(execution_id, [])
-        return [row for row in rows if row.first_seq + len(row.facts) - 1 > after]
+        last = float("inf") if up_to is None else up_to
+        return [row for row in rows if row.first_seq + len(row.facts) - 1 > after and row.first_seq <= last]
 
     async def status(self, execution_id: str) -> Status | None:
         return self._statuses.get(execution_id)

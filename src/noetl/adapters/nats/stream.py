@@ -26,7 +26,7 @@ UNACKED_MAX: Final = 100_000  # slots of all workers of a pool; the default of 1
 PULLS_MAX: Final = 20_000  # workers of a pool that wait at once
 NEXT: Final = f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}"
 
-_POOL: Final = re.compile(r"[a-z0-9_-]{1,64}")
+_POOL: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
 _OTHERWISE: Final = 10058  # there is one of that name with another configuration
 _NS: Final = 1_000_000_000
 
@@ -58,7 +58,7 @@ def is_pool(name: str) -> bool:
 def checked_pool(name: str) -> str:
     """Raises Rejected."""
     if not is_pool(name):
-        words = "1 to 64 small letters, digits, - and _"
+        words = "1 to 200 letters, digits, - and _"
         raise Rejected("bad-pool", f'"{name[:80]}" is no name of a pool: it has {words}')
     return name
 

@@ -21,6 +21,7 @@ from noetl.ports import Append, Owned, Row, Snapshot
 PARTITIONS: Final = 64
 PAGE_ROWS: Final = 1_000  # of a long log, fetched at once
 LEASE_PATIENCE_S: Final = 5.0  # at least; half a lease is too late to keep it
+SEQ_MAX: Final = (1 << 63) - 1
 FAR_BYTES: Final = 200_000  # more are decoded on another thread, so that the loop goes on meanwhile
 
 # From the row that holds `after` on, which the index finds: the rest of a long log is not looked at.
@@ -29,8 +30,8 @@ SELECT first_seq, last_seq, at, body FROM noetl.log WHERE execution_id = $1 AND 
 AND first_seq >= coalesce((
     SELECT first_seq FROM noetl.log WHERE execution_id = $1 AND first_seq <= $2
     ORDER BY first_seq DESC LIMIT 1
-), 0)
-ORDER BY first_seq LIMIT $3
+), 0) AND first_seq <= $3
+ORDER BY first_seq LIMIT $4
 """
 _KEEP: Final = """
 INSERT INTO noetl.snapshots AS kept
@@ -110,10 +111,11 @@ class PostgresStore:
     async def append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
         return await self._appender.append([self._ready(each) for each in appends])
 
-    async def read(self, execution_id: str, after: int = 0) -> list[Row]:
+    async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[Row]:
         rows: list[Row] = []
+        last = SEQ_MAX if up_to is None else up_to
         while True:
-            found = await self._database.fetch(_READ, execution_id, after, PAGE_ROWS)
+            found = await self._database.fetch(_READ, execution_id, after, last, PAGE_ROWS)
             if sum(len(row["body"]) for row in found) > FAR_BYTES:
                 rows += await asyncio.to_thread(self._rows, execution_id, found)
             else:

@@ -39,7 +39,7 @@ _HEAD: Final = "SELECT seq, owner FROM heads WHERE execution_id = ?"
 _READ: Final = """
 SELECT first_seq, at, CAST(body AS BLOB) FROM log WHERE execution_id = ?1 AND last_seq > ?2
 AND first_seq >= coalesce((SELECT max(first_seq) FROM log WHERE execution_id = ?1 AND first_seq <= ?2), 0)
-ORDER BY first_seq
+AND first_seq <= ?3 ORDER BY first_seq
 """
 _PAGE: Final = """
 SELECT first_seq, at, CAST(body AS BLOB) FROM log
@@ -72,12 +72,13 @@ class SqliteStore:
         ready = [_Ready(each, micros(each.at), self._encoder.encode(each.facts)) for each in appends]
         return await self._database.writer.write(lambda cursor: [_append(cursor, each) for each in ready])
 
-    async def read(self, execution_id: str, after: int = 0) -> list[Row]:
-        values = (execution_id, after)
+    async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[Row]:
         head = self._database.fetch(_HEAD, (execution_id,))
         if not head:
             return []
-        if head[0][0] - after > FAR_FACTS:
+        last = head[0][0] if up_to is None else min(up_to, head[0][0])
+        values = (execution_id, after, last)
+        if last - after > FAR_FACTS:
             return await asyncio.to_thread(lambda: self._rows(self._database.fetch_far(_READ, values)))
         return self._rows(self._database.fetch(_READ, values))
 

@@ -114,17 +114,10 @@ async def raw_log(
         int, QueryParameter(description="of facts; a row is never cut", ge=1, le=LOG_PAGE_MAX)
     ] = (LOG_PAGE),
 ) -> Response[LogPage]:
-    await _must_be(desk, execution_id)
-    rows = await desk.store.read(execution_id, after)
-    page: list[RowShown] = []
-    count = 0
-    for row in rows:
-        if count and count + len(row.facts) > limit:
-            break
-        count += len(row.facts)
-        page.append(_row(row))
-    more = page[-1].first_seq + len(page[-1].facts) - 1 if len(page) < len(rows) else None
-    return Response(LogPage(items=tuple(page), next=more))
+    head = await desk.listing.head(checked_id(execution_id))
+    rows = await desk.store.read(execution_id, after, after + limit)
+    last = rows[-1].first_seq + len(rows[-1].facts) - 1 if rows else head.seq
+    return Response(LogPage(items=tuple(map(_row, rows)), next=last if last < head.seq else None))
 
 
 def _row(row: Row) -> RowShown:

@@ -1,0 +1,223 @@
+"""One house of real processes to be hurt: PostgreSQL and NATS as `noetl up` has them, servers and workers as commands.
+
+Everything is on disk before it is acknowledged, nothing is started again by itself, and all of it ends with us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import asyncpg
+
+from noetl.adapters.postgres.database import open_postgres
+from noetl.adapters.postgres.tokens import PostgresTokens
+from noetl.client import Client
+from noetl.clock import SystemClock
+from noetl.control.tokens import digest_of, new_token
+from noetl.errors import Unavailable
+from noetl.wiring.trial_folder import Folder, random_key
+from noetl.wiring.trial_nats import Nats, free_port
+from noetl.wiring.trial_postgres import Postgres
+from noetl.wiring.trial_processes import Child, Program
+
+LEASE_S = 5.0  # in tests
+REPOSITORY = Path(__file__).parents[3]
+LOOK_S = 0.05
+_FOREIGN = ("NOETL_", "PG", "OTEL_")  # settings of a shell that mean another house
+CLOCK = SystemClock()
+
+
+class Plan(NamedTuple):
+    """What a house is made of."""
+
+    servers: int = 2
+    workers: int = 3
+    slots: int = 16
+    named: bool = False  # a server that comes back relieves the dead one of its name at once
+    shimmed: bool = False  # processes of tests.chaos.distributed.shimmed, with faults of their own
+    environment: Mapping[str, str] = {}  # for servers and workers
+
+
+class House:
+    """`children` by name: postgresql, nats, server-1, …, worker-1, …"""
+
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        self.plan = plan
+        self.folder = Folder(folder / "house")
+        self.logs = folder / "logs"
+        self.logs.mkdir()
+        self.children: dict[str, Child] = {}
+        self.token = ""
+        self.database = self.nats = ""
+        self.store = Path()  # of NATS
+        self.ports = [free_port() for _ in range(plan.servers)]
+        self.servers = [f"server-{number}" for number in range(1, plan.servers + 1)]
+        self.workers = [f"worker-{number}" for number in range(1, plan.workers + 1)]
+        self.clients: list[Client] = []
+        self._key, self._link_key = random_key(), random_key()
+        self._lock = -1
+
+    # Its life
+
+    async def open(self) -> None:
+        self._lock = await self.folder.alone(CLOCK)
+        postgres, nats = Postgres(self.folder, CLOCK), Nats(self.folder)
+        await postgres.make()
+        self.database, self.nats, self.store = postgres.url(), nats.url(), nats.store
+        program = postgres.program()
+        more = ("-c", "log_connections=receipt", "-c", "log_line_prefix=%n ")
+        await asyncio.gather(
+            self._begin(program._replace(command=(*program.command, *more))), self._begin(nats.program())
+        )
+        await postgres.create()
+        await self._admit()
+        for number, name in enumerate(self.servers):
+            await self._begin(self._program(name, "server", "--port", str(self.ports[number])))
+            self.clients.append(Client(f"http://127.0.0.1:{self.ports[number]}", self.token, clock=CLOCK))
+        slots = ("--slots", str(self.plan.slots))
+        await asyncio.gather(
+            *(self._begin(self._program(name, "worker", *slots, "--name", name)) for name in self.workers)
+        )
+
+    async def close(self) -> None:
+        for client in self.clients:
+            await client.close()
+        for child in self.children.values():
+            if child.pid is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(child.pid, signal.SIGCONT)
+        for kind in ("worker", "server", "nats", "postgresql"):
+            some = [child for name, child in self.children.items() if name.startswith(kind)]
+            await asyncio.gather(*(child.stop(at_once=kind in ("worker", "server")) for child in some))
+            await asyncio.gather(*(child.kill() for child in some))
+        self.folder.close()
+
+    def _program(self, name: str, kind: str, *options: str) -> Program:
+        noetl = "tests.chaos.distributed.shimmed" if self.plan.shimmed else "noetl"
+        named = ("--name", name) if kind == "server" and self.plan.named else ()
+        plain = {key: value for key, value in os.environ.items() if not key.startswith(_FOREIGN)}
+        own = {"NOETL_DB": self.database, "NOETL_KEY": self._key} if kind == "server" else {}
+        return Program(
+            name=name,
+            command=(sys.executable, "-m", noetl, kind, *options, *named),
+            environment={
+                **plain,
+                "PYTHONUNBUFFERED": "1",
+                "NOETL_NATS": self.nats,
+                "NOETL_LINK_KEY": self._link_key,
+                "NOETL_LEASE": f"{LEASE_S:g}",
+                "NOETL_ALLOW_NETWORKS": "127.0.0.0/8",
+                **own,
+                **self.plan.environment,
+            },
+            ready="ready",
+            folder=REPOSITORY,
+        )
+
+    async def _begin(self, program: Program) -> None:
+        child = Child(program, self.logs / f"{program.name}.log", CLOCK, self._lock)
+        self.children[program.name] = child
+        await child.start()
+
+    async def _admit(self) -> None:
+        database = open_postgres(self.database, CLOCK)
+        token, self.token = new_token("chaos", ["admin"], None, CLOCK, os.urandom)
+        await PostgresTokens(database).add(token, digest_of(self.token))
+        await database.close()
+
+    # What is done to it
+
+    async def kill(self, name: str) -> float:
+        """-9; the instant of it."""
+        pid = self.pid(name)
+        at = CLOCK.monotonic()
+        os.kill(pid, signal.SIGKILL)
+        await self.children[name].ended()
+        await self.children[name].kill()
+        return at
+
+    async def start(self, name: str) -> float:
+        """Again; how long it took."""
+        return await self.children[name].start()
+
+    def signal(self, name: str, how: signal.Signals) -> None:
+        os.kill(self.pid(name), how)
+
+    def pid(self, name: str) -> int:
+        pid = self.children[name].pid
+        assert pid is not None, f"{name} does not run"
+        return pid
+
+    def rss_mb(self, name: str) -> float:
+        """What it holds in memory now."""
+        for line in Path(f"/proc/{self.pid(name)}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1_024
+        return 0.0
+
+    # What is seen of it, past its servers
+
+    async def rows(self, query: str, *values: object) -> list[Any]:
+        """From PostgreSQL itself. Raises Unavailable while it is away."""
+        try:
+            connection = await asyncpg.connect(self.database, timeout=5)
+            try:
+                found: list[Any] = await connection.fetch(query, *values)
+                return found
+            finally:
+                await connection.close()
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            raise Unavailable("PostgreSQL is away") from error
+
+    async def statuses(self) -> dict[str, int]:
+        found = await self.rows("SELECT status, count(*) FROM noetl.heads GROUP BY status")
+        return {row[0]: row[1] for row in found}
+
+    async def until_all_ended(self, seconds: float) -> None:
+        open_only = "SELECT execution_id, seq FROM noetl.heads WHERE status NOT IN ('ok','error','cancelled')"
+
+        async def ended() -> bool:
+            return not await self.rows(open_only)
+
+        try:
+            await until(ended, seconds)
+        except TimeoutError:
+            raise AssertionError(f"not ended: {await self.rows(open_only)}") from None
+
+
+async def until(holds: Callable[[], Awaitable[bool]], seconds: float) -> float:
+    """How long it took. Raises TimeoutError."""
+    begun = CLOCK.monotonic()
+    async with asyncio.timeout(seconds):
+        while True:
+            with suppress(Unavailable):
+                if await holds():
+                    return CLOCK.monotonic() - begun
+            await CLOCK.sleep(LOOK_S)
+
+
+@asynccontextmanager
+async def opened(plan: Plan = Plan()) -> AsyncIterator[House]:  # noqa: B008  # it is frozen
+    """What the processes said is kept when the test does not succeed."""
+    folder = Path(tempfile.mkdtemp(prefix="noetl-chaos-", dir="/tmp"))
+    folder.chmod(0o711)  # PostgreSQL runs as another user when we are root
+    house = House(folder, plan)
+    try:
+        await house.open()
+        yield house
+    except BaseException:
+        print(f"what the processes said: {house.logs}")
+        await house.close()
+        shutil.rmtree(folder / "house", ignore_errors=True)
+        raise
+    await house.close()
+    shutil.rmtree(folder, ignore_errors=True)
