@@ -163,7 +163,7 @@ async def opened(
 
     def watch(live: Live, events: list[Event]) -> None:
         if events:
-            feed.tell(Heard(live.id, events[-1].seq))
+            feed.tell(Heard(live.id, events[-1].seq, not live.state.live))
 
     def listen(said: Said) -> None:
         line = {"frame": said.frame, "kind": said.kind, "words": said.words}

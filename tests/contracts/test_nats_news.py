@@ -66,7 +66,7 @@ def test_what_comes_thick_and_fast_is_told_once_and_lines_stay_in_order(server: 
                 tells.tell(Heard("e", 50))
                 tells.tell(Heard("another", 1_000))
                 assert await until(news, 100) == [
-                    *(Heard("e", 0, line(n)) for n in range(1, 101)),
+                    *(Heard("e", line=line(n)) for n in range(1, 101)),
                     Heard("e", 100),
                 ]
             await there.settle()
@@ -102,10 +102,10 @@ def test_too_many_lines_lose_the_oldest_and_too_large_ones_are_dropped(server: N
                 assert [each.line for each in heard[:-1]] == [
                     line(number) for number in range(5, LINES_MAX + 5)
                 ]
-                tells.tell(Heard("e", 2, {**line(1), "words": "x" * 2_000_000}))
+                tells.tell(Heard("e", 2, line={**line(1), "words": "x" * 2_000_000}))
                 tells.tell(Heard("e", line=line(2)))
                 assert await until(news, 2) == [Heard("e", 2)]
-                assert await anext(news) == Heard("e", 0, line(2))
+                assert await anext(news) == Heard("e", line=line(2))
 
     asyncio.run(work())
 

@@ -100,7 +100,7 @@ class DistributedHouse:
         assert made.returncode == 0, made.stdout + made.stderr
         self.token = json.loads(made.stdout)["token"]
         self.begin([*self.servers, *self.workers])
-        asyncio.run(self.until(self._is_shared))
+        asyncio.run(self.until(self.is_shared))
 
     def begin(self, processes: list[Process]) -> None:
         """All at the same time."""
@@ -247,7 +247,7 @@ class DistributedHouse:
 
     async def children(self, execution_id: str) -> list[str]:
         async with self.connected() as connection:
-            query = "SELECT execution_id FROM noetl.heads WHERE parent = $1 ORDER BY started_at"
+            query = "SELECT execution_id FROM noetl.heads WHERE starts_with(parent, $1 || '/') ORDER BY started_at"
             return [row[0] for row in await connection.fetch(query, execution_id)]
 
     async def owners(self) -> dict[int, int]:
@@ -260,7 +260,7 @@ class DistributedHouse:
         """None: nobody's, just now."""
         return (await self.owners()).get(partition_of(execution_id, PARTITIONS))
 
-    async def _is_shared(self) -> bool:
+    async def is_shared(self) -> bool:
         """Every server has its share of all partitions."""
         owners = list((await self.owners()).values())
         return {owners.count(number) for number in range(len(self.servers))} == {PARTITIONS // len(self.servers)}

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from noetl.client import Client, fact_of
 from noetl.engine import Event
-from noetl.engine.facts import ForChild, FrameParked
+from noetl.engine.facts import Fact, ForChild, ForTime, FrameParked, FrameResumed
 from noetl.engine.pipeline import RunTask, next_move
 from noetl.engine.work import due, work_of
 from noetl.errors import Rejected
@@ -220,14 +220,24 @@ class Play:
         self._follow()
 
     async def _answer(self, keys: set[str], told: str) -> None:
-        (await self.answers.asked(keys)).set_result(_response(told))
+        (await self._asked(keys)).set_result(_response(told))
 
     async def _until_asked(self) -> None:
         """Frames that the player has at a call have sent their requests."""
         for frame in list(due(self.player.state)):
             move = next_move(work_of(self.player.program, self.player.state, frame), self.player.at)
             if isinstance(move, RunTask):  # and it does not wait before it tries again
-                await self.answers.asked(self._keys(frame))
+                await self._asked(self._keys(frame))
+
+    async def _asked(self, keys: set[str]) -> asyncio.Future[web.Response]:
+        """A request of the house; nobody waits for one when the execution is over."""
+        assert self._following is not None
+        asked = asyncio.ensure_future(self.answers.asked(keys))
+        await asyncio.wait({asked, self._following}, return_when=asyncio.FIRST_COMPLETED)
+        if not asked.done():
+            asked.cancel()
+            raise AssertionError(f"it is over; the house went on with {dict(self.beyond())}")
+        return asked.result()
 
     def _keys(self, frame: str) -> set[str]:
         """Of all calls that the frame may make."""
@@ -257,7 +267,7 @@ class Play:
             await self._news.wait_for(holds)
 
     def _names(self, events: list[Event]) -> Counter[tuple[str, str]]:
-        return Counter(tell(event.fact)[:2] for event in events)
+        return Counter(tell(event.fact)[:2] for event in events if not _is_pause(event.fact))
 
     def _missing(self) -> Counter[tuple[str, str]]:
         """Pure tasks before a call that runs are reported with it."""
@@ -275,6 +285,14 @@ def _keys(execution_id: str, frame: str, tasks: set[str]) -> set[str]:
     """The idempotency keys of a frame's calls, as they are made."""
     entries = (f"{execution_id}/{frame}/{task}/{entry}" for task in tasks for entry in range(ENTRIES_MAX))
     return {hashlib.sha256(each.encode()).hexdigest() for each in entries}
+
+
+def _is_pause(fact: Fact) -> bool:
+    """A frame that waits for a while gives its slot back when that is worth it, which is the house's affair."""
+    match fact:
+        case FrameParked(until=ForTime()) | FrameResumed(output=None, run=None):
+            return True
+    return False
 
 
 def _is_of_call(subject: str, frames: tuple[str, ...]) -> bool:
@@ -295,6 +313,8 @@ def without_messages(made: dict[str, JSON]) -> dict[str, JSON]:
                 return {key: walk(each) for key, each in value.items() if key != "http"}
             case list():
                 return [walk(each) for each in value]
+            case "scheduled":
+                return "running"  # the player's steps begin with the report of their first call
             case str():
                 return _MADE.sub("…", re.sub(r"HTTP \d+[\w ]* from POST \S+", "it did not work", value))
         return value

@@ -74,7 +74,8 @@ def _embedded(folder: Path) -> Iterator[str]:
     """The embedded house with the API in front."""
     port = free_port()
     command = [NOETL, "server", "--db", str(folder / "noetl.db"), "--port", str(port)]
-    server = Process(Program("embedded", command, os.environ, folder, "noetl: ready"))
+    environment = {**os.environ, "NOETL_ALLOW_NETWORKS": "127.0.0.0/8"}
+    server = Process(Program("embedded", command, environment, folder, "noetl: ready"))
     server.start()
     try:
         yield f"http://127.0.0.1:{port}"

@@ -374,5 +374,6 @@ from noetl.cli import (  # noqa: E402, F401
     app_serving,
     app_tokens,
     app_tools,
+    app_ui,
     app_up,
 )

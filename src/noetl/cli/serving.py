@@ -38,10 +38,11 @@ class WorkAsked(NamedTuple):
     name: str
 
 
-def run_server(asked: ServeAsked) -> int:
+def run_server(asked: ServeAsked, on_ready: Callable[[str], None] = lambda _: None) -> int:
+    """`on_ready` is told its address."""
     url = database_url(asked.database)
     is_open = _is_open(asked, embedded=url is None)
-    return _run(_serve(asked, url, is_open))
+    return _run(_serve(asked, url, is_open, on_ready))
 
 
 def _is_open(asked: ServeAsked, *, embedded: bool) -> bool:
@@ -63,7 +64,7 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-async def _serve(asked: ServeAsked, url: str | None, is_open: bool) -> int:
+async def _serve(asked: ServeAsked, url: str | None, is_open: bool, on_ready: Callable[[str], None]) -> int:
     from noetl.server.app import make_app, room_of
     from noetl.server.desk import Settings
     from noetl.server.serving import Serving
@@ -76,6 +77,7 @@ async def _serve(asked: ServeAsked, url: str | None, is_open: bool) -> int:
         serving.start()
         who = "everyone on this machine may do everything" if is_open else "tokens are asked for"
         _say(f"ready: {serving.url} ({who})")
+        on_ready(serving.url)
         try:
             return await _until_told(fallen)
         finally:

@@ -84,9 +84,9 @@ class Control:
     # What workers and callers ask
 
     async def start(self, execution_id: str, digest: str, start: Start) -> None:
-        try:
+        if execution_id in self.lives or await self.store.status(execution_id) is not None:
             live = await self.live(execution_id)
-        except NotFound:
+        else:
             program = await self.programs.by_digest(digest)
             if self.probe is not None:
                 start = await self.probe(program, start)

@@ -115,6 +115,7 @@ class Heard(NamedTuple):
 
     execution_id: str
     seq: int = 0  # the log reaches to here at least
+    over: bool = False  # and it has ended
     line: dict[str, JSON] | None = None  # {frame, kind, words}, which nobody keeps
 
 

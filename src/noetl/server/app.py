@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from litestar import Litestar, Request
 
+from noetl.server import static
 from noetl.server.auth import guard
 from noetl.server.described import description
 from noetl.server.desk import Desk, Settings
@@ -23,6 +24,7 @@ from noetl.server.routes import (
     playbooks,
     reading,
     results,
+    schema,
     tokens,
     tools,
 )
@@ -31,8 +33,8 @@ BODY_MAX: Final = 2 << 20
 ROOM: Final = "room"  # under this an application's state holds what its routes share
 
 _AREAS: Final = (
-    health, playbooks, checking, executions, reading, commands, following, results, credentials, tools,
-    tokens,
+    health, playbooks, checking, schema, executions, reading, commands, following, results, credentials,
+    tools, tokens, static,
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from noetl.clock import Clock
@@ -20,6 +21,7 @@ REQUESTS_BURST: Final = 4_000.0
 FOLLOWERS_MAX: Final = 2_000  # of streams, in all
 HEADERS_S: Final = 15.0  # from the first byte of a request, or from the connection, to the end of its headers
 BODY_S: Final = 30.0  # between two pieces of a body
+UI: Final = Path(__file__).parent / "static"
 
 
 class StoredSecret(Protocol):
@@ -78,3 +80,4 @@ class Settings(NamedTuple):
     followers_max: int = FOLLOWERS_MAX
     headers_s: float = HEADERS_S
     body_s: float = BODY_S
+    ui: Path = UI  # where the built UI lies

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from types import TracebackType
 from typing import Final, NamedTuple
 
@@ -18,12 +18,11 @@ from noetl.server.desk import Desk
 POLL_S: Final = 2.0  # a Feed may lose news: so often the log is looked at without any
 LINES_MAX: Final = 1_000  # words of tools that wait to be passed on; older ones are lost
 CHANGED_MAX: Final = 10_000  # executions of which there is news
-RECORD_S: Final = 10.0  # within this a start that was made elsewhere is on record
-LOOK_S: Final = 0.02  # between two looks at an execution whose log grows quickly
 
 
 class News(NamedTuple):
     seqs: dict[str, int]  # execution → its log reaches to here at least
+    over: bool  # one of them has ended
     lines: list[dict[str, JSON]]
 
 
@@ -34,6 +33,7 @@ class Ear:
         self._listening: AbstractAsyncContextManager[AsyncIterator[Heard]] = feed.listen(execution_id)
         self._stirred = asyncio.Event()
         self._seqs: dict[str, int] = {}
+        self._over = False
         self._lines: deque[dict[str, JSON]] = deque(maxlen=LINES_MAX)
         self._pump: asyncio.Task[None] | None = None
 
@@ -58,6 +58,7 @@ class Ear:
                 elif heard.execution_id in self._seqs or len(self._seqs) < CHANGED_MAX:
                     seq = self._seqs.get(heard.execution_id, 0)
                     self._seqs[heard.execution_id] = max(seq, heard.seq)
+                    self._over = self._over or heard.over
                 self._stirred.set()
 
     def stir(self) -> None:
@@ -70,8 +71,8 @@ class Ear:
             async with asyncio.timeout(at_most_s):
                 await self._stirred.wait()
         self._stirred.clear()
-        news = News(self._seqs, list(self._lines))
-        self._seqs = {}
+        news = News(self._seqs, self._over, list(self._lines))
+        self._seqs, self._over = {}, False
         self._lines.clear()
         return news
 
@@ -89,37 +90,60 @@ class Waits:
         for ear in self._ears:
             ear.stir()
 
-    async def end_of(self, execution_id: str, wait_s: float) -> Status:
-        """How it stands when it has ended, or when the time is up. Raises NotFound."""
-        status = await self._until(execution_id, wait_s, lambda status: status not in (None, *LIVE))
-        if status is None:
-            raise NotFound(f"no execution {execution_id}")
-        return status
-
-    async def record_of(self, execution_id: str) -> Status:
-        """Someone else has started it at the same time: it is on record in a moment. Raises Unavailable."""
-        status = await self._until(execution_id, RECORD_S, lambda status: status is not None)
-        if status is None:
-            raise Unavailable(f"{execution_id} is not on record yet: ask again")
-        return status
-
-    async def _until(
-        self, execution_id: str, wait_s: float, enough: Callable[[Status | None], bool]
-    ) -> Status | None:
-        desk = self._desk
-        status = await desk.store.status(execution_id)
-        if not wait_s or enough(status):
-            return status
-        async with Ear(desk.feed, execution_id) as ear:
+    @asynccontextmanager
+    async def waiting(self, execution_id: str, wait_s: float) -> AsyncIterator[Waiting]:
+        """From before it starts, so that its end is not missed."""
+        if not wait_s:
+            yield Waiting(self._desk, execution_id, 0.0, None)
+            return
+        async with Ear(self._desk.feed, execution_id) as ear:
             self._ears.add(ear)
             try:
-                until = desk.clock.monotonic() + wait_s
-                while not enough(status := await desk.store.status(execution_id)):
-                    left_s = until - desk.clock.monotonic()
-                    if left_s <= 0 or self._closed:
-                        break
-                    await ear.hear(min(left_s, POLL_S))
-                    await desk.clock.sleep(min(left_s, LOOK_S))
-                return status
+                yield Waiting(self._desk, execution_id, wait_s, ear, lambda: self._closed)
             finally:
                 self._ears.discard(ear)
+
+
+class Waiting:
+    """One request that waits, or that only looks."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        execution_id: str,
+        wait_s: float,
+        ear: Ear | None,
+        is_closed: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._desk = desk
+        self._id = execution_id
+        self._ear = ear
+        self._until = desk.clock.monotonic() + wait_s
+        self._is_closed = is_closed
+
+    async def status(self) -> Status:
+        """How it stands. Raises NotFound."""
+        status = await self._desk.store.status(self._id)
+        if status is None:
+            raise NotFound(f"no execution {self._id}")
+        return status
+
+    async def has_ended(self, *, is_new: bool) -> bool:
+        """It has, within the time. `is_new`: it has just begun, so news come before a look at it."""
+        if self._ear is None:
+            return False
+        if not is_new and await self.status() not in LIVE:
+            return True
+        while (left_s := self._until - self._desk.clock.monotonic()) > 0 and not self._is_closed():
+            # A Feed may lose news: from time to time the log is looked at without any.
+            if await self._heard_of_its_end(min(left_s, POLL_S)) or await self.status() not in LIVE:
+                return True
+        return False
+
+    async def _heard_of_its_end(self, at_most_s: float) -> bool:
+        assert self._ear is not None
+        until = self._desk.clock.monotonic() + at_most_s
+        while (left_s := until - self._desk.clock.monotonic()) > 0 and not self._is_closed():
+            if (await self._ear.hear(left_s)).over:
+                return True
+        return False

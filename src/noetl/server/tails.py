@@ -166,7 +166,7 @@ class Tail:
             self.ready.set()
 
     async def _go_on(self, ear: Ear) -> None:
-        seqs, lines = await ear.hear(POLL_S)
+        seqs, _, lines = await ear.hear(POLL_S)
         for line in lines:
             self._tell(message("line", line))
         now = self._desk.clock.monotonic()

@@ -86,7 +86,7 @@ class LocalServer:
 
     def _see(self, live: Live, events: list[Event]) -> None:
         if events:
-            self.feed.tell(Heard(live.id, events[-1].seq))
+            self.feed.tell(Heard(live.id, events[-1].seq, not live.state.live))
 
     def _hear(self, said: Said) -> None:
         line = {"frame": said.frame, "kind": said.kind, "words": said.words}

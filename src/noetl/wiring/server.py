@@ -154,7 +154,7 @@ class ServerHouse:
     def _see(self, live: Live, events: list[Event]) -> None:
         self.instruments.see(live, events)
         if events:
-            self.feed.tell(Heard(live.id, events[-1].seq))
+            self.feed.tell(Heard(live.id, events[-1].seq, not live.state.live))
 
     # Its life
 

@@ -30,13 +30,17 @@ class Effects:
         self.at_once: Counter[str] = Counter()  # what is counted together → requests in hand
         self.most_at_once: Counter[str] = Counter()
         self.gates: dict[str, list[asyncio.Event]] = {}  # key → what its first answers wait for, each
+        self.is_holding = True
         self.callers: dict[str, int] = {}  # key → the port of whoever asked first
 
-    def keys(self, path: str) -> set[str]:
-        """Of all that was asked for there."""
-        return {key for keys in self.paths.values() for key, each in keys.items() if each == path}
+    def key(self, execution_id: str, path: str) -> str:
+        """Of what an execution has asked for there; "": it has not."""
+        keys = self.paths.get(execution_id, {})
+        return next((key for key, each in keys.items() if each == path), "")
 
     def release(self) -> None:
+        """All that waits, and all that comes."""
+        self.is_holding = False
         for gates in self.gates.values():
             for gate in gates:
                 gate.set()
@@ -77,7 +81,7 @@ class Effects:
     async def _wait(self, request: web.Request, key: str) -> None:
         """`holds`: so many answers of a key wait until they are let go."""
         gates = self.gates.setdefault(key, [])
-        if len(gates) < int(request.query.get("holds", "0")):
+        if self.is_holding and len(gates) < int(request.query.get("holds", "0")):
             assert request.transport is not None
             self.callers.setdefault(key, request.transport.get_extra_info("peername")[1])
             gates.append(gate := asyncio.Event())

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import asyncpg
+from prometheus_client.parser import text_string_to_metric_families
 
+from noetl.adapters.nats.wire import PARTITIONS
 from noetl.adapters.postgres.database import open_postgres
 from noetl.adapters.postgres.tokens import PostgresTokens
 from noetl.client import Client
@@ -83,6 +85,7 @@ class House:
         for number, name in enumerate(self.servers):
             await self._begin(self._program(name, "server", "--port", str(self.ports[number])))
             self.clients.append(Client(f"http://127.0.0.1:{self.ports[number]}", self.token, clock=CLOCK))
+        await self.until_shared()
         slots = ("--slots", str(self.plan.slots))
         await asyncio.gather(
             *(self._begin(self._program(name, "worker", *slots, "--name", name)) for name in self.workers)
@@ -177,6 +180,36 @@ class House:
                 await connection.close()
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise Unavailable("PostgreSQL is away") from error
+
+    async def owners(self) -> dict[str, list[int]]:
+        """Server processes, by identity, with their partitions; "": nobody has them."""
+        found = await self.rows(
+            "SELECT CASE WHEN until > now() THEN server ELSE '' END, array_agg(number)"
+            " FROM noetl.partitions GROUP BY 1"
+        )
+        return {row[0]: row[1] for row in found}
+
+    async def until_shared(self, servers: int | None = None) -> float:
+        """Each partition has an owner, and each of so many servers its share; how long that took."""
+        many = self.plan.servers if servers is None else servers
+        shares = sorted(len(range(first, PARTITIONS, many)) for first in range(many))
+
+        async def shared() -> bool:
+            owners = await self.owners()
+            return "" not in owners and sorted(map(len, owners.values())) == shares
+
+        return await until(shared, 30)
+
+    async def metric(self, name: str, **labels: str) -> float:
+        """The sum over all servers."""
+        total = 0.0
+        for client in self.clients:
+            text = (await client.wire.ask("GET", "/metrics")).body.decode()
+            for family in text_string_to_metric_families(text):
+                for sample in family.samples:
+                    if sample.name == name and labels.items() <= sample.labels.items():
+                        total += sample.value
+        return total
 
     async def statuses(self) -> dict[str, int]:
         found = await self.rows("SELECT status, count(*) FROM noetl.heads GROUP BY status")

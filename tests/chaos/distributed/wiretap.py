@@ -1,9 +1,13 @@
-"""What servers and workers say to each other, overheard on NATS: reports, who sent them, how they were answered."""
+"""What workers ask of servers, overheard on NATS: who begins which frame when, and who reports.
+
+It listens to questions only. Whoever listened to answers, too, would keep the requests of dead workers alive:
+NATS gives a request up when nobody listens for its answer.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -12,53 +16,61 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from noetl.adapters.nats.link import ASK
+from tests.chaos.distributed.house import CLOCK, House
 
 
-class Reported(NamedTuple):
-    execution_id: str
-    frame: str
-    epoch: tuple[int, int]
-    facts: int  # 0: it only says that a call has begun
+class Seen(NamedTuple):
+    """A worker that has a frame, or asks for it."""
+
+    worker: str
+    at: float
+    asks: bool
 
 
 class Wiretap:
-    """Nothing that it hears is changed."""
+    """Large messages are pressed, and passed over."""
 
     def __init__(self) -> None:
-        self.answers: list[tuple[Reported, str]] = []  # reports, and what the answer said: "go", "fenced", …
-        self.refusals: Counter[str] = Counter()  # words of answers that were errors
-        self._asked: dict[str, Reported] = {}  # where the answer goes → the report
+        self.frames: dict[tuple[str, str], list[Seen]] = {}
+        self.results: Counter[tuple[str, str]] = Counter()  # reports of what calls gave back, by frame
+        self._workers: dict[str, str] = {}  # the inbox of a connection → whose it is
 
-    async def hear_ask(self, message: Msg) -> None:
+    async def hear(self, message: Msg) -> None:
         if message.data[:1] != b"{":
-            return  # a large one, which is pressed
-        request = msgspec.json.decode(message.data)
-        if request["ask"] == "reported":
-            body: dict[str, Any] = request["body"]
-            report = body["report"]
-            epoch = tuple(report["epoch"])
-            self._asked[message.reply] = Reported(
-                body["execution_id"], report["frame"], (epoch[0], epoch[1]), len(report.get("facts", ()))
-            )
-
-    async def hear_answer(self, message: Msg) -> None:
-        report = self._asked.pop(message.subject, None)
-        if report is None or message.data[:1] != b"{":
             return
-        answer = msgspec.json.decode(message.data)
-        if error := answer.get("error"):
-            self.refusals[error["words"]] += 1
-            self.answers.append((report, error["kind"]))
-        else:
-            self.answers.append((report, answer["body"].get("why") or answer["body"]["word"]))
+        request = msgspec.json.decode(message.data)
+        body: dict[str, Any] = request["body"]
+        inbox = message.reply.rpartition(".")[0]
+        if "worker" in body:
+            self._workers[inbox] = body["worker"]
+        if request["ask"] == "begin":
+            self._see((body["execution_id"], body["frame"]), inbox, asks=True)
+        elif request["ask"] == "reported":
+            place = (body["execution_id"], body["report"]["frame"])
+            self.results[place] += bool(body["report"].get("facts"))
+            self._see(place, inbox, asks=False)
+
+    def _see(self, place: tuple[str, str], inbox: str, *, asks: bool) -> None:
+        seen = Seen(self._workers.get(inbox, ""), CLOCK.monotonic(), asks)
+        self.frames.setdefault(place, []).append(seen)
+
+    def resumptions(self, kills: Mapping[str, Sequence[float]]) -> list[float]:
+        """For each frame that was lost with its worker: the seconds until another one asked for it."""
+        found: list[float] = []
+        for seen in self.frames.values():
+            for one, other in zip(seen, seen[1:], strict=False):
+                died = [each for each in kills.get(one.worker, ()) if one.at < each < other.at]
+                if died and other.asks:
+                    found.append(other.at - died[0])
+        return found
 
 
 @asynccontextmanager
-async def listening(url: str) -> AsyncIterator[Wiretap]:
+async def listening(house: House) -> AsyncIterator[Wiretap]:
+    """While it listens, a question that no server is there for is met by silence: servers must live."""
     tap, client = Wiretap(), Client()
-    await client.connect(url, max_reconnect_attempts=-1, error_cb=_nothing, reconnect_time_wait=1)
-    await client.subscribe(f"{ASK}.*", cb=tap.hear_ask)
-    await client.subscribe("_INBOX.>", cb=tap.hear_answer)
+    await client.connect(house.nats, max_reconnect_attempts=-1, error_cb=_nothing, reconnect_time_wait=1)
+    await client.subscribe(f"{ASK}.*", cb=tap.hear)
     await client.flush()
     try:
         yield tap

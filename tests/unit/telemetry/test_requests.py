@@ -70,7 +70,7 @@ def test_a_request_is_told_by_its_route_and_by_who_asked() -> None:
     assert line.pop("ms") >= 0
     assert line.pop("at")
     assert line == {
-        "event": "request.answered", "level": "info", "area": "api", "method": "GET",
+        "event": "request.answered", "level": "debug", "area": "api", "method": "GET",
         "route": "/executions/{id}", "status": 200, "by": "ann",
     }  # fmt: skip
     assert list(asked.measures.house.request_s.cells) == [("GET", "/executions/{id}", "200")]

@@ -28,6 +28,7 @@ UNREAD_MAX: Final = 2_000  # news that wait for one who listens; the oldest are 
 class _News(Struct):
     id: str
     seq: int = 0
+    over: bool = False
     lines: list[dict[str, JSON]] = []
 
 
@@ -51,6 +52,7 @@ class NatsFeed:
                 del self._told[next(iter(self._told))]
             news = self._told[heard.execution_id] = _News(heard.execution_id)
         news.seq = max(news.seq, heard.seq)
+        news.over = news.over or heard.over
         if heard.line is not None:
             news.lines.append(heard.line)
             del news.lines[:-LINES_MAX]
@@ -109,15 +111,16 @@ def _bodies(news: _News, most: int) -> list[bytes]:
     if len(body) <= most:
         return [body]
     alone = [_encode({"id": news.id, "lines": [line]}) for line in news.lines]
-    return [each for each in [_encode({"id": news.id, "seq": news.seq}), *alone] if len(each) <= most]
+    seq = _encode({"id": news.id, "seq": news.seq, "over": news.over})
+    return [each for each in (seq, *alone) if len(each) <= most]
 
 
 def _heard(body: bytes, wanted: str | None) -> list[Heard]:
     try:
-        id, seq, lines = msgspec.structs.astuple(_news(body))
+        id, seq, over, lines = msgspec.structs.astuple(_news(body))
     except (msgspec.DecodeError, RecursionError):
         return []
     if wanted not in (None, id):
         return []
-    told = [Heard(id, 0, line) for line in lines]
-    return [*told, Heard(id, seq)] if seq else told
+    told = [Heard(id, line=line) for line in lines]
+    return [*told, Heard(id, seq, over)] if seq else told

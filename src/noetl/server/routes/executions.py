@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from noetl.engine.commands import Start
 from noetl.engine.facts import Requested
-from noetl.engine.state import LIVE, Status
+from noetl.engine.state import Status
 from noetl.errors import NotFound, Rejected
 from noetl.output import JSON, NotJSON, clean_decoded
 from noetl.server.auth import Caller
@@ -112,17 +112,17 @@ async def start(
     desk = room.desk
     workload = _checked_workload(data.workload)
     execution_id = desk.clock.new_id() if key is None else _derived_id(caller, key)
-    if key is None or await desk.store.status(execution_id) is None:
-        digest = await _digest(desk, data)
-        await desk.link.start(execution_id, digest, Start(workload=workload, by=caller.name))
-    if key is not None:
-        await room.waits.record_of(execution_id)
-        await _compare(desk, execution_id, data)
-    status = await room.waits.end_of(execution_id, wait)
     where = {"Location": f"/executions/{execution_id}"}
-    if wait and status not in LIVE:
-        return Response(await shown(room.memory, desk, execution_id), status_code=200, headers=where)
-    told = Told(execution_id=execution_id, status=status)
+    is_new = key is None or await desk.store.status(execution_id) is None
+    async with room.waits.waiting(execution_id, wait) as waiting:
+        if is_new:
+            digest = await _digest(desk, data)
+            await desk.link.start(execution_id, digest, Start(workload=workload, by=caller.name))
+        if key is not None:
+            await _compare(desk, execution_id, data)
+        if await waiting.has_ended(is_new=is_new):
+            return Response(await shown(room.memory, desk, execution_id), status_code=200, headers=where)
+        told = Told(execution_id=execution_id, status=await waiting.status())
     return Response(told, status_code=202 if wait else 201, headers=where)
 
 
@@ -154,7 +154,7 @@ async def _digest(desk: Desk, asked: StartAsked) -> str:
 
 async def _compare(desk: Desk, execution_id: str, asked: StartAsked) -> None:
     """Is what stands on record what is asked for? The key may have been used for something else."""
-    rows = await desk.store.read(execution_id)
+    rows = await desk.store.read(execution_id, 0, 1)
     first = rows[0].facts[0] if rows else None
     assert isinstance(first, Requested), "a log begins with its request"
     same = first.workload == asked.workload and asked.path in (None, first.path)

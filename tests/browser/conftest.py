@@ -1,0 +1,102 @@
+"""What browser tests stand on: the built UI, a Chromium for each module, a server, a window; and a picture on failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser.browser import BUNDLE, DESK, Scheme, Screen, Size, chromium, found
+from tests.browser.house import House
+
+Opening: TypeAlias = Callable[..., Screen]
+Measuring: TypeAlias = Callable[..., None]
+SCREENS = pytest.StashKey[list[Screen]]()
+HOUSES = pytest.StashKey[list[House]]()
+FIGURES = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ready() -> None:
+    """`scripts/browser` prepares both; where it can not, it has said why."""
+    if found() is None:
+        pytest.skip("there is no Chromium: apt-get install --no-install-recommends chromium")
+    assert (BUNDLE / "index.html").is_file(), "the UI is not built: make ui"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    # Not for the whole session: tests of other folders run loops of their own in this thread.
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A server for tests that only add to it."""
+    house = House(tmp_path_factory.mktemp("house"))
+    yield house
+    house.close()
+
+
+@pytest.fixture
+def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[House]:
+    """A server with an empty database, of one's own."""
+    house = House(tmp_path)
+    request.node.stash.setdefault(HOUSES, []).append(house)
+    yield house
+    house.close()
+
+
+@pytest.fixture
+def open_screen(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Opening]:
+    """Windows, as many as one wants. None may throw, break the page's own rules or ask strangers."""
+    screens = request.node.stash.setdefault(SCREENS, [])
+    with ExitStack() as closing:
+
+        def opened(house: House, size: Size = DESK, scheme: Scheme = "light") -> Screen:
+            screen = Screen(browser, house.url, size=size, scheme=scheme)
+            closing.callback(screen.close)
+            screens.append(screen)
+            return screen
+
+        yield opened
+        for screen in screens:
+            assert (screen.thrown, screen.refused(), screen.foreign) == ([], [], [])
+
+
+@pytest.fixture
+def figure(request: pytest.FixtureRequest) -> Measuring:
+    """Something measured, held against its limit; all of them are told when the tests are over."""
+    told = request.config.stash.setdefault(FIGURES, [])
+
+    def measured(what: str, value: float, *, at_most: float, unit: str) -> None:
+        told.append(f"{what}: {value:,.0f} {unit}, at most {at_most:,.0f}")
+        assert value <= at_most, told[-1]
+
+    return measured
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for line in config.stash.get(FIGURES, []):
+        terminalreporter.write_line(f"measured: {line}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """While the window of a test that failed is still open, look at it."""
+    report = yield
+    if call.when == "call" and report.failed and item.config.cache is not None:
+        folder = item.config.cache.mkdir("browser")
+        screens: list[Screen] = item.stash.get(SCREENS, [])
+        for place, screen in enumerate(screens):
+            report.sections.append((f"window {place}", screen.keep(folder, f"{item.name}-{place}")))
+        for house in item.stash.get(HOUSES, []):
+            report.sections.append(("server", house.server.told()))
+    return report

@@ -1,0 +1,107 @@
+"""A server whose calls have effects, for tests that harm a house: it counts them, how many are out at once, and can hold them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from aiohttp import web
+
+from noetl.clock import SystemClock
+
+PATIENCE_S = 60.0
+_clock = SystemClock()
+
+
+class Effects:
+    """`/call/NAME?ms=300` takes a while; `/gate/GATE/NAME` waits until the gate is opened. Both answer with the name."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.calls: list[str] = []  # names in the order of their coming; those of gates as GATE/NAME
+        self.keys: Counter[str] = Counter()  # requests by idempotency key
+        self.out = self.most = self.answered = 0
+        self._news = threading.Condition()
+        self._gates: dict[str, asyncio.Event] = {}
+        self._loop = asyncio.new_event_loop()
+
+    @property
+    def repeated(self) -> dict[str, int]:
+        """Calls that came more than once, and how often."""
+        return {name: count for name, count in Counter(self.calls).items() if count > 1}
+
+    async def until(self, holds: Callable[[Effects], bool]) -> None:
+        """Looked at with every request that comes or is answered."""
+        assert await asyncio.to_thread(self._wait, lambda: holds(self)), f"{len(self.calls)} calls, {self.out} out"
+
+    def _wait(self, holds: Callable[[], bool]) -> bool:
+        with self._news:
+            return self._news.wait_for(holds, PATIENCE_S)
+
+    def open(self, gate: str) -> None:
+        """For those who wait there, and for all who come later."""
+        self._loop.call_soon_threadsafe(self._gate(gate).set)
+
+    def _gate(self, name: str) -> asyncio.Event:
+        return self._gates.setdefault(name, asyncio.Event())
+
+    async def handle(self, request: web.Request) -> web.Response:
+        what, _, name = request.path.strip("/").partition("/")
+        with self._news:
+            self.calls.append(name)
+            self.keys[request.headers.get("Idempotency-Key", "")] += 1
+            self.out += 1
+            self.most = max(self.most, self.out)
+            self._news.notify_all()
+        try:
+            if what == "gate":
+                await self._gate(name.partition("/")[0]).wait()
+            else:
+                await _clock.sleep(int(request.query.get("ms", "0")) / 1000)
+        finally:
+            with self._news:
+                self.out -= 1
+                self.answered += 1
+                self._news.notify_all()
+        return web.json_response({"name": name})
+
+    async def serve(self, ready: threading.Event, over: asyncio.Event) -> None:
+        application = web.Application()
+        application.router.add_route("*", "/{path:.*}", self.handle)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        ready.set()
+        await over.wait()
+        await runner.cleanup()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop
+
+
+@contextmanager
+def effects() -> Iterator[Effects]:
+    """In a thread of its own, until the test is over."""
+    made, ready, over = Effects(), threading.Event(), asyncio.Event()
+
+    def work() -> None:
+        try:
+            made.loop.run_until_complete(made.serve(ready, over))
+        finally:
+            ready.set()
+            made.loop.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        ready.wait()
+        yield made
+    finally:
+        if not made.loop.is_closed():
+            made.loop.call_soon_threadsafe(over.set)
+        thread.join()

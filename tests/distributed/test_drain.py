@@ -1,0 +1,78 @@
+"""SIGTERM: a worker lets its calls end and hands the rest back, a server hands its share over; nothing is done twice."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+from noetl.clock import SystemClock
+from tests.distributed.effects import Effects, effects
+from tests.distributed.houses import PARTITIONS, DistributedHouse, Size, distributed_house, repeated
+from tests.playbooks import HEAD
+
+LOOP = (
+    HEAD
+    + """\
+workload: {url: "", many: 24}
+workflow:
+- step: start
+  loop: {in: "{{ range(workload.many) }}", iterator: n, spec: {mode: parallel, max_in_flight: 8}}
+  tool: {kind: http, input: {method: POST, url: "{{ workload.url }}/call/{{ iter.n }}", params: {ms: 1000}}}
+"""
+)
+clock = SystemClock()
+
+
+async def _soundly_ended(house: DistributedHouse, id: str, server: int = 0) -> None:
+    document = await house.ended(id, server)
+    assert document.status == "ok"
+    await house.audited(id)
+    assert repeated(await house.facts(id)) == []
+
+
+async def _worker_leaves(house: DistributedHouse, served: Effects) -> float:
+    id = await house.start(LOOP, {"url": served.url})
+    await served.until(lambda seen: seen.out == 8 and seen.answered >= 2)
+    begun = clock.monotonic()
+    house.workers[0].send(signal.SIGTERM)
+    assert await asyncio.to_thread(house.workers[0].wait) == 0
+    took = clock.monotonic() - begun
+    await _soundly_ended(house, id)
+    return took
+
+
+def test_a_worker_that_is_told_to_go_ends_its_calls_and_none_is_repeated(tmp_path: Path) -> None:
+    with effects() as served, distributed_house(tmp_path, Size(workers=2, slots=6, lease_s=30)) as house:
+        took = asyncio.run(_worker_leaves(house, served))
+        print(f"the worker left in {took:.2f} s")
+        assert (len(served.calls), served.repeated, served.most) == (24, {}, 8)
+        assert took <= 10
+
+
+async def _server_leaves(house: DistributedHouse, served: Effects) -> float:
+    id = await house.start(LOOP, {"url": served.url})
+    await served.until(lambda seen: seen.out == 8 and seen.answered >= 2)
+    owner = await house.owner(id)
+    assert owner is not None
+    other = 1 - owner
+
+    async def is_taken() -> bool:
+        return list((await house.owners()).values()) == [other] * PARTITIONS
+
+    begun = clock.monotonic()
+    house.servers[owner].send(signal.SIGTERM)
+    await house.until(is_taken)
+    took = clock.monotonic() - begun
+    assert await asyncio.to_thread(house.servers[owner].wait) == 0
+    await _soundly_ended(house, id, other)
+    return took
+
+
+def test_a_server_that_is_told_to_go_hands_its_share_over_at_once(tmp_path: Path) -> None:
+    """Under leases as they are by default: nobody waits for one to run out."""
+    with effects() as served, distributed_house(tmp_path, Size(servers=2, workers=2, lease_s=30)) as house:
+        took = asyncio.run(_server_leaves(house, served))
+        print(f"its share was taken in {took:.2f} s")
+        assert (len(served.calls), served.repeated, served.most) == (24, {}, 8)
+        assert took <= 2

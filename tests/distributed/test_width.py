@@ -1,0 +1,136 @@
+"""`max_in_flight` across workers and servers, parents on few slots, and pools: as counted by whoever is called."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from noetl.engine import facts
+from tests.distributed.effects import Effects, effects
+from tests.distributed.houses import DistributedHouse, Size, distributed_house, repeated
+from tests.playbooks import HEAD
+
+LOOP = (
+    HEAD
+    + """\
+workload: {url: "", many: 10, ms: 10}
+workflow:
+- step: start
+  loop: {in: "{{ range(workload.many) }}", iterator: n, spec: {mode: parallel, max_in_flight: 7}}
+  tool: {kind: http, input: {method: POST, url: "{{ workload.url }}/call/{{ iter.n }}", params: {ms: "{{ workload.ms }}"}}}
+"""
+)
+CHILD = HEAD.replace("path: t", "path: width/child") + (
+    'workload: {n: 0}\nworkflow:\n- step: start\n  tool: {kind: noop, input: {n: "{{ workload.n }}"}}\n'
+    '  next: {arcs: [{step: twice}]}\n- step: twice\n  tool: {kind: noop, input: {n: "{{ workload.n * 2 }}"}}\n'
+)
+PARENT = HEAD.replace("path: t", "path: width/parent") + (
+    "workflow:\n- step: start\n"
+    '  loop: {in: "{{ range(100) }}", iterator: n, spec: {mode: parallel, max_in_flight: 100}}\n'
+    '  tool: {kind: playbook, path: width/child, input: {n: "{{ iter.n }}"}}\n'
+)
+# Which process does it: its own and those that it was started by.
+WHERE = """\
+    kind: python
+    code: |
+      def main():
+          import os
+          pids, pid = [], os.getpid()
+          while pid > 1:
+              pids.append(pid)
+              pid = int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1])
+          return pids
+"""
+POOLED = HEAD.replace("path: t", "path: width/pooled") + (
+    f"workflow:\n- step: start\n  tool:\n{WHERE}  next: {{arcs: [{{step: far}}]}}\n"
+    f"- step: far\n  spec: {{pool: gpu}}\n  tool:\n{WHERE}"
+)
+
+
+@pytest.fixture
+def served() -> Iterator[Effects]:
+    with effects() as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DistributedHouse]:
+    with distributed_house(tmp_path_factory.mktemp("width"), Size(servers=1, workers=2)) as house:
+        yield house
+
+
+def test_a_loop_on_two_workers_is_as_wide_as_it_says(house: DistributedHouse, served: Effects) -> None:
+    document = asyncio.run(house.run(LOOP, {"url": served.url, "many": 300, "ms": 30}))
+    assert document.status == "ok"
+    assert (served.most, len(served.calls), served.repeated) == (7, 300, {})
+    asyncio.run(house.audited(document.execution_id))
+
+
+def test_a_loop_is_no_wider_while_its_server_dies(tmp_path: Path, served: Effects) -> None:
+    """The new owner asks the workers what they have in hand before it gives out more."""
+
+    async def work(house: DistributedHouse) -> None:
+        id = await house.start(LOOP, {"url": served.url, "many": 100, "ms": 300})
+        await served.until(lambda seen: seen.answered > 20)
+        owner = await house.owner(id)
+        assert owner is not None
+        await asyncio.to_thread(house.servers[owner].kill)
+        document = await house.ended(id, 1 - owner)
+        assert document.status == "ok"
+        await house.audited(id)
+        log = await house.facts(id)
+        assert repeated(log) == []
+        assert sum(isinstance(fact, facts.IterationDone) for fact in log) == 100
+
+    with distributed_house(tmp_path, Size(servers=2, workers=2)) as house:
+        asyncio.run(work(house))
+    print(f"{len(served.calls)} calls of 100; again: {served.repeated}")
+    assert served.most == 7
+    assert len(set(served.calls)) == 100
+
+
+def test_a_parent_of_a_hundred_children_finishes_on_two_slots(tmp_path: Path) -> None:
+    async def work(house: DistributedHouse) -> None:
+        async with house.client() as client:
+            await client.register(CHILD)
+        document = await house.run(PARENT, {})
+        assert document.output is not None
+        assert document.output.data == [{"n": 2 * n} for n in range(100)]
+        children = await house.children(document.execution_id)
+        assert len(children) == 100
+        for id in (document.execution_id, *children):
+            await house.audited(id)
+
+    with distributed_house(tmp_path, Size(workers=1, slots=2)) as house:
+        asyncio.run(work(house))
+
+
+def test_a_step_runs_in_its_pool_and_waits_when_nobody_works_there(house: DistributedHouse) -> None:
+    async def waiting() -> str:
+        async with house.client() as client:
+            id = await house.start(POOLED, {})
+            async for each in client.stream(id):
+                if getattr(each, "name", "") == "step.scheduled" and getattr(each, "step_run_id", "") == "far#1":
+                    break
+            document = await client.show(id)
+        assert document.status == "running"
+        assert [(step.id, step.status) for step in document.steps] == [("start#1", "ok"), ("far#1", "scheduled")]
+        return id
+
+    id = asyncio.run(waiting())
+    told = house.asked("show", id).stdout
+    assert "far" in told
+    assert "scheduled" in told
+    worker = house.add_worker(slots=2, pool="gpu")
+    try:
+        assert asyncio.run(house.ended(id)).status == "ok"
+        done = [fact for fact in asyncio.run(house.facts(id)) if isinstance(fact, facts.TaskDone)]
+        near, far = [fact.output.data for fact in done if fact.output is not None]
+        assert worker.pid in far
+        assert worker.pid not in near
+    finally:
+        worker.stop()
+        house.workers.remove(worker)
