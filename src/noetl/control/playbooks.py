@@ -44,10 +44,9 @@ class Compiled:
         if checked.errors or checked.playbook is None:
             raise PlaybookError(checked.errors)
         program = compile_program(checked.playbook, self._kinds, digest)
-        folder = str(Path(origin).parent) if origin else None
         while len(self._programs) >= PROGRAMS_MAX:
             del self._programs[next(iter(self._programs))]
-        made = self._programs[digest] = program._replace(folder=folder)
+        made = self._programs[digest] = program._replace(folder=_folder(origin))
         return made
 
 
@@ -66,7 +65,9 @@ class Playbooks(Compiled):
         `checked`: what a check of this text has found, by whoever needed that first.
         """
         digest = hashlib.sha256(text.encode()).hexdigest()
-        program = self._compile(digest, text, origin, checked)
+        program = self._programs.get(digest)
+        if program is None or program.folder != _folder(origin):
+            program = self._compile(digest, text, origin, checked)
         await self._catalog.put(Text(digest, program.playbook.path, text, origin))
         return digest
 
@@ -82,3 +83,8 @@ class Playbooks(Compiled):
             return (await self._catalog.newest(path)).digest
         except NotFound:
             raise NotFound(f'no playbook "{path}": neither a file beside its caller nor registered') from None
+
+
+def _folder(origin: str | None) -> str | None:
+    """Where a playbook's file lies: what it names without a folder lies there, too."""
+    return str(Path(origin).parent) if origin else None

@@ -25,6 +25,7 @@ from noetl.server.routes import (
     reading,
     results,
     schema,
+    timeline,
     tokens,
     tools,
 )
@@ -34,7 +35,7 @@ ROOM: Final = "room"  # under this an application's state holds what its routes 
 
 _AREAS: Final = (
     health, playbooks, checking, schema, executions, reading, commands, following, results, credentials,
-    tools, tokens, static,
+    tools, tokens, timeline, static,
 )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from noetl.server.named import Named
 from noetl.server.problems import MEDIA_TYPE, ProblemDetails, Refused
 from noetl.server.streams import Streams
 from noetl.server.thinking import Thinking
+from noetl.server.timelines import Timelines
 
 PAGE: Final = 100
 PAGE_MAX: Final = 1_000
@@ -39,6 +40,7 @@ class Room:
         self.keeper = Doorkeeper(desk.tokens, desk.clock)
         self.memory = Memory(desk.store)
         self.readers = Readers(desk.store)
+        self.timelines = Timelines(desk.store)
         self.named = Named(desk.store)
         self.thinking = Thinking()
         self.streams = Streams(desk, settings.followers_max)

@@ -264,7 +264,8 @@ class Drive:
             epoch=self.epoch,
         )
         over = parked is not None or self.work.frame.pc < 0
-        answer = await self._report(report, room=1 if over else 0)
+        # Whoever leaves has no room: what it were given would be nobody's until its lease runs out.
+        answer = await self._report(report, room=1 if over and not self.worker.leaving else 0)
         failpoint("worker.after-report")
         self.position += len(self._made)
         self._made = []

@@ -1,0 +1,93 @@
+"""An execution right after one of its facts: the fact itself, ctx, and what the fact has changed in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from noetl.engine import Event, apply
+from noetl.engine.state import State, Status
+from noetl.output import JSON
+from noetl.views.log import instant
+from noetl.views.timeline import name_of
+
+CHANGES_MAX = 200
+_LEVELS = 4  # of mappings that are looked into; what lies deeper has changed as a whole
+
+
+class FactShown(Struct, frozen=True, kw_only=True):
+    seq: int
+    at: str
+    name: str
+    data: dict[str, JSON]  # all that was recorded
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """One place in ctx. What is not there is unset."""
+
+    path: str
+    before: JSON | UnsetType = UNSET
+    after: JSON | UnsetType = UNSET
+
+
+class Moment(Struct, frozen=True, kw_only=True):
+    fact: FactShown
+    status: Status
+    changes: tuple[Change, ...]  # in ctx, by this fact
+    ctx_seq: int  # the fact that has changed ctx last; 0: none has
+    ctx: dict[str, JSON] | None  # None: the caller said that he has it
+    workload: dict[str, JSON]
+
+
+class Fold:
+    """A state and since when its ctx is as it is."""
+
+    def __init__(self, state: State, ctx_seq: int = 0) -> None:
+        self.state = state
+        self.ctx_seq = ctx_seq
+
+    def feed(self, event: Event) -> None:
+        before = self.state.ctx
+        apply(self.state, event.fact, event.at)
+        if self.state.ctx is not before:
+            self.ctx_seq = event.seq
+
+
+def fact_shown(event: Event) -> FactShown:
+    data: dict[str, JSON] = msgspec.to_builtins(event.fact)
+    del data["fact"]
+    return FactShown(seq=event.seq, at=instant(event.at), name=name_of(event.fact), data=data)
+
+
+def moment(fold: Fold, event: Event, have: int | None) -> Moment:
+    """`fold` stands before the event, and is moved on. `have`: the ctx_seq of what the caller has."""
+    before = fold.state.ctx
+    fold.feed(event)
+    state = fold.state
+    changed = [] if state.ctx is before else list(_changes("ctx", before, state.ctx, _LEVELS))
+    return Moment(
+        fact=fact_shown(event),
+        status=state.status,
+        changes=tuple(changed[:CHANGES_MAX]),
+        ctx_seq=fold.ctx_seq,
+        ctx=None if have == fold.ctx_seq else state.ctx,
+        workload=state.workload,
+    )
+
+
+def _changes(path: str, before: JSON, after: JSON, levels: int) -> Iterator[Change]:
+    if before is after or before == after:
+        return
+    if not (levels and isinstance(before, dict) and isinstance(after, dict)):
+        yield Change(path=path, before=before, after=after)
+        return
+    for key in dict.fromkeys((*before, *after)):
+        inner = f"{path}.{key}"
+        if key not in after:
+            yield Change(path=inner, before=before[key])
+        elif key not in before:
+            yield Change(path=inner, after=after[key])
+        else:
+            yield from _changes(inner, before[key], after[key], levels - 1)
