@@ -23,6 +23,7 @@ GOALS: dict[str, float] = {
     "embedded: W5 peak memory": 60,
     "python: a warm call": 500,
     "pipeline: a call of noop": 15,
+    "server: 500 followers of one execution, at most": 100,
     "pipeline: a call of http with three rules": 15,
 }
 AT_LEAST: dict[str, float] = {
@@ -39,6 +40,11 @@ AT_LEAST: dict[str, float] = {
     "embedded: W2 loop of 10,000, 100 in flight": 8_000,
     "embedded: W3 1,000 executions of 3 steps": 800,
     "embedded: W4 50 × 20 pages, 10 at once": 1_200,
+    "postgres log: one chain, five facts a commit": 1_500,
+    "postgres log: 64 chains at once": 15_000,
+    "distributed: W1 chain of 1,000 steps": 300,
+    "distributed: W2 loop of 10,000, 100 in flight": 1_500,
+    "distributed: W3 1,000 executions of 3 steps": 150,
 }
 
 

@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -62,7 +63,8 @@ def followers(url: str, number: int, pipe: Connection) -> None:
     asyncio.run(work())
 
 
-async def measure(number: int, items: int) -> None:
+async def follow_all(number: int, items: int) -> tuple[float, float]:
+    """Megabytes that all of them cost while they wait, and at most."""
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(open=True, requests_per_s=1e6, requests_burst=1e6)
         async with asyncio.timeout(TIME_S), opened(Path(folder), settings) as world:
@@ -87,15 +89,16 @@ async def measure(number: int, items: int) -> None:
             took = time.perf_counter() - began
             least, most = mine.recv()
             child.join()
-            print(
-                f"{number} followers: {with_all - before:.1f} MB waiting, {highest - before:.1f} MB at most"
-            )
-            print(
-                f"each got {least[0]}..{most[0]} events, {most[1] / 1e6:.2f} MB, all of them in {took:.2f} s"
-            )
-            print(f"{number * most[0] / took:,.0f} events/s in all")
+            print(f"each got {least[0]}..{most[0]} events, {most[1] / 1e6:.2f} MB, in {took:.2f} s")
+            return with_all - before, highest - before
+
+
+def measure() -> Iterator[tuple[str, float, str]]:
+    waiting, most = asyncio.run(follow_all(500, 500))
+    yield "server: 500 followers of one execution, waiting", waiting, "MB"
+    yield "server: 500 followers of one execution, at most", most, "MB"
 
 
 if __name__ == "__main__":
     arguments = [int(each) for each in sys.argv[1:]]
-    asyncio.run(measure(*(arguments or [500, 500])))
+    print(asyncio.run(follow_all(*(arguments or [500, 500]))))

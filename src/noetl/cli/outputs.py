@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import sys
-from typing import NamedTuple
-
-import msgspec
 
 from noetl.cli import files
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import FAILED, OK
 from noetl.cli.finding import find_execution
-from noetl.cli.looking import Log, Shelf, execution_of, log_of, opened, readable
+from noetl.cli.looking import Shelf, execution_of, log_of, opened, readable
 from noetl.cli.screen import Piece, Screen, is_terminal
-from noetl.engine import apply
-from noetl.engine.facts import Evaluated, Finished, LoopDone, StepDone, StepFailed
 from noetl.engine.iterations import iteration_outputs
-from noetl.engine.state import State
 from noetl.errors import Damaged, NotFound
 from noetl.net.visible import one_line, visible
-from noetl.output import JSON, Failure, Output
+from noetl.output import JSON, Output
+from noetl.views.outputs import Given, decoded, given_by_playbook, given_by_step
 
 DEPTH_MAX = 16  # of results that are lists of results
-
-
-class Given(NamedTuple):
-    """What is known of the output that was asked for."""
-
-    output: Output | None  # None: there is none
-    error: Failure | None
-    why: str  # there is none
 
 
 def run_output(given: str, step: str | None, db: str | None, *, raw: bool) -> int:
@@ -45,7 +31,7 @@ async def _output(disk: Shelf, given: str, step: str | None, *, raw: bool) -> in
     else:
         log = await log_of(disk, given)
         with readable(log.id):
-            found = _of_step(log, step)
+            found = given_by_step(log.id, log.events(), step)
     if found.output is not None and (found.error is None or found.output.data or found.output.ref):
         _write(await _whole(disk, found.output), raw=raw)
     sys.stdout.flush()
@@ -60,34 +46,11 @@ async def _output(disk: Shelf, given: str, step: str | None, *, raw: bool) -> in
 async def _of_playbook(disk: Shelf, given: str) -> Given:
     """Its last facts say it, however long its log is."""
     execution = await execution_of(disk, await find_execution(disk.listing, given))
+    id = execution.execution_id
     if execution.live:
-        return Given(None, None, f"{execution.execution_id} has not ended")
-    for row in reversed(await disk.store.read(execution.execution_id, max(0, execution.seq - 2))):
-        for fact in reversed(row.facts):
-            match fact:
-                case Finished(output=output, error=error):
-                    return Given(output, error, f"{execution.execution_id} gave nothing back")
-                case Evaluated(error=error):
-                    return Given(None, error, f"{execution.execution_id} did not run")
-    raise Damaged(f"the log of {execution.execution_id} does not say how it ended: see noetl audit")
-
-
-def _of_step(log: Log, asked: str) -> Given:
-    """Of the last run of a step or a block that has ended; or of one run, by its id."""
-    state = State(execution_id=log.id)
-    known = False
-    found: Output | None = None
-    for event in log.events():
-        fact = event.fact
-        apply(state, fact, event.at)
-        if isinstance(fact, StepDone | LoopDone | StepFailed) and fact.run is not None:
-            run = state.runs[fact.run]
-            if asked in (run.id, run.step):
-                found = run.output
-        known = known or asked in state.firings or asked in state.runs
-    error = found.error if found is not None and found.status == "error" else None
-    why = f'"{asked}" has not ended' if known else f'no run of "{asked}" is on record'
-    return Given(found, error, why)
+        return Given(None, None, f"{id} has not ended")
+    rows = await disk.store.read(id, max(0, execution.seq - 2))
+    return given_by_playbook(id, [fact for row in rows for fact in row.facts])
 
 
 async def _whole(disk: Shelf, output: Output, depth: int = 0) -> JSON:
@@ -100,7 +63,7 @@ async def _whole(disk: Shelf, output: Output, depth: int = 0) -> JSON:
                 raise Damaged(f"the results of {run} lie more than {DEPTH_MAX} levels deep")
             return await _of_loop(disk, execution_id, run, depth)
         case {"locator": {"key": str()}}:
-            return _decoded(await _fetched(disk, output.ref), output.ref)
+            return decoded(await _fetched(disk, output.ref), output.ref)
     return output.ref  # It lies where only its tool finds it (D56).
 
 
@@ -119,18 +82,6 @@ async def _fetched(disk: Shelf, ref: dict[str, JSON]) -> bytes:
         return await disk.results.get(ref)
     except NotFound as error:
         raise Damaged(f"{error}: it was stored, and its file is gone") from error
-
-
-def _decoded(body: bytes, ref: dict[str, JSON]) -> JSON:
-    kind = str(ref.get("meta", {}).get("content_type", "application/json")).partition(";")[0]
-    try:
-        if kind == "application/json" or kind.endswith("+json"):
-            return msgspec.json.decode(body)
-        return body.decode()
-    except msgspec.DecodeError as error:
-        raise Damaged(f"a stored result is no JSON: {error}") from error
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(body).decode()}
 
 
 def _write(data: JSON, *, raw: bool) -> None:

@@ -105,7 +105,7 @@ async def _house(
         raise Usage(f"where do servers and workers meet? --nats nats://host:port, or {NATS}")
     wanted = ServerAsked(url, nats, asked.name, os.environ.get(LINK_KEY), _lease())
     async with open_server(wanted) as house:
-        house.fell = _telling(fallen)
+        house.chores.fell = _telling(fallen)
         yield house.desk, house.instruments, fallen
 
 
@@ -130,7 +130,7 @@ async def _work(asked: WorkAsked) -> int:
     )
     fallen: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
     async with open_worker(wanted) as crew:
-        crew.fell = _telling(fallen)
+        crew.chores.fell = _telling(fallen)
         _say(f"ready: {crew.name} works for the pool {asked.pool}, {asked.slots} calls at once")
         return await _until_told(fallen)
 

@@ -13,10 +13,10 @@ from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK
 from noetl.cli.looking import screen_for
 from noetl.cli.screen import Piece, Screen, folded
-from noetl.cli.tools_telling import FieldTold, KindTold, as_text, told, unfolded
 from noetl.cli.tree import table
 from noetl.errors import NotFound
 from noetl.tool import Tools
+from noetl.views.kinds import FieldTold, KindTold, as_text, told, unfolded
 
 
 def run_tools(kind: str | None, form: FormatChoice) -> int:

@@ -31,7 +31,7 @@ from noetl.views.timeline import Timeline
 TIMELINES_MAX: Final = 16
 STOPS_MAX: Final = 64  # states that are kept of one execution
 STOPS_BYTES_MAX: Final = 8 << 20  # of one execution
-STRIDE_FACTS: Final = 500  # between two of them, to begin with
+STRIDE_FACTS: Final = 1_000  # between two of them, to begin with
 AHEAD_FACTS: Final = 5_000
 GLANCE_FACTS_MAX: Final = 1_000  # a longer log is not folded for a glance
 GLANCES_MAX: Final = 2_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from noetl.engine import facts
 from noetl.engine.facts import Fact
@@ -73,7 +74,7 @@ class Counts:
         for step, turn in touched.items():
             track = self.tracks.setdefault(step, Track())
             count = self._at(step)
-            track.put(seq, *(getattr(count, name) for name in self.NAMES), turn=turn)
+            track.put(seq, *astuple(count), turn=turn)
 
     def _at(self, step: str) -> Count:
         return self._counts.setdefault(step, Count())

@@ -115,6 +115,7 @@ class TimelineDocument(Struct, frozen=True, kw_only=True):
     steps: tuple[StepLine, ...]  # in the order in which they were first reached
     arcs: tuple[ArcLine, ...]
     waiting: tuple[WaitingToken, ...]  # now
+    signals: tuple[str, ...]  # that frames wait for now, each once
     marks: tuple[Mark, ...]
     marks_left_out: int
     clock: tuple[Sample, ...]  # seq, milliseconds since `started_at`
@@ -153,8 +154,10 @@ class Timeline:
         self._marks: list[Mark] = []
         self._marks_left_out = 0
         self._clock = Track()
+        self._looked_at: datetime | None = None
         self._writes = Track()
         self._kinds: Counter[str] = Counter()
+        self._signals: dict[str, str] = {}  # frame → what it waits for
 
     @property
     def state(self) -> State:
@@ -167,8 +170,10 @@ class Timeline:
         self.runs.feed(event)
         self.counts.after(state, fact, event.seq)
         self._kinds[name_of(fact)] += 1
-        begun = self.runs.begun_at or event.at
-        self._clock.put(event.seq, round((event.at - begun).total_seconds() * 1000), turn=event.seq == 1)
+        if event.at is not self._looked_at:  # facts of one commit have one time
+            self._looked_at = event.at
+            begun = self.runs.begun_at or event.at
+            self._clock.put(event.seq, round((event.at - begun).total_seconds() * 1000), turn=event.seq == 1)
         if state.ctx is not ctx:
             self._writes.put(event.seq)
         self._span(event)
@@ -191,8 +196,13 @@ class Timeline:
                 self._spans[fact.run] = _Span(scheduled_seq=seq, looped=fact.loop)
             case facts.TaskDone():
                 self._called(seq, fact)
+            case facts.FrameParked(frame=frame, until=facts.ForSignal(name=name)):
+                self._signals[frame] = name
+            case facts.FrameResumed(frame=frame):
+                self._signals.pop(frame, None)
             case facts.StepDone(run=str(run)) | facts.LoopDone(run=str(run)) | facts.StepFailed(run=str(run)):
                 self._spans[run].ended_seq = seq
+                self._signals.pop(run, None)
             case facts.NextEvaluated():
                 self._routed(seq, fact)
 
@@ -255,6 +265,7 @@ class Timeline:
                 for (step, place), arc in self._arcs.items()
             ),
             waiting=tuple(_waiting(state)),
+            signals=tuple(dict.fromkeys(self._signals.values())) if state.live else (),
             marks=tuple(self._marks),
             marks_left_out=self._marks_left_out,
             clock=self._clock.samples(),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -40,6 +40,7 @@ from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Credential
 from noetl.ports import Append, Fetched, ResultStore, Text
 from noetl.tool import Tools
+from noetl.wiring.chores import Chores
 from noetl.wiring.results import far_results
 from noetl.worker.calls import Toolbox
 from noetl.worker.drive import Said
@@ -228,7 +229,8 @@ class House:
         self.listeners: list[Callable[[Said], None]] = []  # told what tools say while they work
         self.worker.listen = self._hear
         self._slots = slots
-        self._tasks: list[asyncio.Task[None]] = []
+        self._chores = Chores()
+        self._chores.fell = self._tell_all  # whoever waits must not wait for ever
         self._ends: dict[str, asyncio.Future[State]] = {}
         self._trouble: asyncio.TimerHandle | None = None
 
@@ -286,20 +288,10 @@ class House:
 
     def open(self) -> None:
         for _ in range(self._slots):
-            self._run(self.worker.serve())
-        self._run(self.worker.beat(LEASE_S / 3))
-        self._run(self._sweep())
-        self._run(self._look_into_inbox())
-
-    def _run(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.ensure_future(work)
-        task.add_done_callback(self._fell)
-        self._tasks.append(task)
-
-    def _fell(self, task: asyncio.Task[None]) -> None:
-        """A bug of ours: whoever waits must not wait for ever."""
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._tell_all(error)
+            self._chores.run(self.worker.serve())
+        self._chores.run(self.worker.beat(LEASE_S / 3))
+        self._chores.run(self._sweep())
+        self._chores.run(self._look_into_inbox())
 
     def _tell_all(self, error: BaseException) -> None:
         for end in self._ends.values():
@@ -325,9 +317,7 @@ class House:
 
     async def close(self, grace_s: float = GRACE_S) -> None:
         await self.worker.leave(grace_s)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._chores.end()
         self.control.timers.close()
         await self.toolbox.close()
         await self.providers.close()

@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
@@ -49,6 +48,7 @@ from noetl.telemetry.pulse import watch_pulse
 from noetl.telemetry.redaction import HiddenSecrets
 from noetl.telemetry.wrapped import MeasuredLink, MeasuredQueue, MeasuredStore
 from noetl.tool import Tools
+from noetl.wiring.chores import Chores
 from noetl.wiring.instruments import Instruments
 from noetl.wiring.results import open_stores
 from noetl.worker.keychain import Keychain
@@ -111,7 +111,7 @@ class ServerHouse:
         key = LinkKey.parsed(asked.link_key) if asked.link_key else None
         link = MeasuredOwner(self.control, measures, clock, self.instruments.pending)
         self.answering = Answering(self.connection, link, self.catalog, Keeper(key, self._hidden))
-        self._tasks: list[asyncio.Task[None]] = []
+        self.chores = Chores()
         self.ready = False
 
     def _control(self, asked: ServerAsked) -> Control:
@@ -167,9 +167,9 @@ class ServerHouse:
         if self._is_named:
             await self._relieve()
         await self._keep()
-        self._run(self._own())
-        self._run(self._sweep())
-        self._run(watch_pulse(self.instruments.measures, self.clock))
+        self.chores.run(self._own())
+        self.chores.run(self._sweep())
+        self.chores.run(watch_pulse(self.instruments.measures, self.clock))
         self.instruments.trace(self.name, self.store)
         self.ready = True
 
@@ -179,17 +179,6 @@ class ServerHouse:
             if other != self.identity and other.rpartition("#")[0] == self.name:
                 await self.store.let_go(other, range(PARTITIONS))
                 await self.store.servers(other, 0.0)
-
-    def _run(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.ensure_future(work)
-        task.add_done_callback(self._fell)
-        self._tasks.append(task)
-
-    fell: Callable[[BaseException], None] | None = None  # told of a bug of ours: the process should end
-
-    def _fell(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None and self.fell is not None:
-            self.fell(error)
 
     async def _own(self) -> None:
         while True:
@@ -214,9 +203,7 @@ class ServerHouse:
     async def close(self) -> None:
         """Hand everything over: nothing of ours is lost, and nobody waits for our leases."""
         self.ready = False
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.chores.end()
         with suppress(Unavailable):
             await self.answering.close()
         await self.owners.leave()

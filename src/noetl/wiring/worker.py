@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
@@ -31,6 +30,7 @@ from noetl.telemetry.pulse import watch_pulse
 from noetl.telemetry.redaction import HiddenSecrets
 from noetl.telemetry.wrapped import MeasuredLink, MeasuredQueue
 from noetl.tool import AddressPolicy, Tools
+from noetl.wiring.chores import Chores
 from noetl.wiring.instruments import Instruments
 from noetl.wiring.results import open_stores
 from noetl.worker.calls import Toolbox
@@ -84,7 +84,7 @@ class Crew:
         self.worker = Worker(self.name, outside, self.toolbox, clock)
         self.worker.listen = self._hear
         measures.house.held.reads(lambda: len(self.worker.drives))
-        self._tasks: list[asyncio.Task[None]] = []
+        self.chores = Chores()
         self._hide: Callable[[], None] | None = None
 
     def _hear(self, said: Said) -> None:
@@ -98,26 +98,15 @@ class Crew:
         await self.connection.open()
         await RollCall(self.connection).heed(self._called)
         for _ in range(self.asked.slots):
-            self._run(self.worker.serve())
-        self._run(self.worker.beat(self.asked.lease_s / 3))
-        self._run(self._tell())
-        self._run(watch_pulse(self.instruments.measures, self.clock))
+            self.chores.run(self.worker.serve())
+        self.chores.run(self.worker.beat(self.asked.lease_s / 3))
+        self.chores.run(self._tell())
+        self.chores.run(watch_pulse(self.instruments.measures, self.clock))
         self._hide = self.instruments.expose()
 
     def _called(self) -> None:
         """A server has taken executions over, and asks what we have in hand."""
         self.worker.spawn(self.worker.tell())
-
-    def _run(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.ensure_future(work)
-        task.add_done_callback(self._fell)
-        self._tasks.append(task)
-
-    fell: Callable[[BaseException], None] | None = None  # told of a bug of ours: the process should end
-
-    def _fell(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None and self.fell is not None:
-            self.fell(error)
 
     async def _tell(self) -> None:
         while True:
@@ -143,9 +132,7 @@ class Crew:
         await self.roster.tell(self._seen())
         await self.queue.leave()
         await self.worker.leave(grace_s)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.chores.end()
         await self.toolbox.close()
         if self._hide is not None:
             self._hide()
