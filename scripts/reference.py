@@ -17,7 +17,6 @@ import typer
 from typer.core import TyperArgument, TyperGroup, TyperOption
 
 from noetl.cli.app import app
-from noetl.cli.tools_telling import alternatives, as_text, mapping, sentences, unfolded
 from noetl.config import VARIABLES
 from noetl.engine.facts import Fact
 from noetl.errors import PlaybookError, Problem
@@ -43,6 +42,7 @@ from noetl.playbook.shapes import (
 )
 from noetl.testing.scenario import played
 from noetl.tool import Tools
+from noetl.views.kinds import alternatives, as_text, mapping, sentences, unfolded
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs/reference"

@@ -16,6 +16,7 @@ SERVER: Final = "NOETL_SERVER"
 NATS: Final = "NOETL_NATS"
 LINK_KEY: Final = "NOETL_LINK_KEY"
 LEASE: Final = "NOETL_LEASE"
+KEEP: Final = "NOETL_KEEP_DAYS"
 LOG: Final = "NOETL_LOG"
 TRACES: Final = "NOETL_TRACES"
 METRICS: Final = "NOETL_METRICS"
@@ -46,6 +47,10 @@ VARIABLES: Final[dict[str, str]] = {
     LEASE: (
         "seconds after which work of a server or worker that is silent goes to others, 30 if not given;"
         " the same for all of them"
+    ),
+    KEEP: (
+        "days that servers on PostgreSQL keep executions after their end, with their results;"
+        " not given: for ever"
     ),
     LOG: "how much servers and workers say on standard error: `debug`, `info` (if not given) or `warning`",
     TRACES: "where traces go, by OTLP over HTTP, such as `http://collector:4318`; not given: nowhere",
@@ -91,6 +96,12 @@ def nats_url(given: str | None, environment: Mapping[str, str] = os.environ) -> 
 
 def networks(environment: Mapping[str, str] = os.environ) -> str:
     return environment.get(NETWORKS, "")
+
+
+def keep_days(environment: Mapping[str, str] = os.environ) -> float | None:
+    """None: nothing is forgotten. Raises ValueError."""
+    given = environment.get(KEEP)
+    return float(given) if given else None
 
 
 def lease_s(environment: Mapping[str, str] = os.environ) -> float:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from noetl.cli.exits import AWAY, OK, Usage
 from noetl.cli.interrupts import Interrupts
-from noetl.config import LINK_KEY, NATS, database_path, database_url, lease_s, nats_url
+from noetl.config import LINK_KEY, NATS, database_path, database_url, keep_days, lease_s, nats_url
 from noetl.errors import NoetlError
 from noetl.playbook.conform import NAME
 from noetl.server.desk import Desk
@@ -103,7 +103,7 @@ async def _house(
     nats = nats_url(asked.nats)
     if nats is None:
         raise Usage(f"where do servers and workers meet? --nats nats://host:port, or {NATS}")
-    wanted = ServerAsked(url, nats, asked.name, os.environ.get(LINK_KEY), _lease())
+    wanted = ServerAsked(url, nats, asked.name, os.environ.get(LINK_KEY), _lease(), _keep())
     async with open_server(wanted) as house:
         house.chores.fell = _telling(fallen)
         yield house.desk, house.instruments, fallen
@@ -140,6 +140,13 @@ def _label(given: str) -> tuple[str, str]:
     if not equals or not key:
         raise Usage(f'--label "{given}": write KEY=VALUE')
     return key, value
+
+
+def _keep() -> float | None:
+    try:
+        return keep_days()
+    except ValueError:
+        raise Usage("NOETL_KEEP_DAYS is a number of days, such as 90") from None
 
 
 def _lease() -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -18,17 +19,32 @@ async def take_beat(
     control: Control, worker: str, holds: Sequence[tuple[str, str, Epoch]]
 ) -> list[tuple[str, str]]:
     """The frames to stop. A new owner learns from beats who has what."""
-    stop: list[tuple[str, str]] = []
+    held: dict[str, dict[str, Epoch]] = {}
     for execution_id, frame, epoch in holds:
-        try:
-            live = await control.live(execution_id)
-        except (Unavailable, NotFound, Rejected):
-            continue  # not ours, or not to be read just now: silence is no order to stop
-        if live.busy:
-            continue  # nor when the end of the frame may not be on record yet
+        held.setdefault(execution_id, {})[frame] = epoch
+    # At the same time: one whose commit takes long must not cost the others their leases.
+    stops = await asyncio.gather(*(_take(control, worker, id, frames) for id, frames in held.items()))
+    return [each for some in stops for each in some]
+
+
+async def _take(
+    control: Control, worker: str, execution_id: str, frames: dict[str, Epoch]
+) -> list[tuple[str, str]]:
+    try:
+        live = await control.live(execution_id)
+        # Asked when no commit is out: the end of a frame may not be on record yet. An execution that is
+        # always busy is not passed over, or its longest calls would lose their leases.
+        return await control.look(live, lambda: _stopped(control, live, worker, frames))
+    except (Unavailable, NotFound, Rejected):
+        return []  # not ours, or not to be read just now: silence is no order to stop
+
+
+def _stopped(control: Control, live: Live, worker: str, frames: dict[str, Epoch]) -> list[tuple[str, str]]:
+    stop: list[tuple[str, str]] = []
+    for frame, epoch in frames.items():
         out = live.out.get(frame)
         if not live.state.live or (out and out.epoch > epoch) or _was_given_up(live, frame):
-            stop.append((execution_id, frame))
+            stop.append((live.id, frame))
         elif is_due(live, frame):
             control.dispatch.granted(live, frame, worker, epoch)
     return stop

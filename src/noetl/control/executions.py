@@ -96,7 +96,7 @@ class Control:
         except Rejected as error:
             if error.code != "already-started":
                 raise
-            await self._look(live, _nothing)  # who started it may not be on record yet
+            await self.look(live, _nothing)  # who started it may not be on record yet
 
     async def command(self, execution_id: str, command: Command) -> None:
         await self.ask(await self.live(execution_id), command, _nothing)
@@ -106,7 +106,7 @@ class Control:
             live = await self.live(execution_id)
         except NotFound:
             return None
-        grant: Grant | None = await self._look(live, lambda: self._grant(live, frame, worker))
+        grant: Grant | None = await self.look(live, lambda: self._grant(live, frame, worker))
         await self.dispatch.pump()
         return grant
 
@@ -184,7 +184,7 @@ class Control:
             await self._lead(live)
         return await answer
 
-    async def _look(self, live: Live, then: Callable[[], T]) -> T:
+    async def look(self, live: Live, then: Callable[[], T]) -> T:
         """Asked of the state when no commit is out: nothing is shown that is not on record."""
         _refuse_given_up(live)
         if not live.busy:
@@ -370,7 +370,7 @@ class Control:
         """Workers may have frames of it that we know nothing of: what none of them names is handed out."""
         await self.clock.sleep(self.settings.settle_s)
         with suppress(Unavailable):  # it was given up meanwhile, and is read anew
-            await self._look(live, lambda: self.dispatch.gather_all(live))
+            await self.look(live, lambda: self.dispatch.gather_all(live))
             await self.dispatch.pump()
 
     async def _new(self, execution_id: str, program: Program, owner: int | None = None) -> Live:

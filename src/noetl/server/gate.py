@@ -20,6 +20,7 @@ from noetl.server.problems import Refused, answer
 from noetl.server.rates import Rates
 
 _HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+UI: Final = "/ui"  # below this lies the web UI
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _YAML: Final = frozenset({b"text/yaml", b"application/yaml", b"application/x-yaml", b"text/x-yaml"})
 _HEADERS: Final[dict[bytes, bytes]] = {
@@ -58,7 +59,7 @@ class Gate:
         _check_content_type(scope["method"], headers)
         address = (scope.get("client") or ("?", 0))[0]
         if self._open:
-            _check_host(headers)
+            _check_host(headers, visit=_is_visit(scope, headers))
             self._count(address)
             return LOCAL
         try:
@@ -83,7 +84,17 @@ class Gate:
             raise Refused(429, "too-many-requests", words, {"Retry-After": str(late_s)})
 
 
-def _check_host(headers: dict[bytes, bytes]) -> None:
+def _is_visit(scope: HTTPScope, headers: dict[bytes, bytes]) -> bool:
+    """A person follows a link to the UI: its page holds nothing, and what it asks then it asks itself."""
+    return (
+        scope["method"] == "GET"
+        and (scope["path"] == "/" or scope["path"].startswith(UI))
+        and headers.get(b"sec-fetch-mode") == b"navigate"
+        and headers.get(b"sec-fetch-dest") == b"document"
+    )
+
+
+def _check_host(headers: dict[bytes, bytes], *, visit: bool) -> None:
     """A page of another site must not reach an open door through its reader's browser.
 
     Its name may lead to our address (DNS rebinding), which the host tells; or it asks us by our own name,
@@ -94,7 +105,8 @@ def _check_host(headers: dict[bytes, bytes]) -> None:
         raise Refused(403, "foreign-host", "without tokens this server answers to localhost only")
     origin = headers.get(b"origin")
     foreign = origin is not None and _name(origin.decode("latin-1")) not in _HERE
-    if foreign or headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
+    site = headers.get(b"sec-fetch-site", b"none")
+    if foreign or (site not in (b"none", b"same-origin") and not visit):
         raise Refused(403, "foreign-origin", "a page of another site may not ask this server")
 
 

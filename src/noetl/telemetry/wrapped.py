@@ -215,8 +215,11 @@ class MeasuredLink:
         return answer
 
     def _refused(self, operation: str, error: Unavailable | NotFound | Rejected) -> None:
-        why = self._why(error.code) if isinstance(error, Rejected) else _WHY[type(error)]
+        match error:  # adapters have kinds of their own, which are these too
+            case Rejected(code=code):
+                why = self._why(code)
+            case NotFound():
+                why = "not-found"
+            case _:
+                why = "unavailable"
         self._meters.refused.add((operation, why))
-
-
-_WHY: Final[dict[type, str]] = {Unavailable: "unavailable", NotFound: "not-found"}

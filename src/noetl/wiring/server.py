@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 from typing import NamedTuple
 
 from noetl.adapters.nats.answering import Answering
@@ -21,6 +22,7 @@ from noetl.adapters.nats.wire import PARTITIONS
 from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.database import open_postgres
 from noetl.adapters.postgres.listing import PostgresListing
+from noetl.adapters.postgres.retention import PostgresRetention
 from noetl.adapters.postgres.secrets import PostgresSecretRows
 from noetl.adapters.postgres.store import PostgresStore
 from noetl.adapters.postgres.tokens import PostgresTokens
@@ -36,6 +38,7 @@ from noetl.control.nearest import Nearest
 from noetl.control.ownership import PartitionOwners
 from noetl.control.playbooks import Playbooks
 from noetl.control.posting import Posting
+from noetl.control.retention import forget
 from noetl.engine import Event
 from noetl.errors import Unavailable
 from noetl.ids import partition_of
@@ -55,6 +58,8 @@ from noetl.worker.keychain import Keychain
 
 LEASE_S = 30.0  # of a frame, and of our share of the partitions
 SWEEP_S = 2.0
+FORGET_S = 3_600.0
+SHARE_S = 1.0  # at most, until what another server has let go of is seen and taken
 SETTLE_S = 1.0  # for workers to tell a new owner what they have in hand
 WINDOW_MIN = 16  # pointers at once to a pool that we have heard of no worker of
 
@@ -67,6 +72,7 @@ class ServerAsked(NamedTuple):
     name: str = ""
     link_key: str | None = None
     lease_s: float = LEASE_S
+    keep_days: float | None = None  # that executions are kept after their end; None: for ever
 
     def __repr__(self) -> str:
         return f"ServerAsked({self.name})"
@@ -89,6 +95,7 @@ class ServerHouse:
         self.identity = f"{self.name}#{clock.new_id()[-8:]}"  # of this process: its leases are no other's
         self._is_named = bool(asked.name)
         self._lease_s = asked.lease_s
+        self._keep_days = asked.keep_days
         self.database = open_postgres(asked.database, clock)
         self.connection = Connection(asked.nats, self.name, clock)
         self.store = PostgresStore(self.database, PARTITIONS)
@@ -169,6 +176,8 @@ class ServerHouse:
         await self._keep()
         self.chores.run(self._own())
         self.chores.run(self._sweep())
+        if self._keep_days is not None:
+            self.chores.run(self._forget(timedelta(days=self._keep_days)))
         self.chores.run(watch_pulse(self.instruments.measures, self.clock))
         self.instruments.trace(self.name, self.store)
         self.ready = True
@@ -182,7 +191,7 @@ class ServerHouse:
 
     async def _own(self) -> None:
         while True:
-            await self.clock.sleep(self._lease_s / 3)
+            await self.clock.sleep(min(self._lease_s / 3, SHARE_S))
             await self._keep()
 
     async def _keep(self) -> None:
@@ -199,6 +208,18 @@ class ServerHouse:
         while True:
             await self.clock.sleep(SWEEP_S)
             await self.instruments.sweep(self.control)
+
+    async def _forget(self, keep: timedelta) -> None:
+        """One server does it for all: whoever has the first partition."""
+        retention = PostgresRetention(self.database)
+        while True:
+            if 0 in self.owners.owned:
+                with suppress(Unavailable):
+                    stores = [each.store for each in self.results.offered]
+                    done = await forget(retention, stores, self.control.now() - keep)
+                    if done.executions:
+                        self.instruments.log.info("executions.forgotten", **done._asdict())
+            await self.clock.sleep(FORGET_S)
 
     async def close(self) -> None:
         """Hand everything over: nothing of ours is lost, and nobody waits for our leases."""
