@@ -34,7 +34,7 @@ async def _take(
         live = await control.live(execution_id)
         # Asked when no commit is out: the end of a frame may not be on record yet. An execution that is
         # always busy is not passed over, or its longest calls would lose their leases.
-        return await control.look(live, lambda: _stopped(control, live, worker, frames))
+        return await control._look(live, lambda: _stopped(control, live, worker, frames))
     except (Unavailable, NotFound, Rejected):
         return []  # not ours, or not to be read just now: silence is no order to stop
 

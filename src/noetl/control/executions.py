@@ -84,9 +84,8 @@ class Control:
     # What workers and callers ask
 
     async def start(self, execution_id: str, digest: str, start: Start) -> None:
-        if execution_id in self.lives or await self.store.status(execution_id) is not None:
-            live = await self.live(execution_id)
-        else:
+        live = await self._known(execution_id)
+        if live is None:
             program = await self.programs.by_digest(digest)
             if self.probe is not None:
                 start = await self.probe(program, start)
@@ -96,7 +95,15 @@ class Control:
         except Rejected as error:
             if error.code != "already-started":
                 raise
-            await self.look(live, _nothing)  # who started it may not be on record yet
+            await self._look(live, _nothing)  # who started it may not be on record yet
+
+    async def _known(self, execution_id: str) -> Live | None:
+        """For one that is new a look at its head is enough."""
+        if execution_id not in self.lives and await self.store.status(execution_id) is None:
+            return None
+        with suppress(NotFound):  # it was begun here, and did not get on record
+            return await self.live(execution_id)
+        return None
 
     async def command(self, execution_id: str, command: Command) -> None:
         await self.ask(await self.live(execution_id), command, _nothing)
@@ -106,7 +113,7 @@ class Control:
             live = await self.live(execution_id)
         except NotFound:
             return None
-        grant: Grant | None = await self.look(live, lambda: self._grant(live, frame, worker))
+        grant: Grant | None = await self._look(live, lambda: self._grant(live, frame, worker))
         await self.dispatch.pump()
         return grant
 
@@ -184,7 +191,7 @@ class Control:
             await self._lead(live)
         return await answer
 
-    async def look(self, live: Live, then: Callable[[], T]) -> T:
+    async def _look(self, live: Live, then: Callable[[], T]) -> T:
         """Asked of the state when no commit is out: nothing is shown that is not on record."""
         _refuse_given_up(live)
         if not live.busy:
@@ -288,8 +295,6 @@ class Control:
         live.inbox.clear()
         live.busy = False
 
-    # After the commit
-
     def _after(self, live: Live, events: list[Event]) -> None:
         self.dispatch.gather(live, events)
         self.loops.see(live, events)
@@ -370,7 +375,7 @@ class Control:
         """Workers may have frames of it that we know nothing of: what none of them names is handed out."""
         await self.clock.sleep(self.settings.settle_s)
         with suppress(Unavailable):  # it was given up meanwhile, and is read anew
-            await self.look(live, lambda: self.dispatch.gather_all(live))
+            await self._look(live, lambda: self.dispatch.gather_all(live))
             await self.dispatch.pump()
 
     async def _new(self, execution_id: str, program: Program, owner: int | None = None) -> Live:
