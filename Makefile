@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup run check test docs bench clean
+.PHONY: help setup run ui check test chaos docs bench clean
 
 help:            ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
@@ -17,11 +17,17 @@ $(READY): pyproject.toml uv.lock
 run: $(READY)    ## the main job on an example
 	@sh scripts/run
 
+ui: $(READY)     ## build the web UI into the package
+	@sh scripts/ui
+
 check: $(READY)  ## format, lint, types, imports
 	@sh scripts/check
 
 test: $(READY)   ## all tests
 	@sh scripts/test
+
+chaos: $(READY)  ## hurt a distributed house of real processes, for about ten minutes
+	@sh scripts/chaos
 
 docs: $(READY)   ## write the generated reference pages anew
 	@$(BIN)/python scripts/reference.py
@@ -30,4 +36,4 @@ bench: $(READY)  ## measure the figures that the issues and docs name
 	@$(BIN)/python -m benchmarks
 
 clean:           ## remove what make made
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist ui/node_modules src/noetl/server/static

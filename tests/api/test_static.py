@@ -205,6 +205,26 @@ def test_a_bundle_that_is_built_anew_is_served_at_once(tmp_path: Path) -> None:
     serve_ui(tmp_path, work)
 
 
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/ui/executions/1", {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 200),
+        ("/", {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 307),
+        ("/ui/", {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}, 403),
+        ("/ui/theme.js", {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"}, 403),
+        ("/executions", {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 403),
+    ],
+)
+def test_a_link_on_another_site_leads_to_the_ui_of_an_open_door_and_to_nothing_else(
+    tmp_path: Path, path: str, headers: dict[str, str], status: int
+) -> None:
+    async def work(world: World) -> None:
+        asked = {"Sec-Fetch-Site": "cross-site", **headers}
+        assert (await world.api.ask("GET", path, headers=asked)).status == status
+
+    serve_ui(tmp_path, work)
+
+
 def test_the_schema_of_playbooks_knows_the_tools_of_the_server(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         schema = await world.api.get("/playbooks/schema")

@@ -9,7 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
 
 ROOT: Final = Path(__file__).parents[2]
 BUNDLE: Final = ROOT / "src" / "noetl" / "server" / "static"
@@ -93,7 +101,7 @@ class Screen:
         self.foreign: list[str] = []  # requests to somebody else
         self.context: BrowserContext = browser.new_context(
             viewport={"width": size.width, "height": size.height}, color_scheme=scheme, base_url=url,
-            reduced_motion="reduce",
+            reduced_motion="reduce", is_mobile=size == PHONE, has_touch=size == PHONE,
         )  # fmt: skip
         self.context.set_default_timeout(WAIT_MS)
         self.context.add_init_script(FELT)
@@ -107,6 +115,13 @@ class Screen:
         """A place in the UI: "executions"."""
         self.page.goto(f"{self.url}/ui/{path}")
         return self.page
+
+    def settle(self, path: str) -> Page:
+        """A place in the UI, when it has its heading and nothing on it waits for data any more."""
+        page = self.open(path)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        expect(page.locator("[aria-busy=true], .skeleton")).to_have_count(0)
+        return page
 
     def feel(self) -> None:
         """From now on."""
@@ -139,7 +154,7 @@ class Screen:
         wide: int = self.page.evaluate(
             "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
         )
-        return wide
+        return max(0, wide)  # less, where room is kept for a scroll bar
 
     def refused(self) -> list[str]:
         """What the browser would not do because the page's own rules forbid it."""
@@ -147,7 +162,7 @@ class Screen:
 
     def keep(self, folder: Path, name: str) -> str:
         """A picture and what was said, for whoever looks at a test that failed."""
-        picture = folder / f"{name}.png"
+        picture = folder / (re.sub(r"[^\w-]+", "-", name) + ".png")
         self.page.screenshot(path=picture, full_page=True)
         told = [f"picture: {picture}", f"address: {self.page.url}", *self.thrown, *self.said]
         return "\n".join(told)

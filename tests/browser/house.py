@@ -71,6 +71,19 @@ class House:
         id: str = ended["execution_id"]
         return id
 
+    def follow(self, id: str, until: str) -> None:
+        """Until an event with these words in it has happened."""
+        with urlopen(f"{self.url}/executions/{id}/stream", timeout=ANSWER_S) as told:
+            for line in told:
+                if line.startswith(b"data:") and until.encode() in line:
+                    return
+        raise AssertionError(f"{id} has ended without {until!r}")
+
+    def signal(self, id: str, name: str, data: object = None) -> None:
+        """As soon as something waits for it."""
+        self.follow(id, f'{{"type":"signal","name":"{name}"}}')
+        self.ask("POST", f"/executions/{id}/signal", {"name": name, "data": data})
+
     def head(self, id: str) -> Mapping[str, Any]:
         head: Mapping[str, Any] = self.ask("GET", f"/executions/{id}/head")
         return head

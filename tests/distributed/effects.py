@@ -35,7 +35,9 @@ class Effects:
 
     async def until(self, holds: Callable[[Effects], bool]) -> None:
         """Looked at with every request that comes or is answered."""
-        assert await asyncio.to_thread(self._wait, lambda: holds(self)), f"{len(self.calls)} calls, {self.out} out"
+        assert await asyncio.to_thread(self._wait, lambda: holds(self)), (
+            f"{len(self.calls)} calls, {self.out} out"
+        )
 
     def _wait(self, holds: Callable[[], bool]) -> bool:
         with self._news:

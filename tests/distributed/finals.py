@@ -48,7 +48,11 @@ def final(
 
 
 def _step(step: StepShown) -> dict[str, Any]:
-    iterations = step.iterations and (step.iterations.count, step.iterations.succeeded, step.iterations.failed)
+    iterations = step.iterations and (
+        step.iterations.count,
+        step.iterations.succeeded,
+        step.iterations.failed,
+    )
     return {
         "status": step.status,
         "iterations": iterations,

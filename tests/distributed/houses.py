@@ -60,6 +60,9 @@ class Size(NamedTuple):
     variables: Mapping[str, str] = {}  # of the environment of its servers: credentials are read there
 
 
+USUAL = Size()
+
+
 class SyncedPostgres(PostgresServer):
     """As one should run it: nothing is acknowledged that is not on disk."""
 
@@ -96,7 +99,9 @@ class DistributedHouse:
     def open(self) -> None:
         asyncio.run(self._as_owner(f"CREATE DATABASE {self.database}"))
         self.nats.start()
-        made = self.noetl("token", "create", "tests", "--scope", "admin", "--db", self.dsn, "--format", "json")
+        made = self.noetl(
+            "token", "create", "tests", "--scope", "admin", "--db", self.dsn, "--format", "json"
+        )
         assert made.returncode == 0, made.stdout + made.stderr
         self.token = json.loads(made.stdout)["token"]
         self.begin([*self.servers, *self.workers])
@@ -161,12 +166,23 @@ class DistributedHouse:
     def _worker_program(self, number: int, slots: int | None = None, pool: str = "") -> Program:
         pools = self.size.pools
         pool = pool or (pools[number] if number < len(pools) else "default")
-        command = [NOETL, "worker", "--slots", str(slots or self.size.slots), "--pool", pool, "--name", f"w{number}"]
+        command = [
+            NOETL,
+            "worker",
+            "--slots",
+            str(slots or self.size.slots),
+            "--pool",
+            pool,
+            "--name",
+            f"w{number}",
+        ]
         return Program(f"worker-{number}", command, self.environment, self.folder, "noetl: ready")
 
     # What people do with it
 
-    def noetl(self, *arguments: str | Path, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    def noetl(
+        self, *arguments: str | Path, environment: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [NOETL, *arguments], capture_output=True, text=True, encoding="utf-8", check=False,
             cwd=self.folder, env={**self.environment, **(environment or {})}, timeout=PATIENCE_S,
@@ -174,7 +190,9 @@ class DistributedHouse:
 
     def asked(self, *arguments: str | Path, server: int = 0) -> subprocess.CompletedProcess[str]:
         """The command line, as its user has it who works with one of the servers."""
-        return self.noetl(*arguments, environment={"NOETL_SERVER": self.url(server), "NOETL_TOKEN": self.token})
+        return self.noetl(
+            *arguments, environment={"NOETL_SERVER": self.url(server), "NOETL_TOKEN": self.token}
+        )
 
     def url(self, server: int = 0) -> str:
         return f"http://127.0.0.1:{self.ports[server]}"
@@ -182,7 +200,9 @@ class DistributedHouse:
     def client(self, server: int = 0) -> Client:
         return Client(self.url(server), self.token)
 
-    async def run(self, text: str, workload: dict[str, Any], server: int = 0, *, file: str = "t.yaml") -> ShowDocument:
+    async def run(
+        self, text: str, workload: dict[str, Any], server: int = 0, *, file: str = "t.yaml"
+    ) -> ShowDocument:
         async with self.client(server) as client:
             registered = await client.register(text, dialect="auto", file=file)
             return await client.run(digest=registered.digest, workload=workload, timeout_s=PATIENCE_S)
@@ -192,7 +212,9 @@ class DistributedHouse:
             registered = await client.register(text)
             return (await client.start(digest=registered.digest, workload=workload)).execution_id
 
-    async def ended(self, execution_id: str, server: int = 0, *, timeout_s: float = PATIENCE_S) -> ShowDocument:
+    async def ended(
+        self, execution_id: str, server: int = 0, *, timeout_s: float = PATIENCE_S
+    ) -> ShowDocument:
         """Its events are followed until there are no more; what it came to is read from PostgreSQL."""
         async with asyncio.timeout(timeout_s), self.client(server) as client:
             async for _ in client.stream(execution_id):
@@ -243,7 +265,7 @@ class DistributedHouse:
         """Every execution, and its status."""
         async with self.connected() as connection:
             found = await connection.fetch("SELECT execution_id, status FROM noetl.heads ORDER BY started_at")
-        return {id: status for id, status in found}
+        return dict(map(tuple, found))
 
     async def children(self, execution_id: str) -> list[str]:
         async with self.connected() as connection:
@@ -263,7 +285,9 @@ class DistributedHouse:
     async def is_shared(self) -> bool:
         """Every server has its share of all partitions."""
         owners = list((await self.owners()).values())
-        return {owners.count(number) for number in range(len(self.servers))} == {PARTITIONS // len(self.servers)}
+        return {owners.count(number) for number in range(len(self.servers))} == {
+            PARTITIONS // len(self.servers)
+        }
 
     async def until(self, holds: Callable[[], Awaitable[bool]], *, timeout_s: float = PATIENCE_S) -> None:
         """What PostgreSQL has, and nobody tells of, is looked at again and again."""
@@ -287,7 +311,7 @@ def repeated(log: list[Fact]) -> list[str]:
 
 @contextmanager
 def distributed_house(
-    folder: Path, size: Size = Size(), *, postgres: SyncedPostgres | None = None
+    folder: Path, size: Size = USUAL, *, postgres: SyncedPostgres | None = None
 ) -> Iterator[DistributedHouse]:
     """`postgres`: one of the test's own, which it may harm; None: that of this process."""
     house = DistributedHouse(folder, size, postgres or synced_postgres())

@@ -32,7 +32,9 @@ from tests.distributed.finals import final
 
 PATIENCE_S = 60.0
 ENTRIES_MAX = 30  # into one task of a frame, that are told apart
-_MADE = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$|^\d{4}-\d\d-\d\dT[\d:.]+Z$")  # ids and instants
+_MADE = re.compile(
+    r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$|^\d{4}-\d\d-\d\dT[\d:.]+Z$"
+)  # ids and instants
 CHILD = """\
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -163,7 +165,9 @@ class Play:
                     await self._until(lambda: not self._missing())
                     await self._until_asked()
         except TimeoutError:
-            raise AssertionError(f"it does not come to {self._missing()}; it has {self._names(self.events)}") from None
+            raise AssertionError(
+                f"it does not come to {self._missing()}; it has {self._names(self.events)}"
+            ) from None
         finally:
             if self._following is not None:
                 self._following.cancel()
@@ -187,15 +191,22 @@ class Play:
         elif verb == "wake" and more:
             await self._answer(_keys(self.children[word], "start#1", {"start_task"}), more)
         elif verb in ("pause", "resume", "cancel", "retry"):
-            try:
-                await self._ask(verb, rest)
-                assert refused is None, f"{command} should be refused: {refused}"
-            except Rejected as error:
-                assert error.code == refused, f"{command}: {error}"
+            code = await self._refusal(verb, rest)
+            assert code == refused, f"{command}: {code}, and not {refused}"
             if verb == "retry" and refused is None:
                 self._follow()
         else:
-            assert verb in ("after", "expire", "wake", "close"), command  # what the house does by itself, in time
+            assert verb in ("after", "expire", "wake", "close"), (
+                command
+            )  # what the house does by itself, in time
+
+    async def _refusal(self, verb: str, rest: str) -> str | None:
+        """None: it was done."""
+        try:
+            await self._ask(verb, rest)
+        except Rejected as error:
+            return error.code
+        return None
 
     async def _ask(self, verb: str, rest: str) -> None:
         match verb:
@@ -273,7 +284,9 @@ class Play:
         """Pure tasks before a call that runs are reported with it."""
         missing = self._names(self.player.log) - self._names(self.events)
         frames = tuple(f"{frame}/" for frame in due(self.player.state))
-        return Counter({(name, what): n for (name, what), n in missing.items() if not _is_of_call(what, frames)})
+        return Counter(
+            {(name, what): n for (name, what), n in missing.items() if not _is_of_call(what, frames)}
+        )
 
     def beyond(self) -> Counter[tuple[str, str]]:
         """Facts that the house has and the player has not; but that a step has begun is told while its call runs."""

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import asyncpg
@@ -49,7 +48,7 @@ def _example(name: str) -> str:
 
 
 def _nested_loops() -> str:
-    """Its table of rooms has no columns for what our API says: as in its own test, nothing is stored."""
+    """As in its own test: `store_rooms` stores nothing."""
     text = re.sub(r"keychain:.*?\n\n", "", _example("nested_loops"), flags=re.S)
     return re.sub(r"kind: postgres\n.*?\n\n", "kind: noop\n\n", text, flags=re.S)
 
@@ -113,7 +112,9 @@ def house(
 
 
 @pytest.fixture(scope="module")
-def embedded(tmp_path_factory: pytest.TempPathFactory, variables: dict[str, str]) -> Callable[[Case], dict[str, JSON]]:
+def embedded(
+    tmp_path_factory: pytest.TempPathFactory, variables: dict[str, str]
+) -> Callable[[Case], dict[str, JSON]]:
     """What a case comes to by `noetl run`: found once, however many houses are compared with it."""
     known: dict[str, dict[str, JSON]] = {}
 
@@ -170,7 +171,9 @@ def test_a_playbook_comes_to_the_same_as_by_noetl_run(
 @pytest.mark.parametrize(
     ("policy", "found"), [("[]", "bad-policy"), ("{rules: [{else: {then: {to: x}}}]}", "missing-do")]
 )
-def test_1_policies_are_validated_before_anything_runs(policy: str, found: str, house: DistributedHouse) -> None:
+def test_1_policies_are_validated_before_anything_runs(
+    policy: str, found: str, house: DistributedHouse
+) -> None:
     text = HEAD + f"workflow:\n- {{step: start, tool: {{kind: noop, spec: {{policy: {policy}}}}}}}\n"
     before = asyncio.run(house.executions())
     with pytest.raises(PlaybookError) as refused:

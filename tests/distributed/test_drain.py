@@ -39,6 +39,7 @@ async def _worker_leaves(house: DistributedHouse, served: Effects) -> float:
     assert await asyncio.to_thread(house.workers[0].wait) == 0
     took = clock.monotonic() - begun
     await _soundly_ended(house, id)
+    assert clock.monotonic() - begun < house.size.lease_s / 2  # nobody waits for a lease to run out
     return took
 
 

@@ -65,7 +65,9 @@ def _wrong(played: dict[str, Played | str]) -> dict[str, object]:
             wrong[name] = each
         elif each.found != each.expected or each.beyond:
             keys = [key for key in each.found if each.found[key] != each.expected[key]]
-            wrong[name] = {key: (each.found[key], each.expected[key]) for key in keys} | {"beyond": each.beyond}
+            wrong[name] = {key: (each.found[key], each.expected[key]) for key in keys} | {
+                "beyond": each.beyond
+            }
     return wrong
 
 

@@ -23,6 +23,21 @@ workflow:
   tool: {kind: http, input: {method: POST, url: "{{ workload.url }}/call/{{ iter.n }}", params: {ms: "{{ workload.ms }}"}}}
 """
 )
+# A call that takes longer than its lease, beside a loop that leaves the execution no rest.
+BUSY = (
+    HEAD
+    + """\
+workload: {url: "", many: 9000, ms: 14000}
+workflow:
+- step: start
+  next: {spec: {mode: inclusive}, arcs: [{step: slow}, {step: fast}]}
+- step: slow
+  tool: {kind: http, input: {method: POST, url: "{{ workload.url }}/call/slow", params: {ms: "{{ workload.ms }}"}}}
+- step: fast
+  loop: {in: "{{ range(workload.many) }}", iterator: n, spec: {mode: parallel, max_in_flight: 60}}
+  tool: {kind: http, input: {method: POST, url: "{{ workload.url }}/call/{{ iter.n }}"}}
+"""
+)
 CHILD = HEAD.replace("path: t", "path: width/child") + (
     'workload: {n: 0}\nworkflow:\n- step: start\n  tool: {kind: noop, input: {n: "{{ workload.n }}"}}\n'
     '  next: {arcs: [{step: twice}]}\n- step: twice\n  tool: {kind: noop, input: {n: "{{ workload.n * 2 }}"}}\n'
@@ -92,6 +107,16 @@ def test_a_loop_is_no_wider_while_its_server_dies(tmp_path: Path, served: Effect
     assert len(set(served.calls)) == 100
 
 
+def test_a_long_call_keeps_its_lease_while_its_execution_is_never_at_rest(
+    tmp_path: Path, served: Effects
+) -> None:
+    """Beats that come while a commit is out count as well."""
+    with distributed_house(tmp_path, Size(workers=2, slots=40, lease_s=2)) as house:
+        document = asyncio.run(house.run(BUSY, {"url": served.url}))
+    assert document.status == "ok"
+    assert (len(served.calls), served.repeated) == (9001, {})
+
+
 def test_a_parent_of_a_hundred_children_finishes_on_two_slots(tmp_path: Path) -> None:
     async def work(house: DistributedHouse) -> None:
         async with house.client() as client:
@@ -113,11 +138,17 @@ def test_a_step_runs_in_its_pool_and_waits_when_nobody_works_there(house: Distri
         async with house.client() as client:
             id = await house.start(POOLED, {})
             async for each in client.stream(id):
-                if getattr(each, "name", "") == "step.scheduled" and getattr(each, "step_run_id", "") == "far#1":
+                if (
+                    getattr(each, "name", "") == "step.scheduled"
+                    and getattr(each, "step_run_id", "") == "far#1"
+                ):
                     break
             document = await client.show(id)
         assert document.status == "running"
-        assert [(step.id, step.status) for step in document.steps] == [("start#1", "ok"), ("far#1", "scheduled")]
+        assert [(step.id, step.status) for step in document.steps] == [
+            ("start#1", "ok"),
+            ("far#1", "scheduled"),
+        ]
         return id
 
     id = asyncio.run(waiting())

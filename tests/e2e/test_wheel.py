@@ -34,6 +34,7 @@ AWAY = re.compile(
 
 def sources(folder: Path) -> Path:
     """A clean checkout: nothing that was built, nothing that was installed."""
+    folder.mkdir()
     for part in PARTS:
         place = ROOT / part
         if place.is_dir():

@@ -88,7 +88,7 @@ def _is_visit(scope: HTTPScope, headers: dict[bytes, bytes]) -> bool:
     """A person follows a link to the UI: its page holds nothing, and what it asks then it asks itself."""
     return (
         scope["method"] == "GET"
-        and (scope["path"] == "/" or scope["path"].startswith(UI))
+        and (scope["path"] in ("/", UI) or scope["path"].startswith(UI + "/"))
         and headers.get(b"sec-fetch-mode") == b"navigate"
         and headers.get(b"sec-fetch-dest") == b"document"
     )

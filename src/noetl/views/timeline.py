@@ -324,7 +324,11 @@ def _waiting(state: State) -> list[WaitingToken]:
         for id, reads in islice(state.waiting.items(), MARKS_MAX)
     ]
     joined = (token for tokens in state.joins.values() for token in tokens)
-    why = "waits for the others that can still come"
+    why = (
+        "waits for the others that can still come"
+        if state.live
+        else "never fired: what it waited for did not come"
+    )
     return found + [
         WaitingToken(id=id, step=state.tokens[id].step, why=why) for id in islice(joined, MARKS_MAX)
     ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from itertools import pairwise
 from statistics import quantiles
 from typing import NamedTuple
 
@@ -33,9 +34,6 @@ class Verdict(NamedTuple):
 
     def worst_stuck_s(self) -> float:
         return max(self.stuck_s.values(), default=0.0)
-
-    def bytes_of_log(self) -> int:
-        return sum(len(log) for log in self.logs.values())
 
 
 async def audited(load: Load, *, may_fail: Collection[str] = ()) -> Verdict:
@@ -71,7 +69,7 @@ async def read(house: House) -> Verdict:
                 fold(thawed, after)
                 assert differences(state, thawed) == []
             ats = [row.at for row in rows]
-            gaps = [(b - a).total_seconds() for a, b in zip(ats, ats[1:], strict=False)]
+            gaps = [(b - a).total_seconds() for a, b in pairwise(ats)]
             verdict.stuck_s[id] = max(gaps, default=0.0)
         ((size,),) = await database.fetch("SELECT count(*) FROM noetl.heads")
         assert size == len(verdict.states)
@@ -120,7 +118,9 @@ def p99(numbers: Collection[float]) -> float:
 def told(what: str, **figures: float) -> None:
     """For whoever runs it: the figures of a test, on one line."""
     said = ", ".join(
-        f"{name.replace('_', ' ')} {value:.2f}" if isinstance(value, float) else f"{name.replace('_', ' ')} {value}"
+        f"{name.replace('_', ' ')} {value:.2f}"
+        if isinstance(value, float)
+        else f"{name.replace('_', ' ')} {value}"
         for name, value in figures.items()
     )
     print(f"\nchaos: {what}: {said}", flush=True)

@@ -13,4 +13,4 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """None: as pytest would have it."""
     del collection_path
     named = [(config.invocation_params.dir / each.split("::")[0]).resolve() for each in config.args]
-    return None if any(HERE == path or HERE in path.parents for path in named) else True
+    return None if any(path == HERE or HERE in path.parents for path in named) else True

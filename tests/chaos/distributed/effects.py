@@ -14,7 +14,7 @@ from aiohttp import web
 
 from tests.chaos.distributed.house import CLOCK
 
-LARGE = b"0123456789abcdef" * 65_536  # a megabyte
+LARGE = "0123456789abcdef" * 65_536  # a megabyte
 
 
 class Effects:
@@ -71,7 +71,7 @@ class Effects:
         finally:
             self._count(counted, -1)
         if "mb" in query:
-            return web.Response(body=str(serial).encode() + LARGE * int(query["mb"]))
+            return web.Response(text=f"{serial} " + LARGE * int(query["mb"]))
         return web.json_response({"serial": serial, "of": query["of"], "path": request.path})
 
     def _count(self, counted: str, change: int) -> None:

@@ -11,7 +11,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,6 +46,7 @@ class Plan(NamedTuple):
     slots: int = 16
     named: bool = False  # a server that comes back relieves the dead one of its name at once
     shimmed: bool = False  # processes of tests.chaos.distributed.shimmed, with faults of their own
+    results_in_postgresql: bool = False  # besides NATS
     environment: Mapping[str, str] = {}  # for servers and workers
 
 
@@ -67,6 +68,7 @@ class House:
         self.clients: list[Client] = []
         self._key, self._link_key = random_key(), random_key()
         self._lock = -1
+        self._looking: Any = None  # a connection of our own
 
     # Its life
 
@@ -94,6 +96,8 @@ class House:
     async def close(self) -> None:
         for client in self.clients:
             await client.close()
+        if self._looking is not None:
+            self._looking.terminate()
         for child in self.children.values():
             if child.pid is not None:
                 with suppress(ProcessLookupError):
@@ -109,6 +113,8 @@ class House:
         named = ("--name", name) if kind == "server" and self.plan.named else ()
         plain = {key: value for key, value in os.environ.items() if not key.startswith(_FOREIGN)}
         own = {"NOETL_DB": self.database, "NOETL_KEY": self._key} if kind == "server" else {}
+        if self.plan.results_in_postgresql:
+            own["NOETL_RESULTS"] = f"{self.nats} {self.database}"
         return Program(
             name=name,
             command=(sys.executable, "-m", noetl, kind, *options, *named),
@@ -160,10 +166,11 @@ class House:
         assert pid is not None, f"{name} does not run"
         return pid
 
-    def rss_mb(self, name: str) -> float:
-        """What it holds in memory now."""
+    def rss_mb(self, name: str, *, peak: bool = False) -> float:
+        """What it holds in memory now, or has ever held."""
+        wanted = "VmHWM:" if peak else "VmRSS:"
         for line in Path(f"/proc/{self.pid(name)}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
+            if line.startswith(wanted):
                 return int(line.split()[1]) / 1_024
         return 0.0
 
@@ -172,14 +179,30 @@ class House:
     async def rows(self, query: str, *values: object) -> list[Any]:
         """From PostgreSQL itself. Raises Unavailable while it is away."""
         try:
-            connection = await asyncpg.connect(self.database, timeout=5)
-            try:
-                found: list[Any] = await connection.fetch(query, *values)
-                return found
-            finally:
-                await connection.close()
+            if self._looking is None or self._looking.is_closed():
+                mine = {"application_name": "chaos"}
+                self._looking = await asyncpg.connect(self.database, timeout=5, server_settings=mine)
+            found: list[Any] = await self._looking.fetch(query, *values)
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise Unavailable("PostgreSQL is away") from error
+        return found
+
+    async def facts(self) -> int:
+        """How many are on record, in all logs."""
+        ((count,),) = await self.rows("SELECT coalesce(sum(seq), 0) FROM noetl.heads")
+        return int(count)
+
+    async def until_something_happens(self) -> float:
+        """Something is put on record; how long that took."""
+        before: int | None = None
+
+        async def happened() -> bool:
+            nonlocal before
+            now = await self.facts()
+            before = now if before is None else before
+            return now > before
+
+        return await until(happened, 60)
 
     async def owners(self) -> dict[str, list[int]]:
         """Server processes, by identity, with their partitions; "": nobody has them."""
@@ -211,10 +234,6 @@ class House:
                         total += sample.value
         return total
 
-    async def statuses(self) -> dict[str, int]:
-        found = await self.rows("SELECT status, count(*) FROM noetl.heads GROUP BY status")
-        return {row[0]: row[1] for row in found}
-
     async def until_all_ended(self, seconds: float) -> None:
         open_only = "SELECT execution_id, seq FROM noetl.heads WHERE status NOT IN ('ok','error','cancelled')"
 
@@ -236,6 +255,16 @@ async def until(holds: Callable[[], Awaitable[bool]], seconds: float) -> float:
                 if await holds():
                     return CLOCK.monotonic() - begun
             await CLOCK.sleep(LOOK_S)
+
+
+async def kill_again_and_again(house: House, name: str, kills: int, life_s: Iterator[float]) -> list[float]:
+    """Each time it is started again; the instants."""
+    instants = []
+    for _ in range(kills):
+        await CLOCK.sleep(next(life_s))
+        instants.append(await house.kill(name))
+        await house.start(name)
+    return instants
 
 
 @asynccontextmanager

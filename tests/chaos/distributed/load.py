@@ -97,6 +97,10 @@ class Chance:
     def __call__(self, low: float = 0.0, high: float = 1.0) -> float:
         return low + (high - low) * next(self._numbers)
 
+    def between(self, low: float, high: float) -> Iterator[float]:
+        while True:
+            yield self(low, high)
+
 
 class Load:
     """Starts, and what was acknowledged of them."""

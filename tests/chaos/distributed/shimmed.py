@@ -73,10 +73,7 @@ class FaultyQueue:
         await self._queue.done(claim)
 
     async def put(self, pointers: Sequence[object]) -> None:
-        raise AssertionError("a worker puts nothing")
-
-    async def close(self) -> None:
-        await self._queue.close()
+        raise AssertionError(f"a worker puts nothing, and this one {len(pointers)}")
 
 
 class FaultyLink:

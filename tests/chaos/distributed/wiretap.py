@@ -6,9 +6,9 @@ NATS gives a request up when nobody listens for its answer.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,7 +24,7 @@ class Seen(NamedTuple):
 
     worker: str
     at: float
-    asks: bool
+    says: str  # "begin", "started", or "done": what its call gave back
 
 
 class Wiretap:
@@ -32,7 +32,6 @@ class Wiretap:
 
     def __init__(self) -> None:
         self.frames: dict[tuple[str, str], list[Seen]] = {}
-        self.results: Counter[tuple[str, str]] = Counter()  # reports of what calls gave back, by frame
         self._workers: dict[str, str] = {}  # the inbox of a connection → whose it is
 
     async def hear(self, message: Msg) -> None:
@@ -44,23 +43,28 @@ class Wiretap:
         if "worker" in body:
             self._workers[inbox] = body["worker"]
         if request["ask"] == "begin":
-            self._see((body["execution_id"], body["frame"]), inbox, asks=True)
+            self._see((body["execution_id"], body["frame"]), inbox, "begin")
         elif request["ask"] == "reported":
-            place = (body["execution_id"], body["report"]["frame"])
-            self.results[place] += bool(body["report"].get("facts"))
-            self._see(place, inbox, asks=False)
+            report, place = body["report"], (body["execution_id"], body["report"]["frame"])
+            self._see(place, inbox, "done" if report.get("facts") else "started")
 
-    def _see(self, place: tuple[str, str], inbox: str, *, asks: bool) -> None:
-        seen = Seen(self._workers.get(inbox, ""), CLOCK.monotonic(), asks)
+    def _see(self, place: tuple[str, str], inbox: str, says: str) -> None:
+        seen = Seen(self._workers.get(inbox, ""), CLOCK.monotonic(), says)
         self.frames.setdefault(place, []).append(seen)
+
+    def results(self, execution_id: str, frame: str) -> int:
+        """How often someone reported what its call gave back."""
+        return sum(seen.says == "done" for seen in self.frames.get((execution_id, frame), ()))
 
     def resumptions(self, kills: Mapping[str, Sequence[float]]) -> list[float]:
         """For each frame that was lost with its worker: the seconds until another one asked for it."""
         found: list[float] = []
         for seen in self.frames.values():
-            for one, other in zip(seen, seen[1:], strict=False):
+            for one, other in pairwise(seen):
+                if one.says == "done":
+                    break  # pointers that come later lead to nothing
                 died = [each for each in kills.get(one.worker, ()) if one.at < each < other.at]
-                if died and other.asks:
+                if died and other.says == "begin":
                     found.append(other.at - died[0])
         return found
 

@@ -1,0 +1,103 @@
+"""Makes the pictures of the web UI in docs/images/ui: every page, light and dark, on a database of its own.
+
+`make pictures` runs it. It starts a server and a Chromium of its own, and ends both.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple, get_args
+
+from playwright.sync_api import Browser, Page
+
+from tests.browser.browser import BUNDLE, DESK, PHONE, ROOT, Scheme, Screen, Size, chromium, found
+from tests.browser.house import House
+from tests.browser.playbooks import APPROVAL, FAILING, LOOP
+from tests.browser.showcase import ORDERS
+
+FOLDER: Final = ROOT / "docs" / "images" / "ui"
+BYTES_MAX: Final = 200_000
+EXAMPLES: Final = ROOT / "examples"
+RUN: Final = ("hello", "word_count")  # of the examples, those that need nothing else
+
+
+class Runs(NamedTuple):
+    """Executions to look at."""
+
+    orders: str
+    waiting: str
+    failed: str
+    loop: str
+
+
+class Picture(NamedTuple):
+    name: str
+    path: str
+    size: Size = DESK
+    prepare: Callable[[Page], object] = lambda _: None
+
+
+def main() -> int:
+    if found() is None or not (BUNDLE / "index.html").is_file():
+        print("the pictures need Chromium and the built UI: sh scripts/browser", file=sys.stderr)
+        return 1
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        house = House(Path(folder))
+        try:
+            runs = prepared(house)
+            with chromium() as browser:
+                large = [file for file in taken(browser, house, runs) if file.stat().st_size > BYTES_MAX]
+        finally:
+            house.close()
+    for file in large:
+        print(f"{file.relative_to(ROOT)} has more than {BYTES_MAX:,} bytes", file=sys.stderr)
+    return 1 if large else 0
+
+
+def prepared(house: House) -> Runs:
+    """All examples in the catalog; executions that went well, went wrong, wait, and have many iterations."""
+    for example in sorted(EXAMPLES.glob("*.yaml")):
+        text = example.read_text("utf-8")
+        house.run(text) if example.stem in RUN else house.register(text)
+    house.ask("PUT", "/credentials/warehouse", {"value": "quiet"})
+    loop = house.run(LOOP)
+    failed = house.run(FAILING, file="/data/orders.csv")
+    orders = house.begin(ORDERS, flag=str(house.folder / "flag-1"))
+    house.signal(orders, "approval", {"approved": True})
+    house.begin(APPROVAL)
+    waiting = house.begin(ORDERS, flag=str(house.folder / "flag-2"))
+    house.follow(waiting, '"type":"signal"')
+    return Runs(orders, waiting, failed, loop)
+
+
+def pictures(runs: Runs) -> Iterator[Picture]:
+    yield Picture("executions", "executions")
+    yield Picture("execution", f"executions/{runs.orders}")
+    yield Picture("execution-waiting", f"executions/{runs.waiting}")
+    yield Picture("execution-failed", f"executions/{runs.failed}")
+    yield Picture("execution-loop", f"executions/{runs.loop}")
+    yield Picture("execution-phone", f"executions/{runs.orders}", PHONE)
+    yield Picture("playbooks", "playbooks")
+    yield Picture("playbook", "playbooks/one?path=shop/nightly_orders")
+    for name in ("tools", "credentials", "workers", "health"):
+        yield Picture(name, name)
+
+
+def taken(browser: Browser, house: House, runs: Runs) -> Iterator[Path]:
+    for scheme in get_args(Scheme):
+        for picture in pictures(runs):
+            screen = Screen(browser, house.url, size=picture.size, scheme=scheme)
+            page = screen.settle(picture.path)
+            picture.prepare(page)
+            file = FOLDER / f"{picture.name}-{scheme}.png"
+            page.screenshot(path=file, animations="disabled")
+            screen.close()
+            yield file
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,37 @@
+"""The page of an execution, by what a person sees and hears of it."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Locator, Page, expect
+
+
+def slider(page: Page) -> Locator:
+    return page.get_by_role("slider", name="Place in the log")
+
+
+def place(page: Page) -> int:
+    """The number of the fact that everything shows."""
+    return int(slider(page).input_value())
+
+
+def last(page: Page) -> int:
+    return int(slider(page).get_attribute("max") or 0)
+
+
+def step(page: Page, name: str) -> Locator:
+    """Its card in the net."""
+    return page.get_by_role("button", name=re.compile(f"^Step {name}\\b"))
+
+
+def events(page: Page) -> Locator:
+    return page.get_by_role("region", name="Events").get_by_role("listitem")
+
+
+def status(page: Page) -> Locator:
+    return page.get_by_role("main").locator("header")
+
+
+def expect_status(page: Page, words: str) -> None:
+    expect(status(page)).to_contain_text(words)

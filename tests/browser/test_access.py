@@ -1,0 +1,134 @@
+"""Can everyone use it? Every page, in light and dark: axe finds nothing serious, a phone shows it, keys do."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, get_args
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.browser import PHONE, Scheme
+from tests.browser.conftest import Opening
+from tests.browser.house import House
+from tests.browser.playbooks import APPROVAL, FAILING, GREETING, LOOP
+
+PAGES = (
+    "executions",
+    "executions/done",
+    "executions/failed",
+    "executions/waiting",
+    "executions/loop",
+    "playbooks",
+    "playbooks/one?path=demo/greeting",
+    "tools",
+    "credentials",
+    "workers",
+    "health",
+    "no-such-page",
+)
+SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
+
+
+class Furnished(NamedTuple):
+    """A server that has something to show on every page."""
+
+    house: House
+    ids: dict[str, str]
+
+    def place(self, path: str) -> str:
+        """With the id in it of the execution that is meant."""
+        page, _, name = path.partition("/")
+        return f"{page}/{self.ids[name]}" if name in self.ids else path
+
+
+@pytest.fixture(scope="module")
+def furnished(shared: House) -> Furnished:
+    shared.ask("PUT", "/credentials/warehouse", {"value": "quiet"})
+    ids = {
+        "done": shared.run(GREETING),
+        "failed": shared.run(FAILING, file="/no/such/file"),
+        "waiting": shared.begin(APPROVAL),
+        "loop": shared.run(LOOP, many=50),
+    }
+    return Furnished(shared, ids)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("path", PAGES)
+def test_axe_finds_nothing_serious(
+    furnished: Furnished, open_screen: Opening, path: str, scheme: Scheme
+) -> None:
+    screen = open_screen(furnished.house, scheme=scheme)
+    screen.settle(furnished.place(path))
+    assert screen.serious() == []
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_phone_shows_it_without_scrolling_sideways(
+    furnished: Furnished, open_screen: Opening, path: str
+) -> None:
+    screen = open_screen(furnished.house, size=PHONE)
+    screen.settle(furnished.place(path))
+    assert screen.overhang() == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "page_"),
+    [
+        ("e", "executions"),
+        ("p", "playbooks"),
+        ("t", "tools"),
+        ("c", "credentials"),
+        ("w", "workers"),
+        ("h", "health"),
+    ],
+)
+def test_two_keys_lead_to_a_page(furnished: Furnished, open_screen: Opening, key: str, page_: str) -> None:
+    page = open_screen(furnished.house).settle("health" if page_ == "executions" else "executions")
+    page.keyboard.press("g")
+    page.keyboard.press(key)
+    expect(page).to_have_url(re.compile(f"/ui/{page_}$"))
+    current = page.get_by_role("navigation", name="Pages").locator("[aria-current=page]")
+    expect(current).to_have_text(page_.capitalize())
+
+
+def test_a_key_leads_to_the_search_and_an_id_from_there_to_its_execution(
+    furnished: Furnished, open_screen: Opening
+) -> None:
+    page = open_screen(furnished.house).settle("playbooks")
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox", name=re.compile("^Search"))).to_be_focused()
+    page.keyboard.type(furnished.ids["failed"])
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(f"/ui/executions/{furnished.ids['failed']}"))
+
+
+def test_a_key_shows_all_keys_and_another_hides_them(furnished: Furnished, open_screen: Opening) -> None:
+    page = open_screen(furnished.house).settle("executions")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_the_first_tab_leads_past_the_header(furnished: Furnished, open_screen: Opening) -> None:
+    page = open_screen(furnished.house).settle("executions")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="To the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("main")).to_be_focused()
+
+
+def test_a_chosen_theme_stays_after_a_reload(furnished: Furnished, open_screen: Opening) -> None:
+    page = open_screen(furnished.house, scheme="light").settle("executions")
+    body = page.locator("body")
+    light: str = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    switch = page.get_by_role("button", name=re.compile("^Theme"))
+    switch.click()
+    switch.click()
+    expect(switch).to_have_accessible_name(re.compile("dark"))
+    expect(body).not_to_have_css("background-color", light)
+    page.reload()
+    expect(switch).to_have_accessible_name(re.compile("dark"))
+    expect(body).not_to_have_css("background-color", light)

@@ -1,0 +1,99 @@
+"""The list of executions: it is live, its filters stand in the address, and commands are given from its rows."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import Opening
+from tests.browser.house import House
+from tests.browser.playbooks import APPROVAL, FAILING, GREETING
+
+MANY = 300  # three pages of the API
+
+
+def rows(page: Page) -> Locator:
+    return page.get_by_role("region", name="Executions").get_by_role("listitem")
+
+
+def row(page: Page, id: str) -> Locator:
+    return rows(page).filter(has_text=id)
+
+
+def test_an_empty_list_says_what_to_do(house: House, open_screen: Opening) -> None:
+    page = open_screen(house).open("executions")
+    expect(page.get_by_role("heading", name="Nothing has run yet")).to_be_visible()
+    expect(page.get_by_text("noetl run examples/hello.yaml")).to_be_visible()
+
+
+def test_a_new_execution_appears_by_itself_and_changes_before_ones_eyes(
+    shared: House, open_screen: Opening
+) -> None:
+    shared.run(GREETING)
+    page = open_screen(shared).open("executions")
+    expect(rows(page).first).to_be_visible()
+    id = shared.begin(APPROVAL)
+    expect(row(page, id)).to_contain_text("running")
+    shared.signal(id, "approval", {"approved": True})
+    expect(row(page, id)).to_contain_text("ok")
+
+
+def test_filters_stand_in_the_address_and_stay_after_a_reload(shared: House, open_screen: Opening) -> None:
+    failed, done = shared.run(FAILING, file="/no/such/file"), shared.run(GREETING)
+    page = open_screen(shared).open("executions")
+    expect(row(page, done)).to_be_visible()
+    filters = page.get_by_role("group", name="Filters")
+    filters.get_by_role("button", name="error").click()
+    expect(page).to_have_url(re.compile("status=error"))
+    expect(row(page, failed)).to_be_visible()
+    expect(row(page, done)).to_have_count(0)
+    page.reload()
+    expect(row(page, failed)).to_be_visible()
+    expect(filters.get_by_role("button", name="error")).to_have_attribute("aria-pressed", "true")
+    page.go_back()
+    expect(row(page, done)).to_be_visible()
+
+
+def test_only_the_executions_of_a_playbook(shared: House, open_screen: Opening) -> None:
+    failed, done = shared.run(FAILING, file="/no/such/file"), shared.run(GREETING)
+    page = open_screen(shared).open("executions")
+    page.get_by_role("textbox", name="Playbook path").fill("demo/import")
+    page.keyboard.press("Enter")
+    expect(row(page, failed)).to_be_visible()
+    expect(row(page, done)).to_have_count(0)
+
+
+def test_an_execution_is_cancelled_from_its_row_after_a_question(shared: House, open_screen: Opening) -> None:
+    id = shared.begin(APPROVAL)
+    page = open_screen(shared).open("executions")
+    row(page, id).get_by_role("button", name="Cancel").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("textbox", name="Reason").fill("nobody wants it")
+    dialog.get_by_role("button", name="Cancel the execution").click()
+    expect(row(page, id)).to_contain_text("cancelled")
+    expect(dialog).to_have_count(0)
+
+
+def test_an_execution_is_retried_from_its_row(house: House, open_screen: Opening) -> None:
+    file = house.folder / "orders.csv"
+    id = house.run(FAILING, file=str(file))
+    page = open_screen(house).open("executions")
+    expect(row(page, id)).to_contain_text("error")
+    file.write_text("1,2,3")
+    row(page, id).get_by_role("button", name="Retry").click()
+    expect(row(page, id)).to_contain_text("ok")
+
+
+def test_of_many_executions_only_those_in_sight_are_in_the_page(house: House, open_screen: Opening) -> None:
+    first = house.run(GREETING)
+    for _ in range(MANY - 1):
+        house.ask("POST", "/executions", {"path": "demo/greeting"})
+    page = open_screen(house).open("executions")
+    expect(rows(page).first).to_be_visible()
+    region = page.get_by_role("region", name="Executions")
+    region.focus()
+    while row(page, first).count() == 0:  # the next page is read when its place comes into sight
+        page.keyboard.press("End")
+        assert rows(page).count() < 100
+    expect(row(page, first)).to_be_visible()

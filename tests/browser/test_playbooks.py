@@ -1,0 +1,119 @@
+"""The catalog and the desk: versions and what differs, forms made from a workload, problems as one types."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import Opening
+from tests.browser.house import House
+from tests.browser.playbooks import GREETING, LOOP, MISTAKEN
+
+
+def editor(page: Page) -> Locator:
+    return page.get_by_role("textbox", name=re.compile("^Playbook"))
+
+
+def test_the_catalog_is_searched_and_leads_to_a_playbook_with_its_net(
+    shared: House, open_screen: Opening
+) -> None:
+    shared.register(GREETING)
+    shared.register(LOOP)
+    page = open_screen(shared).open("playbooks")
+    page.get_by_role("searchbox", name="Find a playbook by its path").fill("GREET")
+    expect(page.get_by_role("link", name="demo/squares", exact=True)).to_have_count(0)
+    page.get_by_role("link", name="demo/greeting", exact=True).click()
+    for step in ("start", "shout", "finish"):
+        expect(page.get_by_role("button", name=re.compile(f"^Step {step}"))).to_be_visible()
+
+
+def test_a_step_of_the_net_leads_to_its_line(shared: House, open_screen: Opening) -> None:
+    shared.register(GREETING)
+    page = open_screen(shared).open("playbooks/one?path=demo/greeting")
+    page.get_by_role("button", name=re.compile("^Step finish")).click()
+    expect(page.locator(".cm-activeLine")).to_contain_text("step: finish")
+
+
+def test_a_change_is_checked_drawn_saved_as_a_version_and_compared(
+    house: House, open_screen: Opening
+) -> None:
+    house.register(GREETING)
+    page = open_screen(house).open("playbooks/one?path=demo/greeting")
+    editor(page).focus()
+    page.keyboard.press("Control+End")
+    page.keyboard.insert_text("- step: alone\n  tool: {kind: noop}\n")
+    problems = page.get_by_role("list", name="Problems")
+    expect(problems.get_by_text("unreachable-step")).to_be_visible()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text(GREETING.replace("said:", "heard:"))
+    expect(problems).to_have_count(0)
+    page.get_by_role("button", name="Save as a new version").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("version 2")
+    page.get_by_role("tab", name="Versions").click()
+    changed = page.get_by_role("region", name="What changed").get_by_role("row")
+    expect(changed.filter(has_text="removed:")).to_contain_text("said:")
+    expect(changed.filter(has_text="added:")).to_contain_text("heard:")
+
+
+def test_a_draft_outlives_a_reload(house: House, open_screen: Opening) -> None:
+    house.register(GREETING)
+    page = open_screen(house).open("playbooks/one?path=demo/greeting")
+    editor(page).focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text(GREETING.replace("world", "everybody"))
+    expect(page.get_by_text("changed", exact=True)).to_be_visible()
+    page.reload()
+    expect(editor(page)).to_contain_text("everybody")
+    page.get_by_role("button", name="Discard changes").click()
+    expect(editor(page)).to_contain_text("world")
+
+
+def test_a_form_has_a_field_for_each_input_and_refuses_what_is_no_number(
+    shared: House, open_screen: Opening
+) -> None:
+    shared.register(LOOP)
+    page = open_screen(shared).open("playbooks/one?path=demo/squares&tab=run")
+    form = page.get_by_role("form", name="Run this playbook")
+    many = form.get_by_role("textbox", name="many")
+    expect(many).to_have_value("10000")
+    many.fill("some")
+    expect(many).to_have_attribute("aria-invalid", "true")
+    expect(form.get_by_role("button", name="Run")).to_be_disabled()
+    many.fill("3")
+    form.get_by_role("button", name="Run").click()
+    expect(page).to_have_url(re.compile(r"/ui/executions/[0-9a-f-]{36}"))
+    id = page.url.rsplit("/", 1)[-1].split("?")[0]
+    assert shared.ask("GET", f"/executions/{id}/state")["workload"] == {"many": 3}
+
+
+def test_keys_are_completed_and_explained(shared: House, open_screen: Opening) -> None:
+    shared.register(GREETING)
+    page = open_screen(shared).open("playbooks/one?path=demo/greeting")
+    editor(page).focus()
+    page.keyboard.press("Control+End")
+    page.keyboard.type("- st")
+    option = page.get_by_role("option", name=re.compile("^step"))
+    expect(option).to_be_visible()
+
+
+def test_a_playbook_with_an_error_can_not_be_saved_in_silence(house: House, open_screen: Opening) -> None:
+    house.register(GREETING)
+    page = open_screen(house).open("playbooks/one?path=demo/greeting")
+    editor(page).focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text(MISTAKEN)
+    expect(page.get_by_role("list", name="Problems").get_by_text("unknown-step")).to_be_visible()
+    page.get_by_role("button", name="Save as a new version").click()
+    expect(page.get_by_role("status").filter(has_text="can not run")).to_be_visible()
+    assert house.ask("GET", "/playbooks/one?path=demo/greeting")["version"] == 1
+
+
+def test_an_archived_playbook_leaves_the_list_and_can_be_shown(house: House, open_screen: Opening) -> None:
+    house.register(GREETING)
+    page = open_screen(house).open("playbooks")
+    page.get_by_role("button", name="Archive demo/greeting").click()
+    page.get_by_role("button", name="Archive it").click()
+    expect(page.get_by_role("heading", name="The catalog is empty")).to_be_visible()
+    page.get_by_role("checkbox", name="Archived ones too").check()
+    expect(page.get_by_role("link", name="demo/greeting", exact=True)).to_be_visible()

@@ -1,0 +1,137 @@
+"""How quick it is, measured in the browser: long logs opened, scrubbed through and followed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.browser import Screen
+from tests.browser.conftest import Measuring, Opening
+from tests.browser.execution import events, last, slider, step
+from tests.browser.house import House
+from tests.browser.playbooks import LOOP, STAGES
+
+ANSWER_MS, LOADED_MS, LAG_MS = 100, 1_000, 300
+TRIES = 3  # of a load: the machine may have had something else to do
+
+# When the page shows this fact as the last one, has drawn the net and waits for nothing any more.
+LOADED = """
+(last) => new Promise((done, failed) => {
+  setTimeout(() => failed(new Error("it never was")), 20000);
+  const look = () => {
+    const slider = document.querySelector("input[type=range]");
+    const has = (name) => document.querySelector(name) !== null;
+    if (slider && Number(slider.max) === last && has(".step-card") && !has(".skeleton")) done(performance.now());
+    else requestAnimationFrame(look);
+  };
+  look();
+})
+"""
+# Which fact was the last one on the screen, and since when.
+NOTICE = """
+() => {
+  window.seen = [];
+  let last = 0;
+  const look = () => {
+    const now = Number(document.querySelector("input[type=range]")?.max ?? 0);
+    if (now > last) { last = now; window.seen.push([now, Date.now()]); }
+    requestAnimationFrame(look);
+  };
+  look();
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def long_loop(shared: House) -> str:
+    """10,000 iterations, more than 20,000 facts."""
+    return shared.run(LOOP, many=10_000)
+
+
+def opened(screen: Screen, house: House, id: str) -> Page:
+    page = screen.open(f"executions/{id}?tab=events")
+    expect(slider(page)).to_have_attribute("max", str(house.head(id)["seq"]), timeout=10_000)
+    expect(step(page, "square")).to_be_visible()
+    return page
+
+
+def test_a_loop_of_10000_iterations_is_scrubbed_by_keys_and_every_key_is_answered_in_time(
+    shared: House, open_screen: Opening, long_loop: str, figure: Measuring
+) -> None:
+    screen = open_screen(shared)
+    page = opened(screen, shared, long_loop)
+    slider(page).focus()
+    screen.feel()
+    for key in ("Home", *["PageUp"] * 5, *["ArrowRight"] * 20, "End", *["PageDown"] * 5, *["ArrowLeft"] * 20):
+        page.keyboard.press(key)
+    felt = screen.felt()
+    figure("10,000 iterations, by keys: longest answer", felt.input, at_most=ANSWER_MS, unit="ms")
+    figure("10,000 iterations, by keys: longest block", felt.blocked, at_most=ANSWER_MS, unit="ms")
+
+
+def test_a_loop_of_10000_iterations_is_scrubbed_by_hand_and_the_page_goes_along(
+    shared: House, open_screen: Opening, long_loop: str, figure: Measuring
+) -> None:
+    screen = open_screen(shared)
+    page = opened(screen, shared, long_loop)
+    box = slider(page).bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] - 8, middle)
+    screen.feel()
+    page.mouse.down()
+    for part in [*range(95, 4, -3), *range(5, 60, 2)]:
+        page.mouse.move(box["x"] + box["width"] * part / 100, middle, steps=2)
+    page.mouse.up()
+    felt = screen.felt()
+    shown = int(slider(page).input_value())
+    assert 10_000 < shown < 13_000
+    expect(events(page).locator("[aria-current=true]")).to_contain_text(str(shown))
+    expect(page.get_by_role("complementary", name="Inspector")).to_contain_text(f"fact {shown:,}")
+    figure("10,000 iterations, by hand: longest answer", felt.input, at_most=ANSWER_MS, unit="ms")
+    figure("10,000 iterations, by hand: longest block", felt.blocked, at_most=ANSWER_MS, unit="ms")
+
+
+def test_a_page_with_10000_facts_is_usable_within_a_second(
+    shared: House, open_screen: Opening, figure: Measuring
+) -> None:
+    id = shared.run(LOOP, many=5_000)
+    facts = shared.head(id)["seq"]
+    assert facts > 10_000
+    taken = []
+    for _ in range(TRIES):
+        screen = open_screen(shared)
+        page = screen.page
+        page.goto(f"{shared.url}/ui/executions/{id}", wait_until="commit")
+        taken.append(float(page.evaluate(LOADED, facts)))
+        screen.close()
+    figure("10,000 facts: usable after", min(taken), at_most=LOADED_MS, unit="ms")
+
+
+def test_what_happens_is_on_the_screen_within_300_ms(
+    shared: House, open_screen: Opening, figure: Measuring
+) -> None:
+    id = shared.begin(STAGES)
+    page = open_screen(shared).open(f"executions/{id}")
+    expect(step(page, "start")).to_contain_text("signal")
+    page.evaluate(NOTICE)
+    before = last(page)
+    for name, after in (("start", "second"), ("second", "third"), ("third", "last")):
+        shared.signal(id, f"go_{name}")
+        expect(step(page, after)).to_contain_text("ok" if after == "last" else "signal")
+    expect(slider(page)).to_have_attribute("max", str(shared.head(id)["seq"]))
+    seen: list[tuple[int, float]] = page.evaluate("() => seen")
+    facts: list[dict[str, Any]] = shared.ask("GET", f"/executions/{id}/events?after={before}")["items"]
+    lags = [shown(seen, fact["seq"]) - milliseconds(fact["timestamp"]) for fact in facts]
+    figure("a fact until it is on the screen, at worst", max(lags), at_most=LAG_MS, unit="ms")
+
+
+def shown(seen: list[tuple[int, float]], seq: int) -> float:
+    return next(at for last, at in seen if last >= seq)
+
+
+def milliseconds(timestamp: str) -> float:
+    return datetime.fromisoformat(timestamp).timestamp() * 1_000

@@ -1,0 +1,60 @@
+"""Tools, credentials, workers and health: what stands on them is what the server says."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+import noetl
+from tests.browser.conftest import Opening
+from tests.browser.house import House
+
+
+def test_a_tool_is_found_by_a_word_and_told_with_its_fields(shared: House, open_screen: Opening) -> None:
+    page = open_screen(shared).open("tools")
+    page.get_by_role("searchbox", name="Find a tool").fill("signal")
+    kinds = page.get_by_role("navigation", name="Kinds of tools").get_by_role("link")
+    expect(kinds).to_have_count(1)
+    kinds.click()
+    expect(page.get_by_role("heading", name="wait", exact=True)).to_be_visible()
+    fields = page.get_by_role("region", name="Fields").get_by_role("rowheader")
+    expect(fields).to_have_text(["seconds", "until", "signal"])
+
+
+def test_a_credential_is_stored_replaced_and_removed_and_never_shown(
+    house: House, open_screen: Opening
+) -> None:
+    page = open_screen(house).open("credentials")
+    expect(page.get_by_role("heading", name="No credentials are stored")).to_be_visible()
+    for words, button in (("first-secret", "Set a credential"), ("second-secret", "Replace db/main")):
+        page.get_by_role("button", name=button).click()
+        dialog = page.get_by_role("dialog")
+        if button.startswith("Set"):
+            dialog.get_by_role("textbox", name="Name").fill("db/main")
+        dialog.get_by_role("textbox", name="Value").fill(words)
+        dialog.get_by_role("button", name="Store it").click()
+        expect(dialog).to_have_count(0)
+    row = page.get_by_role("row", name="db/main")
+    expect(row.get_by_role("cell").nth(1)).to_have_text("2")
+    page.reload()
+    expect(row).to_be_visible()
+    assert "secret" not in page.content().replace("secrets set", "")
+    page.get_by_role("button", name="Remove db/main").click()
+    page.get_by_role("button", name="Remove it").click()
+    expect(page.get_by_role("heading", name="No credentials are stored")).to_be_visible()
+
+
+def test_the_worker_of_the_server_is_shown_with_its_slots(shared: House, open_screen: Opening) -> None:
+    page = open_screen(shared).open("workers")
+    (worker,) = shared.ask("GET", "/workers")["workers"]
+    row = page.get_by_role("row", name=re.compile("^" + re.escape(worker["name"])))
+    expect(row).to_contain_text(f"0 of {worker['slots']}")
+
+
+def test_health_says_that_the_server_is_ready_and_which_version_it_is(
+    shared: House, open_screen: Opening
+) -> None:
+    page = open_screen(shared).open("health")
+    expect(page.get_by_text("ready", exact=True)).to_be_visible()
+    expect(page.get_by_role("definition").filter(has_text=noetl.__version__)).to_be_visible()

@@ -1,0 +1,190 @@
+"""Large things in a house that is hurt: ten thousand iterations, and results of ten megabytes that rot."""
+
+from __future__ import annotations
+
+import asyncio
+
+from nats.aio.client import Client
+
+from noetl.adapters.nats.results import BUCKET, NatsResults
+from noetl.adapters.postgres.results import PostgresResults
+from noetl.engine import facts
+from noetl.errors import Damaged
+from noetl.output import JSON
+from noetl.worker.stores import Offered, Stores
+from tests.chaos.distributed.audit import Verdict, audited, told
+from tests.chaos.distributed.effects import serving
+from tests.chaos.distributed.house import CLOCK, House, Plan, opened, until
+from tests.chaos.distributed.load import Load, head
+
+MANY = 10_000
+WIDE = 100
+LOG_BYTES_MAX = 600  # an iteration
+GROWTH_MB_MAX = 150
+LARGE_MB = 10
+LARGE = 20
+ROTTEN = 4
+INLINE_MAX = 65_536
+
+LONG = head("long") + (
+    "workload: {url: ''}\nworkflow:\n- step: start\n"
+    f"  loop: {{in: '{{{{ range({MANY}) }}}}', iterator: n, spec: {{mode: parallel, max_in_flight: {WIDE}}}}}\n"
+    "  tool: {kind: noop, input: {n: '{{ iter.n }}', square: '{{ iter.n * iter.n }}'}}\n"
+)
+
+
+def test_ten_thousand_iterations_and_three_kills_give_each_result_once_in_little_memory() -> None:
+    asyncio.run(_run_long())
+
+
+async def _run_long() -> None:
+    async with opened(Plan(slots=64, workers=2, named=True)) as house, serving() as effects:
+        load = Load(house, effects)
+        await load.register(LONG)
+        before = {name: house.rss_mb(name) for name in house.servers}
+        begun, id = CLOCK.monotonic(), await load.start("chaos/long")
+        for share, name in ((0.2, "worker-1"), (0.4, "server"), (0.6, "worker-2")):
+            await _until_has(house, share * MANY)
+            victim = await _owner(house) if name == "server" else name
+            await house.kill(victim)
+            await house.start(victim)
+        await house.until_all_ended(120)
+        seconds, growth = CLOCK.monotonic() - begun, _growth(house, before)
+        verdict = await audited(load)
+        ((size,),) = await house.rows("SELECT sum(length(body)) FROM noetl.log WHERE execution_id = $1", id)
+        told(
+            "a long loop",
+            iterations=MANY,
+            kills=3,
+            iterations_per_s=MANY / seconds,
+            server_growth_mb=growth,
+            log_bytes_per_iteration=size / MANY,
+            stuck_most_s=verdict.worst_stuck_s(),
+        )
+        done = [e.fact.index for e in verdict.logs[id] if isinstance(e.fact, facts.IterationDone)]
+        assert sorted(done) == list(range(MANY))
+        assert growth <= GROWTH_MB_MAX
+        assert size / MANY <= LOG_BYTES_MAX
+
+
+async def _until_has(house: House, facts: float) -> None:
+    async def has() -> bool:
+        return await house.facts() >= facts
+
+    await until(has, 60)
+
+
+async def _owner(house: House) -> str:
+    """The server that has the only execution there is."""
+    ((identity,),) = await house.rows(
+        "SELECT server FROM noetl.partitions JOIN noetl.heads ON number = partition LIMIT 1"
+    )
+    return str(identity).partition("#")[0]
+
+
+def _growth(house: House, before: dict[str, float]) -> float:
+    return max(house.rss_mb(name, peak=True) - mb for name, mb in before.items())
+
+
+def large(store: str) -> str:
+    return head(f"large-{store.replace('_', '-')}") + (
+        'workload: {url: ""}\nworkflow:\n'
+        "- step: start\n"
+        '  tool: {kind: http, method: POST, url: "{{ workload.url }}/large?of={{ execution_id }}'
+        f'&mb={LARGE_MB}", spec: {{result: {{store: {{kind: {store}}}}}}}}}\n'
+        '  set: {ctx.large_ref: "{{ output.ref }}"}\n  next: {arcs: [{step: read}]}\n'
+        '- {step: read, tool: {kind: resolve, ref: "{{ ctx.large_ref }}", set: {ctx.chars: "{{ output.data | length }}"}}}\n'
+    )
+
+
+def test_results_of_ten_megabytes_come_back_whole_or_are_known_to_be_damaged() -> None:
+    asyncio.run(_keep_large())
+
+
+async def _keep_large() -> None:
+    """Half of them in NATS, half of them in PostgreSQL; a worker dies meanwhile."""
+    async with opened(Plan(servers=1, slots=2, results_in_postgresql=True)) as house, serving() as effects:
+        load, begun = Load(house, effects), CLOCK.monotonic()
+        await load.register(large("nats_object"), large("postgres"))
+        for number in range(LARGE):
+            await load.start(f"chaos/large-{'nats-object' if number % 2 else 'postgres'}")
+        await _until_has(house, LARGE * 6)
+        await house.kill("worker-1")
+        await house.start("worker-1")
+        await house.until_all_ended(120)
+        seconds, verdict = CLOCK.monotonic() - begun, await audited(load)
+        refs = _refs(verdict)
+        stores = Stores(
+            [
+                Offered("nats_object", NatsResults(house.nats), shared=True),
+                Offered("postgres", PostgresResults(house.database), shared=True),
+            ]
+        )
+        rotten = [*await _rot_in_nats(house), *await _rot_in_postgresql(house)]
+        damaged = [ref for ref in refs if not await _is_whole(stores, ref)]
+        await stores.close()
+        longest = max(len(str(event.fact)) for log in verdict.logs.values() for event in log)
+        told(
+            "large results",
+            results=LARGE,
+            mb_each=LARGE_MB,
+            rotten=len(rotten),
+            found=len(damaged),
+            worker_mb=max(house.rss_mb(name, peak=True) for name in house.workers),
+            server_mb=house.rss_mb("server-1", peak=True),
+            longest_fact=longest,
+            seconds=seconds,
+        )
+        assert len(verdict.ok) == LARGE
+        assert len(refs) == LARGE * 3 // 2
+        assert longest < INLINE_MAX
+        assert {_place(ref) for ref in damaged} == set(rotten)
+        assert len(rotten) == 2 * ROTTEN
+
+
+def _refs(verdict: Verdict) -> list[dict[str, JSON]]:
+    """What the logs say where the large ones lie."""
+    refs = {}
+    for log in verdict.logs.values():
+        for event in log:
+            if isinstance(event.fact, facts.TaskDone) and event.fact.output and event.fact.output.ref:
+                ref = event.fact.output.ref
+                refs[_place(ref)] = ref
+    return list(refs.values())
+
+
+def _place(ref: dict[str, JSON]) -> tuple[str, str]:
+    """The same data has the same key wherever it lies: what is read from PostgreSQL is kept in NATS again."""
+    return ref["type"], ref["locator"]["key"]
+
+
+async def _is_whole(stores: Stores, ref: dict[str, JSON]) -> bool:
+    try:
+        return len(await stores.get(ref)) > LARGE_MB << 20
+    except Damaged:
+        return False
+
+
+async def _rot_in_nats(house: House) -> list[tuple[str, str]]:
+    """One byte of each is another one, and its description fits: only our own digest can tell."""
+    client = Client()
+    await client.connect(house.nats)
+    objects = await client.jetstream().object_store(BUCKET)
+    names = sorted(str(each.name) for each in await objects.list())[:ROTTEN]
+    for name in names:
+        body = bytearray((await objects.get(name)).data or b"")
+        body[len(body) // 2] ^= 1
+        await objects.put(name, bytes(body))
+    await client.close()
+    return [("nats", name) for name in names]
+
+
+async def _rot_in_postgresql(house: House) -> list[tuple[str, str]]:
+    found = await house.rows("SELECT id, key FROM noetl_results ORDER BY key LIMIT $1", ROTTEN)
+    for id, _ in found:
+        await house.rows(
+            "UPDATE noetl_result_parts SET body = set_byte(body, 1000, get_byte(body, 1000) # 1)"
+            " WHERE result = $1 AND place = 3",
+            id,
+        )
+    return [("relational", key) for _, key in found]

@@ -1,0 +1,102 @@
+"""Messages that come twice, late or never, and clocks that are wrong: what counts is the log and its positions."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+from noetl.engine import facts
+from tests.chaos.distributed.audit import audited, p99, told
+from tests.chaos.distributed.effects import serving
+from tests.chaos.distributed.house import CLOCK, Plan, opened
+from tests.chaos.distributed.load import CHILD, CHILD_STEPS, Chance, Load, head, loop
+from tests.chaos.distributed.shimmed import CLOCKS, SEED
+
+EXECUTIONS = 300
+ITEMS = 300
+WAITING = 40
+WAIT_S = 6.0  # longer than a worker waits by itself: the frame is parked, and control wakes it
+JUMPS = 40
+
+WAIT = (
+    head("wait")
+    + f"""\
+workload: {{url: "", ms: 0}}
+workflow:
+- step: start
+  tool: {{kind: http, method: POST, url: "{{{{ workload.url }}}}/before?of={{{{ execution_id }}}}"}}
+  next: {{arcs: [{{step: pause}}]}}
+- step: pause
+  tool: {{kind: wait, seconds: {WAIT_S}}}
+  next: {{arcs: [{{step: after}}]}}
+- step: after
+  tool: {{kind: http, method: POST, url: "{{{{ workload.url }}}}/after?of={{{{ execution_id }}}}"}}
+"""
+)
+
+
+def test_messages_that_are_doubled_dropped_delayed_and_reordered_change_no_result() -> None:
+    asyncio.run(_shuffle())
+
+
+async def _shuffle() -> None:
+    async with opened(Plan(shimmed=True, environment={SEED: "11"})) as house, serving() as effects:
+        load, begun = Load(house, effects), CLOCK.monotonic()
+        await load.register(CHILD, loop(ITEMS, 50))
+        long = await load.start("chaos/loop-item", ms=20)
+        await load.keep_starting("chaos/child", EXECUTIONS, 0.06, ms=20)
+        await house.until_all_ended(120)
+        seconds, verdict = CLOCK.monotonic() - begun, await audited(load)
+        told(
+            "messages doubled, dropped, delayed",
+            executions=len(verdict.states),
+            reports_at_least=3 * len(effects.arrivals),
+            effects=len(effects.arrivals),
+            repeats=effects.repeats,
+            widest=effects.most_at_once[long],
+            stuck_most_s=verdict.worst_stuck_s(),
+            seconds=seconds,
+        )
+        assert len(verdict.ok) == len(load.acked) == EXECUTIONS + 1
+        assert len(effects.arrivals) == EXECUTIONS * CHILD_STEPS + ITEMS
+
+
+def test_clocks_that_are_wrong_and_jump_by_hours_and_days_make_no_timer_early_or_late() -> None:
+    asyncio.run(_jump())
+
+
+async def _jump() -> None:
+    async with opened(Plan(shimmed=True, environment={CLOCKS: "10"})) as house, serving() as effects:
+        load, chance = Load(house, effects), Chance("clocks")
+        await load.register(WAIT, loop(ITEMS))
+        starting = asyncio.ensure_future(load.keep_starting("chaos/wait", WAITING, 0.3))
+        await load.start("chaos/loop-item", ms=200)
+        everyone = [*house.servers, *house.workers]
+        for _ in range(JUMPS):
+            house.signal(everyone[int(chance() * len(everyone))], signal.SIGUSR1)
+            await CLOCK.sleep(0.45)
+        await starting
+        await house.until_all_ended(60)
+        verdict = await audited(load)
+        waits = []
+        for id in (id for id, path in load.acked.items() if path == "chaos/wait"):
+            before, after = (effects.arrivals[effects.key(id, path)] for path in ("/before", "/after"))
+            waits.append(after[0] - before[0] - WAIT_S)
+        told(
+            "clocks wrong",
+            jumps=JUMPS,
+            timers=len(waits),
+            earliest_s=min(waits),
+            latest_p99_s=p99(waits),
+            repeats=effects.repeats,
+            stuck_most_s=verdict.worst_stuck_s(),
+        )
+        assert len(verdict.ok) == WAITING + 1
+        assert min(waits) > -0.05
+        assert p99(waits) < 1
+        assert effects.repeats == 0, "a lease was lost"
+        ats = [event.at for log in verdict.logs.values() for event in log]
+        assert (max(ats) - min(ats)).total_seconds() < 120, "an instant on record is by a clock that jumped"
+        assert any(
+            isinstance(event.fact, facts.FrameParked) for log in verdict.logs.values() for event in log
+        )

@@ -1,0 +1,121 @@
+"""Servers that die and servers that stall: what they acknowledged stays, and others go on with what was theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from statistics import median
+
+from tests.chaos.distributed.audit import audited, told
+from tests.chaos.distributed.effects import serving
+from tests.chaos.distributed.house import CLOCK, LEASE_S, House, Plan, kill_again_and_again, opened
+from tests.chaos.distributed.load import (
+    CHAIN,
+    CHILD,
+    CHILD_STEPS,
+    CHILDREN,
+    FAMILY,
+    STEPS,
+    WIDTH,
+    Chance,
+    Load,
+    loop,
+)
+
+KILLS_EACH = 25
+EXECUTIONS = 100
+FAILOVERS = 10
+FAMILIES = 40
+ITEMS = 150
+
+
+def test_servers_that_are_killed_fifty_times_lose_nothing_that_they_acknowledged() -> None:
+    asyncio.run(_kill_servers())
+
+
+async def _kill_servers() -> None:
+    async with opened(Plan(named=True)) as house, serving() as effects:
+        load = Load(house, effects)
+        await load.register(CHAIN)
+        begun = CLOCK.monotonic()
+        looking = asyncio.ensure_future(load.keep_looking())
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(load.keep_starting("chaos/chain", EXECUTIONS, 0.7, ms=80))
+            for name in house.servers:
+                life_s = Chance(name).between(0.1, 2.5)
+                tasks.create_task(kill_again_and_again(house, name, KILLS_EACH, life_s))
+        await house.until_all_ended(60)
+        seconds = CLOCK.monotonic() - begun
+        looking.cancel()
+        verdict = await audited(load)
+        told(
+            "servers killed",
+            kills=2 * KILLS_EACH,
+            acknowledged=len(load.acked),
+            starts_tried_again=load.refused,
+            facts_shown=len(load.seen),
+            effects=len(effects.arrivals),
+            repeats=effects.repeats,
+            stuck_most_s=verdict.worst_stuck_s(),
+            seconds=seconds,
+        )
+        assert len(verdict.ok) == len(load.acked) == EXECUTIONS
+        assert all(len(effects.paths[id]) == STEPS for id in load.acked)
+        assert len(load.seen) > 500
+
+
+def test_another_server_takes_over_within_a_lease_and_the_deposed_one_is_refused() -> None:
+    asyncio.run(_fail_over())
+
+
+async def _fail_over() -> None:
+    """Parents and their children live on both servers, and so do loops of a certain width."""
+    async with opened() as house, serving() as effects:
+        load = Load(house, effects)
+        await load.register(CHILD, FAMILY, loop(ITEMS))
+        begun, takeovers = CLOCK.monotonic(), list[float]()
+        starting = asyncio.ensure_future(load.keep_starting("chaos/family", FAMILIES, 2.2, ms=150))
+        for turn in range(FAILOVERS):
+            await load.start("chaos/loop-item", ms=100)
+            name = house.servers[turn % 2]
+            takeovers.append(await (_kill_one if turn < FAILOVERS / 2 else _stop_one)(house, name))
+            await house.until_shared()
+        await starting
+        await house.until_all_ended(60)
+        seconds, verdict = CLOCK.monotonic() - begun, await audited(load)
+        stale = await house.metric("noetl_stale_writes_refused_total")
+        widths = [most for id, most in effects.most_at_once.items() if id in load.acked]
+        told(
+            "servers failed over",
+            failovers=FAILOVERS,
+            executions=len(verdict.states),
+            takeover_p50_s=median(takeovers),
+            takeover_most_s=max(takeovers),
+            stale_appends_refused=int(stale),
+            loops_widest=max(widths),
+            repeats=effects.repeats,
+            stuck_most_s=verdict.worst_stuck_s(),
+            seconds=seconds,
+        )
+        assert len(verdict.ok) == FAMILIES * (1 + CHILDREN) + FAILOVERS
+        families = [id for id, path in load.acked.items() if path == "chaos/family"]
+        assert len(families) == FAMILIES
+        assert len(effects.arrivals) == FAMILIES * CHILDREN * CHILD_STEPS + FAILOVERS * ITEMS
+        assert max(widths) == WIDTH
+        assert median(takeovers) <= LEASE_S + 1
+        assert max(takeovers) <= LEASE_S * 4 / 3 + 0.5, "the other one looks three times in a lease"
+        assert stale > 0
+
+
+async def _kill_one(house: House, name: str) -> float:
+    await house.kill(name)
+    seconds = await house.until_shared(1)
+    await house.start(name)
+    return seconds
+
+
+async def _stop_one(house: House, name: str) -> float:
+    house.signal(name, signal.SIGSTOP)
+    seconds = await house.until_shared(1)
+    house.signal(name, signal.SIGCONT)
+    return seconds

@@ -1,0 +1,13 @@
+/** The time, told anew every so often, for what counts up while it is looked at. */
+
+import { useEffect, useState } from "react";
+
+export function useNow(everyMs: number, ticking: boolean): number {
+  const [now, setNow] = useState(() => Date.now());
+  useEffect(() => {
+    if (!ticking) return;
+    const timer = setInterval(() => setNow(Date.now()), everyMs);
+    return () => clearInterval(timer);
+  }, [everyMs, ticking]);
+  return now;
+}

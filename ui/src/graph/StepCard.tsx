@@ -1,0 +1,117 @@
+import { Handle, type Node, type NodeProps, Position } from "@xyflow/react";
+import { memo } from "react";
+import type { StepDrawn } from "../api/types";
+import { useDrawn } from "./context";
+import { KindIcon } from "./kinds";
+import type { StepState } from "./overlay";
+
+export type StepNode = Node<{ step: StepDrawn }, "step">;
+
+const SIGNS: Record<StepState["tone"], string> = {
+  idle: "", waiting: "…", running: "", ok: "✓", error: "✕", handled: "!", stopped: "■",
+};
+
+/** xyflow wants ends for its lines; ours know their points themselves. */
+function Ends() {
+  return (
+    <>
+      <Handle type="target" position={Position.Left} isConnectable={false} />
+      <Handle type="source" position={Position.Right} isConnectable={false} />
+    </>
+  );
+}
+
+function Badges({ step }: { step: StepDrawn }) {
+  return (
+    <>
+      {step.join && <span className="mini" title="Waits for all tokens that can still come">join</span>}
+      {step.gate && <span className="mini" title="It has rules of admission">admit</span>}
+      {step.fork && <span className="mini" title="Every arc that holds fires">fork</span>}
+    </>
+  );
+}
+
+function Progress({ progress }: { progress: NonNullable<StepState["progress"]> }) {
+  const { done, lost, total } = progress;
+  const part = (count: number) => `${total === 0 ? 0 : (100 * count) / total}%`;
+  return (
+    <div className="progress" title={`${done} of ${total} iterations, ${lost} failed`}>
+      <i className="done" style={{ width: part(done) }} />
+      <i className="lost" style={{ width: part(lost) }} />
+    </div>
+  );
+}
+
+function told(step: StepDrawn, state: StepState | undefined): string {
+  if (state === undefined) return step.kinds.join(" · ") || "no task";
+  const { progress } = state;
+  const counted = progress === null ? "" : ` ${(progress.done + progress.lost).toLocaleString()}/${progress.total.toLocaleString()}`;
+  return state.words + counted;
+}
+
+function Card({ step }: { step: StepDrawn }) {
+  const { overlay, live, selected, onSelect } = useDrawn();
+  const state = overlay.steps.get(step.name);
+  const tone = state?.tone ?? (live ? "idle" : "plain");
+  const words = told(step, state);
+  return (
+    <button
+      type="button"
+      className={`step-card ${tone}${step.reached ? "" : " unreached"}`}
+      aria-pressed={selected === step.name}
+      title={[step.desc, words].filter(Boolean).join(": ")}
+      onClick={() => onSelect(step.name)}
+    >
+      <span className="step-icon">
+        <KindIcon kind={step.kinds[0]} />
+      </span>
+      <span className="step-text">
+        <span className="step-name">
+          <span className="visually-hidden">Step </span>
+          <span className="cut">{step.name}</span>
+          <Badges step={step} />
+        </span>
+        <span className="step-words cut">
+          {step.loop !== null && state === undefined && <b>{step.loop} </b>}
+          {words}
+          {state !== undefined && state.retries > 0 && <em title="retries of its tasks"> ↻{state.retries}</em>}
+        </span>
+      </span>
+      {state !== undefined && SIGNS[tone as StepState["tone"]] !== "" && (
+        <span className="step-sign" aria-hidden="true">{SIGNS[tone as StepState["tone"]]}</span>
+      )}
+      {state !== undefined && state.runs > 1 && <span className="step-runs" title={`${state.runs} runs`}>×{state.runs}</span>}
+      {state !== undefined && state.tokens > 0 && (
+        <span className="step-tokens" title={`${state.tokens} tokens`}>
+          {state.tokens > 1 ? state.tokens : ""}
+        </span>
+      )}
+      {state?.progress != null && <Progress progress={state.progress} />}
+    </button>
+  );
+}
+
+export const StepCard = memo(function StepCard({ data }: NodeProps<StepNode>) {
+  const { step } = data;
+  if (step.role === "entry" || step.role === "end") {
+    return (
+      <div className={`net-mark ${step.role}`} title={step.role === "entry" ? "Here it begins" : "Here tokens end"}>
+        <Ends />
+      </div>
+    );
+  }
+  if (step.role !== "step") {
+    return (
+      <div className={`net-ghost ${step.role}`} title={step.role === "any" ? "A template says which step" : "There is no such step"}>
+        <Ends />
+        <code className="cut">{step.name}</code>
+      </div>
+    );
+  }
+  return (
+    <>
+      <Ends />
+      <Card step={step} />
+    </>
+  );
+});

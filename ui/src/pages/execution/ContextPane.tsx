@@ -1,0 +1,34 @@
+import { useMemo } from "react";
+import { Failed } from "../../design/Failed";
+import { SkeletonRows } from "../../design/Skeleton";
+import { Changes } from "./Changes";
+import { JsonTree } from "./data/JsonTree";
+import type { MomentShown } from "./useMoment";
+
+/** ctx and workload as they stood under the cursor. */
+export function ContextPane({ shown }: { shown: MomentShown }) {
+  const { moment, ctx, error, fresh } = shown;
+  const marked = useMemo(
+    () => new Set((moment?.changes ?? []).map((change) => change.path.replace(/^ctx\./, ""))),
+    [moment],
+  );
+  if (error !== undefined) return <Failed error={error} />;
+  if (moment === null) return <SkeletonRows rows={5} />;
+  return (
+    <div className={`stack${fresh ? "" : " stale"}`}>
+      {moment.changes.length > 0 && <Changes changes={moment.changes} />}
+      <section>
+        <h3 className="label">ctx</h3>
+        {Object.keys(ctx).length === 0 ? (
+          <p className="faint">Nothing was written yet.</p>
+        ) : (
+          <JsonTree key={moment.ctx_seq} value={ctx} marked={marked} />
+        )}
+      </section>
+      <section>
+        <h3 className="label">workload</h3>
+        <JsonTree value={moment.workload} level={1} />
+      </section>
+    </div>
+  );
+}

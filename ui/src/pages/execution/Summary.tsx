@@ -1,0 +1,54 @@
+import { get } from "../../api/client";
+import { isLive } from "../../api/commands";
+import type { Connection } from "../../api/stream";
+import type { Timeline } from "../../api/types";
+import { useResource } from "../../api/useResource";
+import { Link } from "../../app/router";
+import { StatusBadge } from "../../design/Badge";
+import { Button } from "../../design/Button";
+import { copy } from "../../design/Command";
+import { duration, secondsBetween, shortTime, wholeTime } from "../../design/times";
+import { useNow } from "../../design/useNow";
+import { Actions } from "./Actions";
+
+interface Versions {
+  items: { version: number; digest: string }[];
+}
+
+/** The version by which people know the text that it runs. */
+function useVersion(path: string, digest: string): number | undefined {
+  const { data } = useResource<Versions>(`versions ${path}`, (signal) => get("/playbooks/versions", { path }, signal));
+  return data?.items.find((item) => item.digest === digest)?.version;
+}
+
+function By({ timeline }: { timeline: Timeline }) {
+  const { by, parent } = timeline;
+  if (parent !== null) return <>called by <Link to={`/executions/${parent.split("/")[0] ?? ""}`} title={parent}>a playbook</Link></>;
+  return by === null ? null : <>by {by}</>;
+}
+
+export function Summary({ timeline, connection }: { timeline: Timeline; connection: Connection }) {
+  const { path, digest, status, execution_id: id, started_at: started } = timeline;
+  const version = useVersion(path, digest);
+  const live = isLive(status);
+  const now = useNow(500, live);
+  const page = `/playbooks/one?path=${encodeURIComponent(path)}${version === undefined ? "" : `&version=${version}`}`;
+  return (
+    <header className="summary">
+      <div className="summary-text">
+        <div className="row wrap">
+          <h1><Link to={page}>{path}</Link>{version !== undefined && <span className="faint">@{version}</span>}</h1>
+          <StatusBadge status={status} />
+          {live && connection === "lost" && <span className="notice waiting lost" role="status">The server does not answer; it is asked again.</span>}
+        </div>
+        <div className="row wrap soft numbers">
+          <span title={wholeTime(started)}>started {shortTime(started)}</span>
+          <span>· {duration(secondsBetween(started, live ? now : timeline.updated_at))}</span>
+          <span>· <By timeline={timeline} /></span>
+          <Button look="quiet" small className="mono" title="Copy the id" onClick={() => void copy(id)}>{id}</Button>
+        </div>
+      </div>
+      <Actions timeline={timeline} />
+    </header>
+  );
+}

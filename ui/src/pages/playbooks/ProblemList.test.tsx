@@ -1,0 +1,35 @@
+import { render, screen } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { expect, test, vi } from "vitest";
+import type { Problem } from "../../editor/problems";
+import { ProblemList } from "./ProblemList";
+
+const TEXT = "- step: valdate\n";
+const WRONG: Problem = {
+  code: "unknown-step", severity: "error", file: "playbook", line: 1, column: 9, fix: "validate",
+  message: '"valdate" is no step; did you mean "validate"?',
+};
+const NOTE: Problem = { ...WRONG, code: "failure-without-arc", severity: "info", message: "no arc takes a failure", fix: "- step: …" };
+
+function shown(problems: Problem[]) {
+  const onReveal = vi.fn();
+  const onApply = vi.fn();
+  render(<ProblemList text={TEXT} problems={problems} onReveal={onReveal} onApply={onApply} />);
+  return { onReveal, onApply };
+}
+
+test("a problem leads to its place, and its fix writes it", async () => {
+  const { onReveal, onApply } = shown([WRONG]);
+  await userEvent.click(screen.getByRole("button", { name: /is no step/ }));
+  expect(onReveal).toHaveBeenCalledWith(WRONG);
+  await userEvent.click(screen.getByRole("button", { name: "Fix: validate" }));
+  expect(onApply).toHaveBeenCalledWith({ from: 8, to: 15, insert: "validate" });
+});
+
+test("notes are folded, and advice has no button", () => {
+  shown([NOTE]);
+  expect(screen.queryByRole("list", { name: "Problems" })).toBeNull();
+  expect(screen.getByText("1 note")).toBeTruthy();
+  expect(screen.queryByRole("button", { name: /^Fix/ })).toBeNull();
+  expect(screen.getByText("- step: …")).toBeTruthy();
+});

@@ -1,0 +1,105 @@
+import { useId, useMemo, useState } from "react";
+import { Button } from "../../design/Button";
+import { Command } from "../../design/Command";
+import { type Input, type Written, inputsOf, readInputs } from "./workload";
+
+interface RunFormProps {
+  text: string;
+  path: string;
+  label: string; // of the button
+  disabled: string | null; // why it can not be run
+  onRun: (workload: Record<string, unknown>) => Promise<void>;
+}
+
+/** One field for each key of the workload; what is left alone stays as the playbook says. */
+export function RunForm({ text, path, label, disabled, onRun }: RunFormProps) {
+  const inputs = useMemo(() => inputsOf(text), [text]);
+  const [written, setWritten] = useState<Written>({});
+  const [running, setRunning] = useState(false);
+  const { workload, wrong } = readInputs(inputs, written);
+  const run = async () => {
+    setRunning(true);
+    await onRun(workload);
+    setRunning(false);
+  };
+  return (
+    <form
+      className="run-form stack"
+      aria-label="Run this playbook"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void run();
+      }}
+    >
+      {inputs.length === 0 && <p className="soft">It has no inputs: <code>workload</code> is empty.</p>}
+      {inputs.map((each) => (
+        <InputField
+          key={each.name}
+          input={each}
+          value={written[each.name] ?? each.written}
+          wrong={wrong[each.name]}
+          onChange={(value) => setWritten((old) => ({ ...old, [each.name]: value }))}
+        />
+      ))}
+      {disabled !== null && <p className="notice waiting">{disabled}</p>}
+      <div className="row wrap">
+        <Button look="primary" type="submit" disabled={running || disabled !== null || Object.keys(wrong).length > 0}>
+          {running ? "Starting…" : label}
+        </Button>
+        {Object.keys(written).length > 0 && <Button look="quiet" onClick={() => setWritten({})}>Back to the defaults</Button>}
+      </div>
+      {path !== "" && (
+        <div className="stack">
+          <span className="label">The same by the API</span>
+          <Command text={asCommand(path, workload)} />
+        </div>
+      )}
+    </form>
+  );
+}
+
+function asCommand(path: string, workload: Record<string, unknown>): string {
+  const body = JSON.stringify({ path, ...(Object.keys(workload).length > 0 ? { workload } : {}) }).replaceAll("'", "'\\''");
+  return `curl -X POST ${window.location.origin}/executions -H 'Content-Type: application/json' -d '${body}'`;
+}
+
+interface InputFieldProps {
+  input: Input;
+  value: string;
+  wrong: string | undefined;
+  onChange: (value: string) => void;
+}
+
+function InputField({ input, value, wrong, onChange }: InputFieldProps) {
+  const id = useId();
+  if (input.kind === "flag") {
+    return (
+      <label className="row">
+        <input type="checkbox" checked={value === "true"} onChange={(event) => onChange(String(event.target.checked))} />
+        <code>{input.name}</code>
+      </label>
+    );
+  }
+  const shared = {
+    id,
+    className: "input",
+    value,
+    "aria-invalid": wrong !== undefined,
+    "aria-describedby": `${id}-hint`,
+    onChange: (event: { target: { value: string } }) => onChange(event.target.value),
+  };
+  const isLong = input.kind === "data" || input.written.includes("\n");
+  return (
+    <div className="field">
+      <label htmlFor={id} className="mono">{input.name}</label>
+      {isLong ? (
+        <textarea {...shared} rows={Math.min(12, Math.max(3, value.split("\n").length))} spellCheck={false} />
+      ) : (
+        <input {...shared} type="text" inputMode={input.kind === "number" ? "decimal" : "text"} autoComplete="off" />
+      )}
+      <span id={`${id}-hint`} className={wrong === undefined ? "hint" : "wrong"}>
+        {wrong ?? (input.kind === "data" ? "YAML or JSON" : input.kind === "number" ? "a number" : "")}
+      </span>
+    </div>
+  );
+}
