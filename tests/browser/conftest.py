@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
-from tests.browser.browser import BUNDLE, DESK, Scheme, Screen, Size, chromium, found
+from tests.browser.browser import BUNDLE, DESK, WAIT_MS, Scheme, Screen, Size, chromium, found
 from tests.browser.house import House
 
 Opening: TypeAlias = Callable[..., Screen]
@@ -26,6 +26,7 @@ def ready() -> None:
     if found() is None:
         pytest.skip("there is no Chromium: apt-get install --no-install-recommends chromium")
     assert (BUNDLE / "index.html").is_file(), "the UI is not built: make ui"
+    expect.set_options(timeout=WAIT_MS)
 
 
 @pytest.fixture(scope="module")

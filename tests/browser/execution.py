@@ -29,6 +29,10 @@ def events(page: Page) -> Locator:
     return page.get_by_role("region", name="Events").get_by_role("listitem")
 
 
+def inspector(page: Page) -> Locator:
+    return page.get_by_role("complementary", name="Inspector")
+
+
 def status(page: Page) -> Locator:
     return page.get_by_role("main").locator("header")
 

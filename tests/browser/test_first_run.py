@@ -7,6 +7,7 @@ import re
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Opening
+from tests.browser.execution import expect_status, inspector, slider, step
 from tests.browser.house import House
 from tests.browser.playbooks import MISTAKEN
 
@@ -42,4 +43,16 @@ def test_paste_mend_run_watch_scrub_and_open_an_output(house: House, open_screen
     form.get_by_role("button", name="Save and run").click()
 
     expect(page).to_have_url(re.compile(r"/ui/executions/[0-9a-f-]{36}"))
-    expect(page.get_by_role("heading", level=1)).to_contain_text("demo/greeting")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("demo/greeting@1")
+    expect_status(page, "ok")
+    expect(step(page, "finish")).to_contain_text("done")
+
+    slider(page).focus()
+    page.keyboard.press("Home")
+    expect(page).to_have_url(re.compile("seq=1$"))
+    expect(inspector(page)).to_contain_text("playbook.execution.requested")
+    for name in ("start", "shout", "finish"):
+        expect(step(page, name)).not_to_contain_text("done")
+    page.keyboard.press("End")
+    step(page, "finish").click()
+    expect(inspector(page)).to_contain_text("hello, Ada")

@@ -121,7 +121,7 @@ def test_what_happens_is_on_the_screen_within_300_ms(
     before = last(page)
     for name, after in (("start", "second"), ("second", "third"), ("third", "last")):
         shared.signal(id, f"go_{name}")
-        expect(step(page, after)).to_contain_text("ok" if after == "last" else "signal")
+        expect(step(page, after)).to_contain_text("done" if after == "last" else "signal")
     expect(slider(page)).to_have_attribute("max", str(shared.head(id)["seq"]))
     seen: list[tuple[int, float]] = page.evaluate("() => seen")
     facts: list[dict[str, Any]] = shared.ask("GET", f"/executions/{id}/events?after={before}")["items"]

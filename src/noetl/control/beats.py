@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from noetl.control.live import Live, is_due
+from noetl.control.live import Live, is_open
+from noetl.engine.commands import Report
 from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.ids import frame_parts
-from noetl.ports import Epoch
+from noetl.ports import Answer, Epoch
 
 if TYPE_CHECKING:
     from noetl.control.executions import Control
@@ -34,7 +35,7 @@ async def _take(
         live = await control.live(execution_id)
         # Asked when no commit is out: the end of a frame may not be on record yet. An execution that is
         # always busy is not passed over, or its longest calls would lose their leases.
-        return await control._look(live, lambda: _stopped(control, live, worker, frames))
+        return await control.look(live, lambda: _stopped(control, live, worker, frames))
     except (Unavailable, NotFound, Rejected):
         return []  # not ours, or not to be read just now: silence is no order to stop
 
@@ -45,7 +46,7 @@ def _stopped(control: Control, live: Live, worker: str, frames: dict[str, Epoch]
         out = live.out.get(frame)
         if not live.state.live or (out and out.epoch > epoch) or _was_given_up(live, frame):
             stop.append((live.id, frame))
-        elif is_due(live, frame):
+        elif is_open(live, frame):
             control.dispatch.granted(live, frame, worker, epoch)
     return stop
 
@@ -54,3 +55,16 @@ def _was_given_up(live: Live, frame: str) -> bool:
     """Its run has ended without it: by a timeout, or with the execution."""
     run = live.state.runs.get(frame_parts(frame)[0])
     return run is None or run.output is not None
+
+
+async def take_back(control: Control, live: Live, report: Report) -> Answer:
+    """The worker is leaving, and lets go of a frame that it does nothing for: others may have it at once."""
+
+    def back() -> None:
+        out = live.out.get(report.frame)
+        if out is not None and out.epoch == report.epoch:
+            control.dispatch.handed_back(live, report.frame)
+
+    await control.look(live, back)
+    await control.dispatch.pump()
+    return Answer("stop", "back")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from noetl.clock import Clock
 from noetl.control.house import Settings
-from noetl.control.live import Live, Out, is_due, pool_of
+from noetl.control.live import Live, Out, is_due, is_open, pool_of
 from noetl.engine import Event, facts
 from noetl.engine.state import Run
 from noetl.engine.work import due, due_of
@@ -181,8 +181,9 @@ class Dispatch:
         """What is out and no longer due is over; executions that left us take their pointers with them."""
         for live in lives.values():
             if not live.busy:
-                for frame in [frame for frame in live.out if not is_due(live, frame)]:
-                    self.returned(live, frame)
+                for frame, out in list(live.out.items()):
+                    if not (is_open if out.worker else is_due)(live, frame):
+                        self.returned(live, frame)
         for name, pool in self._pools.items():
             pool.ring = {id: live for id, live in pool.ring.items() if lives.get(id) is live}
             pool.unbegun = sum(live.unbegun.get(name, 0) for live in lives.values())

@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from noetl.clock import Clock
-from noetl.control.beats import take_beat
+from noetl.control.beats import take_back, take_beat
 from noetl.control.dispatch import Dispatch
 from noetl.control.house import Outside, Owners, Programs, Settings
 from noetl.control.items import Loops
-from noetl.control.live import Asked, Item, Live, Look, Out, is_due
+from noetl.control.live import Asked, Item, Live, Look, Out, is_due, is_open
 from noetl.control.relatives import Relatives
 from noetl.control.saving import fold, save, saved
 from noetl.control.timers import Timers
@@ -95,7 +95,7 @@ class Control:
         except Rejected as error:
             if error.code != "already-started":
                 raise
-            await self._look(live, _nothing)  # who started it may not be on record yet
+            await self.look(live, _nothing)  # who started it may not be on record yet
 
     async def _known(self, execution_id: str) -> Live | None:
         """For one that is new a look at its head is enough."""
@@ -113,7 +113,7 @@ class Control:
             live = await self.live(execution_id)
         except NotFound:
             return None
-        grant: Grant | None = await self._look(live, lambda: self._grant(live, frame, worker))
+        grant: Grant | None = await self.look(live, lambda: self._grant(live, frame, worker))
         await self.dispatch.pump()
         return grant
 
@@ -122,6 +122,8 @@ class Control:
         out = live.out.get(report.frame)
         if out is not None and report.epoch < out.epoch:
             return Answer("stop", "fenced")
+        if not report.facts and report.parked is None and report.started_at is None:
+            return await take_back(self, live, report)
         try:
             answer: Answer = await self.ask(live, report, lambda: self._go_on(live, report, room))
         except Rejected as error:
@@ -130,8 +132,6 @@ class Control:
 
     async def beat(self, worker: str, holds: Sequence[tuple[str, str, Epoch]]) -> list[tuple[str, str]]:
         return await take_beat(self, worker, holds)
-
-    # Grants
 
     def _grant(self, live: Live, frame: str, worker: str) -> Grant | None:
         out = live.out.get(frame)
@@ -146,9 +146,8 @@ class Control:
         self.dispatch.granted(live, frame, worker, epoch)
         work = work_of(live.program, live.state, frame)
         work = self.loops.ordered(live, frame, work)
-        lost = live.lost.get(frame, 0)
-        lost = lost if lost >= self.settings.lost_max else 0
-        return Grant(work, epoch, self.settings.lease_s, self.now(), lost)
+        lost, enough = live.lost.get(frame, 0), self.settings.lost_max
+        return Grant(work, epoch, self.settings.lease_s, self.now(), lost if lost >= enough else 0)
 
     def _go_on(self, live: Live, report: Report, room: int) -> Answer:
         """It is on record. Is the frame still the worker's to go on with, and if it is over, what is next?"""
@@ -157,14 +156,15 @@ class Control:
             return Answer("stop", "fenced")
         if report.facts:
             live.lost.pop(report.frame, None)
-        worker = (out.worker if out else "") or SOMEONE
-        if report.parked is not None or not is_due(live, report.frame):
+        goes_on = is_due if report.facts else is_open  # a call that runs finishes, also while all is paused
+        if report.parked is not None or not goes_on(live, report.frame):
             self.dispatch.handed_back(live, report.frame)
             return Answer("stop", "over", self._next(live, out, room) if out and out.worker else ())
         owner, index = frame_parts(report.frame)
         frame = live.state.runs[owner].frames.get(index)
         if (frame.calls if frame else 0) != report.position + len(report.facts):
             return Answer("stop", "elsewhere")
+        worker = out.worker if out and out.worker else SOMEONE
         self.dispatch.granted(live, report.frame, worker, report.epoch)
         return Answer("go")
 
@@ -191,7 +191,7 @@ class Control:
             await self._lead(live)
         return await answer
 
-    async def _look(self, live: Live, then: Callable[[], T]) -> T:
+    async def look(self, live: Live, then: Callable[[], T]) -> T:
         """Asked of the state when no commit is out: nothing is shown that is not on record."""
         _refuse_given_up(live)
         if not live.busy:
@@ -375,7 +375,7 @@ class Control:
         """Workers may have frames of it that we know nothing of: what none of them names is handed out."""
         await self.clock.sleep(self.settings.settle_s)
         with suppress(Unavailable):  # it was given up meanwhile, and is read anew
-            await self._look(live, lambda: self.dispatch.gather_all(live))
+            await self.look(live, lambda: self.dispatch.gather_all(live))
             await self.dispatch.pump()
 
     async def _new(self, execution_id: str, program: Program, owner: int | None = None) -> Live:

@@ -76,11 +76,13 @@ def pool_of(live: Live, frame: str) -> str:
 
 def is_due(live: Live, frame: str) -> bool:
     """Could a worker take it up now?"""
-    state = live.state
-    if state.status != "running":
-        return False
+    return live.state.status == "running" and is_open(live, frame)
+
+
+def is_open(live: Live, frame: str) -> bool:
+    """May whoever has it go on with its call? While an execution is paused calls that run finish (D67)."""
     owner, index = frame_parts(frame)
-    run = state.runs.get(owner)
+    run = live.state.runs.get(owner)
     if run is None or run.output is not None:
         return False
     if run.loop is None:

@@ -23,7 +23,7 @@ class Start(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """What a worker did in a frame, from the position that it was granted on."""
+    """What a worker did in a frame, from the position that it was granted on; nothing at all: it lets go."""
 
     frame: str
     position: int  # calls on record when it began: compare-and-set

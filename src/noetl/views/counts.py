@@ -51,6 +51,7 @@ class Counts:
         self.tracks: dict[str, Track] = {}
         self._counts: dict[str, Count] = {}
         self._runs: dict[str, _Live] = {}
+        self._ended_as: dict[str, tuple[str, ...]] = {}  # run → the counts that it stands in, for a retry
         self._spent: list[
             tuple[str, bool]
         ] = []  # tokens that the fact takes: of which step, and had it waited
@@ -128,7 +129,8 @@ class Counts:
         self._runs[fact.run] = _Live(step=fact.step, block=False)
         count = self._at(fact.step)
         count.scheduled += 1
-        count.failed -= fact.retry_of is not None
+        for name in self._ended_as.pop(fact.retry_of or "", ()):
+            setattr(count, name, getattr(count, name) - 1)
         return [fact.step]
 
     def _begun(self, run: str) -> list[str]:
@@ -148,9 +150,16 @@ class Counts:
         live.failed = failed
         count = self._at(live.step)
         self._out(count, live)
-        count.ok += not failed
-        count.failed += failed
+        self._stand(run, count, "failed" if failed else "ok")
         return [live.step]
+
+    def _stand(self, run: str, count: Count, *names: str) -> None:
+        """In these counts, and in no others."""
+        for name in self._ended_as.pop(run, ()):
+            setattr(count, name, getattr(count, name) - 1)
+        for name in names:
+            setattr(count, name, getattr(count, name) + 1)
+        self._ended_as[run] = names
 
     def _out(self, count: Count, live: _Live) -> None:
         """It is not out there any more."""
@@ -162,22 +171,24 @@ class Counts:
     def _routed(self, fact: facts.NextEvaluated) -> list[str]:
         live = self._runs.pop(fact.run)
         count = self._at(live.step)
-        if fact.error is not None and not live.failed:
-            count.ok, count.failed = count.ok - 1, count.failed + 1
-        elif live.failed and fact.error is None and (fact.tokens or fact.ended):
-            count.handled += 1
+        if fact.error is not None:
+            self._stand(fact.run, count, "failed")
+        elif live.failed and (fact.tokens or fact.ended):
+            self._stand(fact.run, count, "failed", "handled")
         return [live.step]
 
     def _finished(self) -> list[str]:
         """What had not ended is given up with the execution."""
         touched = []
-        for live in self._runs.values():
-            if not live.block and live.failed is None:
+        for run, live in [*self._runs.items()]:
+            if live.failed is not None:
+                continue  # it has ended, and a retry may still route it
+            del self._runs[run]
+            if not live.block:
                 count = self._at(live.step)
                 self._out(count, live)
-                count.stopped += 1
+                self._stand(run, count, "stopped")
                 touched.append(live.step)
-        self._runs.clear()
         return touched
 
     def _frames(self, state: State, fact: Fact) -> list[str]:

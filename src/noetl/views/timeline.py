@@ -6,7 +6,7 @@ Whoever draws an execution at any moment of it needs no fold and no log for that
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 
 from msgspec import Struct, field
@@ -170,10 +170,8 @@ class Timeline:
         self.runs.feed(event)
         self.counts.after(state, fact, event.seq)
         self._kinds[name_of(fact)] += 1
-        if event.at is not self._looked_at:  # facts of one commit have one time
-            self._looked_at = event.at
-            begun = self.runs.begun_at or event.at
-            self._clock.put(event.seq, round((event.at - begun).total_seconds() * 1000), turn=event.seq == 1)
+        if event.at is not self._looked_at:
+            self._tick(event)
         if state.ctx is not ctx:
             self._writes.put(event.seq)
         self._span(event)
@@ -185,6 +183,14 @@ class Timeline:
             if len(self._marks) > MARKS_MAX:
                 del self._marks[MARKS_MAX // 2]  # the first ones say how it began, the last how it stands
                 self._marks_left_out += 1
+
+    def _tick(self, event: Event) -> None:
+        """Facts of one commit have one time: it stands still up to the last of them."""
+        before, self._looked_at = self._looked_at, event.at
+        begun = self.runs.begun_at or event.at
+        if before is not None:
+            self._clock.put(event.seq - 1, _ms(before - begun), turn=False)
+        self._clock.put(event.seq, _ms(event.at - begun), turn=before is None)
 
     def _span(self, event: Event) -> None:
         seq, fact = event.seq, event.fact
@@ -312,6 +318,10 @@ class Timeline:
 
 def name_of(fact: Fact) -> str:
     return str(fact.__struct_config__.tag)
+
+
+def _ms(length: timedelta) -> int:
+    return round(length.total_seconds() * 1000)
 
 
 def _instant(at: datetime | None) -> str | None:

@@ -60,7 +60,7 @@ LEASE_S = 30.0  # of a frame, and of our share of the partitions
 SWEEP_S = 2.0
 FORGET_S = 3_600.0
 SHARE_S = 1.0  # at most, until what another server has let go of is seen and taken
-SETTLE_S = 1.0  # for workers to tell a new owner what they have in hand
+SETTLE_S = 2.0  # for workers to tell a new owner what they have in hand
 WINDOW_MIN = 16  # pointers at once to a pool that we have heard of no worker of
 
 

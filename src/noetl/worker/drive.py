@@ -6,6 +6,7 @@ The pipeline machine says what to do; what came of it is reported before the nex
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -127,7 +128,15 @@ class Drive:
                 case Over():
                     await self._flush()
                     return
+        if not self._stopped:
+            await self._let_go()
         raise Stopped
+
+    async def _let_go(self) -> None:
+        """We are leaving, and nothing of it runs: a report of nothing gives it back."""
+        report = Report(frame=self.work.frame.id, position=self.position, epoch=self.epoch)
+        with suppress(Unavailable, NotFound, Rejected):  # then it is another's when our lease is over
+            await self.worker.link.report(self.execution_id, report)
 
     async def _wait(self, until: datetime) -> bool:
         """Between two attempts: here when it is short, parked when it is long."""

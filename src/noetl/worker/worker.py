@@ -105,7 +105,7 @@ class Worker:
         with suppress(Unavailable):
             await self.queue.done(claim)
         # A chain does not pass through the queue: each answer brings what the slot goes on with.
-        while following and not self.leaving:
+        while following:
             _, following = await self._drive(execution_id, following[0])
 
     async def _drive(self, execution_id: str, grant: Grant) -> tuple[bool, tuple[Grant, ...]]:

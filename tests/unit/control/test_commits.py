@@ -46,7 +46,7 @@ def test_a_state_that_may_not_be_on_record_is_used_by_nobody_who_kept_hold_of_it
         with pytest.raises(Unavailable):
             await house.control.command("e", Pause())
         with pytest.raises(Unavailable, match="read from the log anew"):
-            await house.control._look(held, lambda: None)
+            await house.control.look(held, lambda: None)
         await house.control.command("e", Resume())
 
     run_house(house, work, slots=0)

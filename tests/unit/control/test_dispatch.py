@@ -8,9 +8,10 @@ from noetl.adapters.memory.queue import MemoryQueue
 from noetl.control.house import Settings
 from noetl.control.sweeper import sweep
 from noetl.engine import facts
+from noetl.engine.commands import Pause, Report, Resume
 from noetl.engine.pipeline import RunTask
 from noetl.output import Output
-from noetl.ports import Claim, Pointer
+from noetl.ports import Answer, Claim, Pointer
 from tests.unit.control.houses import MemoryHouse, run_house
 
 LOOP = """\
@@ -207,3 +208,63 @@ def test_what_is_read_from_the_log_waits_until_workers_have_told_what_they_have_
         assert house.control.lives["e"].out["start#1"].worker == "w1"
 
     run_house(house, work, slots=0)
+
+
+def test_a_call_that_runs_while_all_is_paused_keeps_its_lease_and_is_not_made_again() -> None:
+    house = MemoryHouse({"chain": CHAIN})
+
+    async def work(house: MemoryHouse) -> None:
+        control = house.control
+        await house.start("e", "chain")
+        grant = await control.begin("e", "start#1", "w1")
+        assert grant is not None
+        await control.command("e", Pause())
+        started = Report(frame="start#1", position=0, epoch=grant.epoch, started_at=grant.at)
+        assert await control.report("e", started) == Answer("go")
+        await sweep(control)
+        assert await control.beat("w1", [("e", "start#1", grant.epoch)]) == []
+        await control.command("e", Resume())
+        await sweep(control)
+        assert control.lives["e"].out["start#1"].worker == "w1"
+        assert await control.begin("e", "start#1", "w2") is None
+
+    run_house(house, work, slots=0)
+
+
+def test_what_a_leaving_worker_lets_go_of_is_anothers_at_once() -> None:
+    house = MemoryHouse({"chain": CHAIN})
+
+    async def work(house: MemoryHouse) -> None:
+        await house.start("e", "chain")
+        grant = await house.control.begin("e", "start#1", "w1")
+        assert grant is not None
+        assert await house.control.begin("e", "start#1", "w2") is None
+        back = Report(frame="start#1", position=0, epoch=grant.epoch)
+        assert await house.control.report("e", back) == Answer("stop", "back")
+        assert await house.control.begin("e", "start#1", "w2") is not None
+        assert await house.control.report("e", back) == Answer("stop", "fenced")
+
+    run_house(house, work, slots=0)
+
+
+def test_a_worker_that_leaves_between_two_tasks_gives_the_frame_back() -> None:
+    two = "workflow:\n- step: start\n  tool: [{name: a, kind: http, url: x}, {name: b, kind: http, url: x}]\n"
+    called: list[str] = []
+
+    async def answer(told: RunTask) -> Output:
+        called.append(told.task.name)
+        house.worker.leaving = told.task.name == "a"
+        return Output()
+
+    house = MemoryHouse({"two": two}, answer)
+
+    async def work(house: MemoryHouse) -> None:
+        await house.start("e", "two")
+        await house.worker._do((await house.queue.take(1))[0])
+        assert called == ["a"]
+        house.worker.leaving = False
+        house.spawn_worker()
+        await house.end("e")
+
+    run_house(house, work, slots=0)
+    assert called == ["a", "b"]

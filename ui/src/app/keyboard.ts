@@ -8,7 +8,12 @@ const TOGETHER_MS = 900;
 
 function isTyping(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false;
-  return target.isContentEditable || target.matches("input, textarea, select, [role=slider], [role=dialog] *");
+  return target.isContentEditable || target.matches("input, textarea, select, [role=slider], dialog, dialog *");
+}
+
+/** Space presses whatever has the focus. */
+function isPressing(event: KeyboardEvent): boolean {
+  return event.key === " " && event.target instanceof Element && event.target.matches("button, summary, [role=button]");
 }
 
 export function useKeys(keys: Keys): void {
@@ -16,7 +21,7 @@ export function useKeys(keys: Keys): void {
     let first = "";
     let at = 0;
     const listen = (event: KeyboardEvent) => {
-      if (event.metaKey || event.ctrlKey || event.altKey || isTyping(event.target)) return;
+      if (event.metaKey || event.ctrlKey || event.altKey || isTyping(event.target) || isPressing(event)) return;
       const both = `${first} ${event.key}`;
       const pair = event.timeStamp - at < TOGETHER_MS ? keys[both] : undefined;
       const found = pair ?? keys[event.key];

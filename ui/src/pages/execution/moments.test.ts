@@ -43,7 +43,7 @@ test("why a step waits is told for now, and not for the past", () => {
   const line = stepLine("a", [sample(5, { running: 1, parked: 1 })], [runBar("a#1", { why: "waits for the signal go" })]);
   const timeline = timelineOf({ steps: [line], status: "running" });
   expect(overlayAt(timeline, graphOf(), 10).steps.get("a")?.words).toBe("waits for the signal go");
-  expect(overlayAt(timeline, graphOf(), 6).steps.get("a")?.words).toBe("a token has come");
+  expect(overlayAt(timeline, graphOf(), 6).steps.get("a")?.words).toBe("waits");
 });
 
 test("an arc is known by where it leads, and one that has never fired by its place", () => {

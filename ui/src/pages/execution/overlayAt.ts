@@ -31,6 +31,7 @@ const WORDS: Record<StepTone, string> = {
 function wordsOf(tone: StepTone, counts: Counts, why: string | null): string {
   if (tone !== "waiting") return WORDS[tone];
   if (why !== null) return why;
+  if ((counts.parked ?? 0) > 0) return WORDS.waiting;
   if ((counts.scheduled ?? 0) > 0) return "waits for a worker";
   return (counts.waiting ?? 0) > 0 ? "waits to be admitted" : "a token has come";
 }
