@@ -1,9 +1,10 @@
-# Everything runs in .venv, which `make setup` makes from uv.lock; nothing else on the machine is touched.
+# Everything runs in .venv, which `make setup` makes from uv.lock. One thing else on the machine may be touched: where there is
+# no Chromium, `make test` installs it by apt-get for the browser tests, and says so.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup run ui check test chaos docs bench clean
+.PHONY: help setup run ui pictures check test chaos docs bench clean
 
 help:            ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
@@ -19,6 +20,10 @@ run: $(READY)    ## the main job on an example
 
 ui: $(READY)     ## build the web UI into the package
 	@sh scripts/ui
+
+pictures: $(READY) ## make the pictures of the UI in the docs anew
+	@sh scripts/browser
+	@$(BIN)/python -m scripts.screenshots
 
 check: $(READY)  ## format, lint, types, imports
 	@sh scripts/check

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, get_args
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.browser import BUNDLE, DESK, PHONE, ROOT, Scheme, Screen, Size, chromium, found
 from tests.browser.house import House
@@ -75,16 +76,35 @@ def prepared(house: House) -> Runs:
 
 
 def pictures(runs: Runs) -> Iterator[Picture]:
-    yield Picture("executions", "executions")
-    yield Picture("execution", f"executions/{runs.orders}")
-    yield Picture("execution-waiting", f"executions/{runs.waiting}")
-    yield Picture("execution-failed", f"executions/{runs.failed}")
-    yield Picture("execution-loop", f"executions/{runs.loop}")
+    yield Picture(
+        "executions",
+        "executions",
+        prepare=lambda page: expect(page.get_by_text("local").first).to_be_visible(),
+    )
+    yield Picture("execution", f"executions/{runs.orders}?step=start")
+    yield Picture("execution-waiting", f"executions/{runs.waiting}?step=review")
+    yield Picture("execution-failed", f"executions/{runs.failed}?step=read&tab=events")
+    yield Picture("execution-loop", f"executions/{runs.loop}?seq=12000&step=square")
     yield Picture("execution-phone", f"executions/{runs.orders}", PHONE)
     yield Picture("playbooks", "playbooks")
-    yield Picture("playbook", "playbooks/one?path=shop/nightly_orders")
+    yield Picture("playbook", "playbooks/one?path=shop/nightly_orders", prepare=proved)
+    yield Picture("playbook-problem", "playbooks/one?path=shop/nightly_orders", prepare=mistake)
+    yield Picture("playbook-run", "playbooks/one?path=shop/nightly_orders&tab=run", prepare=proved)
     for name in ("tools", "credentials", "workers", "health"):
         yield Picture(name, name)
+
+
+def proved(page: Page) -> None:
+    expect(page.get_by_role("status").filter(has_text="Sound")).to_be_visible()
+
+
+def mistake(page: Page) -> None:
+    """A typo, and what the check says of it."""
+    page.get_by_role("textbox", name=re.compile("^Playbook")).focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text(ORDERS.replace("step: pay_out\n          when", "step: payout\n          when"))
+    expect(page.get_by_role("list", name="Problems")).to_be_visible()
+    page.get_by_role("list", name="Problems").get_by_role("button").first.click()
 
 
 def taken(browser: Browser, house: House, runs: Runs) -> Iterator[Path]:

@@ -162,6 +162,8 @@ class Screen:
 
     def keep(self, folder: Path, name: str) -> str:
         """A picture and what was said, for whoever looks at a test that failed."""
+        if self.page.is_closed():
+            return "\n".join([*self.thrown, *self.said])
         picture = folder / (re.sub(r"[^\w-]+", "-", name) + ".png")
         self.page.screenshot(path=picture, full_page=True)
         told = [f"picture: {picture}", f"address: {self.page.url}", *self.thrown, *self.said]

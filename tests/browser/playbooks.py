@@ -85,3 +85,12 @@ STAGES: Final = _head("stages") + (
     + '- step: last\n'
     '  tool: {kind: noop, input: {text: over}}\n'
 )  # fmt: skip
+
+# More than the log holds: it lies in the result store, and the log has a reference.
+LARGE: Final = _head("report") + (
+    'workflow:\n'
+    '- step: start\n'
+    '  tool:\n'
+    '    kind: python\n'
+    '    code: "def main(): return [{\'row\': n, \'text\': \'many words \' * 5} for n in range(3000)]"\n'
+)  # fmt: skip

@@ -25,6 +25,8 @@ PAGES = (
     "credentials",
     "workers",
     "health",
+    "executions/no-such-execution",
+    "playbooks/one?path=no/such/playbook",
     "no-such-page",
 )
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)

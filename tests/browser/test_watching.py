@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from tests.browser.conftest import Opening
 from tests.browser.execution import events, expect_status, inspector, last, place, slider, step
 from tests.browser.house import House
-from tests.browser.playbooks import APPROVAL, FAILING, GREETING, LOOP, STAGES
+from tests.browser.playbooks import APPROVAL, FAILING, GREETING, LARGE, LOOP, STAGES
 
 
 def test_a_failing_run_says_why_and_is_retried(house: House, open_screen: Opening) -> None:
@@ -145,6 +145,16 @@ def test_a_link_shows_the_moment_that_it_was_made_at(shared: House, open_screen:
     expect(page).not_to_have_url(re.compile("seq="))
 
 
+def test_a_large_output_is_fetched_when_asked_for_and_shown_as_a_table(
+    shared: House, open_screen: Opening
+) -> None:
+    id = shared.run(LARGE)
+    page = open_screen(shared).open(f"executions/{id}?step=start")
+    inspector(page).get_by_role("button", name="Show it").click()
+    expect(inspector(page).get_by_role("row").filter(has_text="many words")).not_to_have_count(0)
+    assert inspector(page).get_by_role("row").count() < 500
+
+
 def test_an_execution_that_is_not_there_is_said_to_be_none(shared: House, open_screen: Opening) -> None:
     page = open_screen(shared).open("executions/0199b3c2-0000-7000-8000-000000000000")
-    expect(page.get_by_text("There is no such execution")).to_be_visible()
+    expect(page.get_by_role("heading", level=1)).to_have_text("There is no such execution")

@@ -278,7 +278,7 @@ class Play:
             await self._news.wait_for(holds)
 
     def _names(self, events: list[Event]) -> Counter[tuple[str, str]]:
-        return Counter(tell(event.fact)[:2] for event in events if not _is_pause(event.fact))
+        return Counter(_named(event.fact) for event in events if not _is_pause(event.fact))
 
     def _missing(self) -> Counter[tuple[str, str]]:
         """Pure tasks before a call that runs are reported with it."""
@@ -306,6 +306,12 @@ def _is_pause(fact: Fact) -> bool:
         case FrameParked(until=ForTime()) | FrameResumed(output=None, run=None):
             return True
     return False
+
+
+def _named(fact: Fact) -> tuple[str, str]:
+    """Branches come to a join in any order, so its tokens do, too."""
+    name, what, *_ = tell(fact)
+    return name, ", ".join(sorted(what.split(", ")))
 
 
 def _is_of_call(subject: str, frames: tuple[str, ...]) -> bool:

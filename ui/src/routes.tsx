@@ -47,7 +47,7 @@ export function Page({ place }: { place: Place }) {
   const shown = found(place.path);
   if (shown === null) {
     return (
-      <Empty title="There is no such page">
+      <Empty whole title="There is no such page">
         <code>{place.path}</code>
       </Empty>
     );

@@ -98,8 +98,9 @@ def settle(program: Program, state: State, agenda: Agenda, at: datetime) -> Fact
         return fact
     for run in state.ended:
         return _of_ended(program, state, state.runs[run], at)
-    if len(state.tokens) > program.limits["tokens"]:
-        return over_limit(program, "tokens", len(state.tokens))
+    # A token that became a run is still on its way: what multiplies by firing at once has a limit, too.
+    if (live := len(state.tokens) + len(state.runs)) > program.limits["tokens"]:
+        return over_limit(program, "tokens", live)
     if (fact := _of_waiting(program, state, agenda)) is not None:
         return fact
     for token in state.fresh:

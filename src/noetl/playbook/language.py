@@ -126,7 +126,9 @@ LIMITS = Record(
         "in_flight": Key(
             Number(1, whole=True), "frames of one execution that may be out at once", default=1_000
         ),
-        "tokens": Key(Number(1, whole=True), "live tokens", default=10_000),
+        "tokens": Key(
+            Number(1, whole=True), "live tokens: those that wait, and the runs they became", default=10_000
+        ),
         "firings": Key(Number(1, whole=True), "firings of steps", default=1_000_000),
         "iterations": Key(Number(1, whole=True), "iterations of one loop", default=1_000_000),
         "depth": Key(Number(1, whole=True), "child playbooks inside each other", default=16),

@@ -122,7 +122,8 @@ class ServerHouse:
         self.ready = False
 
     def _control(self, asked: ServerAsked) -> Control:
-        settings = Settings(lease_s=asked.lease_s, settle_s=SETTLE_S)
+        resend_s = asked.lease_s / 3  # a pointer may be with a worker that died before it asked for the frame
+        settings = Settings(lease_s=asked.lease_s, resend_s=resend_s, settle_s=min(SETTLE_S, resend_s))
         instruments, clock = self.instruments, self.clock
         queue = MeasuredQueue(self.posting, instruments.measures, clock, instruments.pending)
         reach = Reach(self._measured, queue, self.results)
@@ -206,7 +207,7 @@ class ServerHouse:
 
     async def _sweep(self) -> None:
         while True:
-            await self.clock.sleep(SWEEP_S)
+            await self.clock.sleep(min(SWEEP_S, self._lease_s / 10))
             await self.instruments.sweep(self.control)
 
     async def _forget(self, keep: timedelta) -> None:

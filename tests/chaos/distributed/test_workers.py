@@ -71,9 +71,9 @@ async def _kill_workers() -> None:
         assert len(effects.paths[long.result()]) == ITEMS
         assert effects.interrupted == {}, "a call that was cut off was not made again"
         assert len(resumed) > 25
-        # One in many is lost twice: its pointer lay in the hands of a second worker that died before it began.
-        assert quantiles(resumed, n=10)[-1] <= LEASE_S + 2.2
-        assert max(resumed) <= LEASE_S + RESEND_S + 4
+        assert median(resumed) <= LEASE_S + 2
+        # A few pointers lie in the hands of workers that die before they begin: once, or even twice.
+        assert max(resumed) <= LEASE_S + 2 + 2 * (RESEND_S + 2)
 
 
 def test_a_worker_that_was_stopped_beyond_its_lease_is_refused_and_one_result_counts() -> None:

@@ -6,12 +6,14 @@ interface EmptyProps {
   children?: ReactNode;
   command?: string; // what to type to have something here
   action?: ReactNode;
+  whole?: boolean; // there is nothing else on the page, not even its heading
 }
 
-export function Empty({ title, children, command, action }: EmptyProps) {
+export function Empty({ title, children, command, action, whole = false }: EmptyProps) {
+  const Heading = whole ? "h1" : "h2";
   return (
     <div className="empty">
-      <h2>{title}</h2>
+      <Heading>{title}</Heading>
       {children !== undefined && <div>{children}</div>}
       {command !== undefined && <Command text={command} />}
       {action}

@@ -8,14 +8,14 @@ export interface Size {
 }
 
 const MARK: Size = { width: 26, height: 26 };
-const TITLE_CHAR = 8.2;
+const TITLE_CHAR = 8.8; // of the widest of the system fonts
 const SMALL_CHAR = 6.6;
 const LABEL_CHARS_MAX = 30;
 
 export function sizeOf(step: StepDrawn): Size {
   if (step.role === "entry" || step.role === "end") return MARK;
   const badges = [step.join, step.gate, step.fork].filter(Boolean).length * 40;
-  const title = step.name.length * TITLE_CHAR + 88 + badges;
+  const title = step.name.length * TITLE_CHAR + 98 + badges;
   const kinds = step.kinds.join(" · ").length * SMALL_CHAR + 64;
   const least = step.loop === null ? 168 : 216; // a loop counts: "running 5,222/10,000"
   return { width: Math.round(Math.min(280, Math.max(least, title, kinds))), height: step.loop === null ? 62 : 70 };

@@ -16,6 +16,7 @@ export function ContextPane({ shown }: { shown: MomentShown }) {
   if (moment === null) return <SkeletonRows rows={5} />;
   return (
     <div className={`stack${fresh ? "" : " stale"}`}>
+      <h2 className="visually-hidden">Context</h2>
       {moment.changes.length > 0 && <Changes changes={moment.changes} />}
       <section>
         <h3 className="label">ctx</h3>

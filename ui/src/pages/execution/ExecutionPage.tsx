@@ -44,10 +44,10 @@ function Shown({ place, timeline, connection }: ShownProps) {
       <Summary timeline={timeline} connection={connection} />
       <div className="execution-top">
         <NetPane timeline={timeline} seq={seq} step={step} onSelect={select} />
-        <Inspector timeline={timeline} cursor={cursor} step={step} />
+        <Inspector timeline={timeline} cursor={cursor} step={step} onSelect={select} />
       </div>
       <Scrubber timeline={timeline} cursor={cursor} />
-      <section className={`execution-bottom card ${tab}`} aria-label="Log" style={{ "--rows": timeline.steps.length } as CSSProperties}>
+      <section className={`execution-bottom card shows-${tab}`} aria-label="Log" style={{ "--rows": timeline.steps.length } as CSSProperties}>
         <Tabs
           label="The log"
           chosen={tab}
@@ -67,7 +67,7 @@ export default function ExecutionPage({ place, values }: PageProps) {
   const { timeline, error, connection, reload } = useTimeline(id);
   if (timeline === null && isNotFound(error)) {
     return (
-      <Empty title="There is no such execution" action={<Link className="button" to="/executions">All executions</Link>}>
+      <Empty whole title="There is no such execution" action={<Link className="button" to="/executions">All executions</Link>}>
         <code>{id}</code>
       </Empty>
     );

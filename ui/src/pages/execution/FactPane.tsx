@@ -21,7 +21,7 @@ export function FactPane({ execution, shown }: { execution: string; shown: Momen
   return (
     <div className={`stack${fresh ? "" : " stale"}`}>
       <div className="row wrap">
-        <h3>{fact.name}</h3>
+        <h2>{fact.name}</h2>
         <span className="faint numbers">fact {fact.seq.toLocaleString()}, {wholeTime(fact.at)}</span>
       </div>
       {isMapping(failure) && <FailureView kind={String(failure.kind)} message={String(failure.message)} details={failure.details} />}

@@ -103,7 +103,7 @@ export function StepPane({ timeline, step, cursor }: StepProps) {
     const later = line?.runs[0];
     return (
       <div className="stack">
-        <h3>{step}</h3>
+        <h2>{step}</h2>
         <p className="soft">{later === undefined ? "It has not run. The tab Why says what it waits for." : "It has not run yet at this moment."}</p>
         {later !== undefined && <span><Button small onClick={() => cursor.move(later.scheduled_seq)}>Go to its first run</Button></span>}
       </div>
@@ -113,7 +113,7 @@ export function StepPane({ timeline, step, cursor }: StepProps) {
   return (
     <div className="stack">
       <div className="row wrap">
-        <h3 className="grow">{run.id}</h3>
+        <h2 className="grow">{run.id}</h2>
         {runs.length > 1 && (
           <select className="input run-choice" aria-label="Run" value={run.id} onChange={(event) => setChosen(event.target.value)}>
             {runs.map((each) => <option key={each.id} value={each.id}>{each.id} {each.status}</option>)}

@@ -50,7 +50,7 @@ function RunReasons({ run }: { run: RunWhy }) {
   const { sources = [], admission = [], arcs = [] } = run;
   return (
     <section className="why-run">
-      <h3>{run.id}</h3>
+      <h2>{run.id}</h2>
       <ul>
         {sources.map((source) => (
           <li key={source.token}>
@@ -60,10 +60,10 @@ function RunReasons({ run }: { run: RunWhy }) {
         ))}
         {run.called_by != null && <li>Called by <code>{run.called_by}</code></li>}
       </ul>
-      {admission.length > 0 && <><h4 className="label">It was let in</h4><ul><Admission guards={admission} /></ul></>}
+      {admission.length > 0 && <><h3 className="label">It was let in</h3><ul><Admission guards={admission} /></ul></>}
       {run.waits_for != null && <p>It waits {run.waits_for}.</p>}
       {run.error != null && <p className="bad">{run.error.message}</p>}
-      {arcs.length > 0 && <><h4 className="label">Then its arcs were asked</h4><ul>{arcs.map((arc) => <Arc key={arc.place} arc={arc} />)}</ul></>}
+      {arcs.length > 0 && <><h3 className="label">Then its arcs were asked</h3><ul>{arcs.map((arc) => <Arc key={arc.place} arc={arc} />)}</ul></>}
     </section>
   );
 }
@@ -81,7 +81,7 @@ export function WhyPane({ id, step, last }: { id: string; step: string; last: nu
       </p>
       {why.tokens.map((token) => (
         <section key={token.source.token}>
-          <h3>A token waits: {token.source.token}</h3>
+          <h2>A token waits: {token.source.token}</h2>
           {token.held_by.map((words) => <p key={words}>{words}</p>)}
           <ul><Admission guards={token.admission} /></ul>
           {token.error != null && <p className="bad">{token.error.message}</p>}
@@ -89,7 +89,7 @@ export function WhyPane({ id, step, last }: { id: string; step: string; last: nu
       ))}
       {why.ways.length > 0 && (
         <section>
-          <h3>Ways to it</h3>
+          <h2>Ways to it</h2>
           <ul>{why.ways.map((way) => (
             <li key={`${way.step} ${way.arc.place}`}><b>{way.step}</b>: {way.why}<ul><Arc arc={way.arc} /></ul></li>
           ))}</ul>

@@ -46,18 +46,43 @@ test("why a step waits is told for now, and not for the past", () => {
   expect(overlayAt(timeline, graphOf(), 6).steps.get("a")?.words).toBe("waits");
 });
 
-test("an arc is known by where it leads, and one that has never fired by its place", () => {
+test("an arc is known by its place", () => {
   const timeline = timelineOf({
     arcs: [
       { step: "start", place: 0, to: "a", changes: [[5, 1, 0], [9, 2, 0]] },
       { step: "start", place: 1, to: null, changes: [[5, 0, 1]] },
       { step: "a", place: 0, to: "end", changes: [[8, 1, 0]] },
     ],
+    steps: [stepLine("start", [sample(3, { tokens: 1 })])],
   });
   const { arcs } = overlayAt(timeline, graphOf(), 8);
   expect(arcs).toEqual([
     { fired: 1, refused: 0 }, { fired: 1, refused: 0 }, { fired: 0, refused: 1 }, { fired: 1, refused: 0 }, { fired: 0, refused: 0 },
   ]);
+});
+
+test("of two arcs to the same step only the one that fired is lit", () => {
+  const arcs = [{ step: "start", place: 0, to: null, changes: [[5, 0, 1]] }, { step: "start", place: 1, to: "a", changes: [[5, 1, 0]] }];
+  const graph = graphOf([[0, 1], [1, 2], [1, 2]]);
+  expect(overlayAt(timelineOf({ arcs }), graph, 8).arcs.slice(1)).toEqual([{ fired: 0, refused: 1 }, { fired: 1, refused: 0 }]);
+});
+
+test("where a template names several steps, arcs are known by where they led", () => {
+  const arcs = [{ step: "start", place: 1, to: "b", changes: [[5, 1, 0]] }];
+  const graph = graphOf([[1, 2], [1, 4], [1, 3]]);
+  expect(overlayAt(timelineOf({ arcs }), graph, 8).arcs.map((arc) => arc.fired)).toEqual([0, 0, 1]);
+});
+
+test("where no arc was written, what is done leads to the end", () => {
+  const graph = graphOf([[2, 4]]);
+  const [only] = graph.arcs;
+  if (only) only.implied = true;
+  const timeline = timelineOf({ steps: [stepLine("a", [sample(3, { running: 1 }), sample(5, { ok: 1 })])] });
+  expect([4, 5].map((seq) => overlayAt(timeline, graph, seq).arcs[0]?.fired)).toEqual([0, 1]);
+});
+
+test("before it has begun not even the entry is lit", () => {
+  expect(overlayAt(timelineOf(), graphOf(), 2).arcs[0]).toEqual({ fired: 0, refused: 0 });
 });
 
 test("a long time in which nothing ran is a break of a fixed width", () => {

@@ -1,6 +1,6 @@
 /** How each step and arc stood after a fact, from the timeline that the server gives. */
 
-import type { ArcDrawn, Graph, StepLine, Timeline } from "../../api/types";
+import type { ArcLine, Graph, StepLine, Timeline } from "../../api/types";
 import type { ArcState, Overlay, StepState, StepTone } from "../../graph/overlay";
 import { lastBelow } from "./clock";
 
@@ -56,39 +56,37 @@ function stateOf(timeline: Timeline, line: StepLine, counts: Counts, seq: number
   };
 }
 
-/** A drawn arc by the step that it leaves and where it leads; of several such the first, the second, … */
-function arcKeys(graph: Graph): string[] {
-  const seen = new Map<string, number>();
-  const names = new Map(graph.steps.map((step) => [step.place, step.role === "end" ? "end" : step.name]));
-  return graph.arcs.map((arc: ArcDrawn) => {
-    const key = `${names.get(arc.start) ?? ""}\n${names.get(arc.to) ?? ""}`;
-    const number = seen.get(key) ?? 0;
-    seen.set(key, number + 1);
-    return `${key}\n${number}`;
+const NEVER: ArcState = { fired: 0, refused: 0 };
+
+/** Of one step, the states of its drawn arcs, in their order.
+ *
+ * The place of an arc is that of its line, unless one before it leads to several steps: then where it leads
+ * tells them apart, and arcs that have never fired stay as they are. */
+function arcsOf(lines: readonly ArcLine[], targets: readonly string[], seq: number): ArcState[] {
+  const stateOf = (line: ArcLine): ArcState => {
+    const [, fired = 0, refused = 0] = line.changes[lastBelow(line.changes, seq)] ?? [];
+    return { fired, refused };
+  };
+  const placed = lines.every((line) => line.to === null || targets[line.place] === line.to);
+  return targets.map((target, place) => {
+    const line = lines.find((each) => (placed ? each.place === place : each.to === target));
+    return line === undefined ? NEVER : stateOf(line);
   });
 }
 
-function arcsAt(timeline: Timeline, graph: Graph, seq: number): ArcState[] {
-  const seen = new Map<string, number>();
-  const states = new Map<string, ArcState>();
-  const refusals = new Map<string, ArcState>(); // by step and place: arcs that have never fired name no target
-  for (const line of [...timeline.arcs].sort((one, other) => one.place - other.place)) {
-    const [, fired = 0, refused = 0] = line.changes[lastBelow(line.changes, seq)] ?? [];
-    refusals.set(`${line.step}\n${line.place}`, { fired, refused });
-    if (line.to === null) continue;
-    const key = `${line.step}\n${line.to}`;
-    const number = seen.get(key) ?? 0;
-    seen.set(key, number + 1);
-    states.set(`${key}\n${number}`, { fired, refused });
+function arcsAt(timeline: Timeline, graph: Graph, seq: number, steps: ReadonlyMap<string, StepState>): ArcState[] {
+  const names = new Map(graph.steps.map((step) => [step.place, step.role === "end" ? "end" : step.name]));
+  const entry = graph.steps.find((step) => step.role === "entry")?.place;
+  const states = new Map<number, ArcState[]>();
+  for (const { place, name } of graph.steps) {
+    const targets = graph.arcs.filter((arc) => arc.start === place).map((arc) => names.get(arc.to) ?? "");
+    states.set(place, arcsOf(timeline.arcs.filter((line) => line.step === name), targets, seq));
   }
-  const places = new Map<number, number>();
-  const names = new Map(graph.steps.map((step) => [step.place, step.name]));
-  return arcKeys(graph).map((key, place) => {
-    const start = graph.arcs[place]?.start ?? -1;
-    const order = places.get(start) ?? 0;
-    places.set(start, order + 1);
-    if (names.get(start) === "" && timeline.seq > 0) return { fired: 1, refused: 0 };
-    return states.get(key) ?? refusals.get(`${names.get(start) ?? ""}\n${order}`) ?? { fired: 0, refused: 0 };
+  return graph.arcs.map((arc) => {
+    if (arc.start === entry) return { fired: steps.size > 0 ? 1 : 0, refused: 0 };
+    // No arc was written and none was asked: what is done there ends there.
+    if (arc.implied) return { fired: steps.get(names.get(arc.start) ?? "")?.tone === "ok" ? 1 : 0, refused: 0 };
+    return states.get(arc.start)?.shift() ?? NEVER;
   });
 }
 
@@ -98,5 +96,5 @@ export function overlayAt(timeline: Timeline, graph: Graph, seq: number): Overla
     const counts = countsAt(line, timeline.counts, seq);
     if (counts !== null) steps.set(line.step, stateOf(timeline, line, counts, seq));
   }
-  return { steps, arcs: arcsAt(timeline, graph, seq) };
+  return { steps, arcs: arcsAt(timeline, graph, seq, steps) };
 }

@@ -24,7 +24,7 @@ export default function PlaybookPage({ place }: PageProps) {
   }
   if (isNotFound(found.error)) {
     return (
-      <Empty title="There is no such playbook" action={<Link to="/playbooks">All playbooks</Link>}>
+      <Empty whole title="There is no such playbook" action={<Link to="/playbooks">All playbooks</Link>}>
         <code>{path}</code> is not in the catalog{version !== null && `, or has no version ${version}`}.
       </Empty>
     );
