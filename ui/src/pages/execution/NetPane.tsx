@@ -1,4 +1,4 @@
-import { useMemo } from "react";
+import { memo, useMemo } from "react";
 import { post } from "../../api/client";
 import type { Graph, Timeline } from "../../api/types";
 import { useResource } from "../../api/useResource";
@@ -22,7 +22,7 @@ interface NetProps {
 }
 
 /** The net of the text that runs, with the execution laid over it as it stood. */
-export function NetPane({ timeline, seq, step, onSelect }: NetProps) {
+export const NetPane = memo(function NetPane({ timeline, seq, step, onSelect }: NetProps) {
   const { digest } = timeline;
   const { data: graph, error, reload } = useResource<Graph>(`graph ${digest}`, (signal) => post("/playbooks/graph", { digest }, { signal }));
   const overlay = useMemo(() => (graph === undefined ? null : overlayAt(timeline, graph, seq)), [timeline, graph, seq]);
@@ -36,4 +36,4 @@ export function NetPane({ timeline, seq, step, onSelect }: NetProps) {
       )}
     </section>
   );
-}
+});

@@ -1,4 +1,4 @@
-import { useMemo } from "react";
+import { memo, useMemo } from "react";
 import type { Timeline } from "../../api/types";
 import { useKeys } from "../../app/keyboard";
 import { Button } from "../../design/Button";
@@ -16,7 +16,7 @@ function toneOf(name: string): string {
 }
 
 /** Where something failed or was commanded, and where ctx was written. */
-function Ticks({ timeline }: { timeline: Timeline }) {
+const Ticks = memo(function Ticks({ timeline }: { timeline: Timeline }) {
   const left = (seq: number) => `${timeline.seq < 2 ? 0 : (100 * (seq - 1)) / (timeline.seq - 1)}%`;
   return (
     <div className="ticks" aria-hidden="true">
@@ -28,7 +28,7 @@ function Ticks({ timeline }: { timeline: Timeline }) {
       ))}
     </div>
   );
-}
+});
 
 function linkTo(seq: number): string {
   const url = new URL(window.location.href);

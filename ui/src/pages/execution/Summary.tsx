@@ -1,3 +1,4 @@
+import { memo } from "react";
 import { get } from "../../api/client";
 import { isLive } from "../../api/commands";
 import type { Connection } from "../../api/stream";
@@ -27,7 +28,13 @@ function By({ timeline }: { timeline: Timeline }) {
   return by === null ? null : <>by {by}</>;
 }
 
-export function Summary({ timeline, connection }: { timeline: Timeline; connection: Connection }) {
+interface SummaryProps {
+  timeline: Timeline;
+  connection: Connection;
+}
+
+/** It does not hang on the cursor: a scrub does not draw it anew. */
+export const Summary = memo(function Summary({ timeline, connection }: SummaryProps) {
   const { path, digest, status, execution_id: id, started_at: started } = timeline;
   const version = useVersion(path, digest);
   const live = isLive(status);
@@ -51,4 +58,4 @@ export function Summary({ timeline, connection }: { timeline: Timeline; connecti
       <Actions timeline={timeline} />
     </header>
   );
-}
+});
