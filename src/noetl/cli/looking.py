@@ -133,7 +133,7 @@ def opened(db: str | None) -> Iterator[Shelf]:
 def opened_file(db: str | None) -> Iterator[Disk]:
     """For what works on the file itself. Raises Usage when there is none, or when a server is meant."""
     if server_at(db) is not None:
-        raise Usage("this works on the file itself, and not through a server: --db PATH names one")
+        raise Usage("this works on the file itself, and not through a server: --db PATH names a file")
     path = database_path(db)
     if not path.exists():
         raise Usage(f"{path}: there is no such database: nothing was run there yet; --db names another")
