@@ -37,6 +37,7 @@ def test_without_tokens_a_server_listens_on_loopback_only(tmp_path: Path) -> Non
 def test_with_tokens_a_server_listens_anywhere(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         other = Serving(world.app, host="0.0.0.0")
+        assert (other.host, other.port > 0) == ("0.0.0.0", True)
         await other.stop()
 
     serve(tmp_path, work, Settings())

@@ -12,7 +12,7 @@ from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_line
 from noetl.cli.exits import OK, Usage
 from noetl.cli.finding import short
-from noetl.cli.looking import Log, Shelf, execution_of, log_of, opened, readable, screen_for
+from noetl.cli.looking import Log, Shelf, execution_of, log_of, opened, screen_for
 from noetl.cli.screen import Piece, Screen, Style
 from noetl.engine.state import State
 from noetl.net.visible import one_line, shorten
@@ -20,7 +20,7 @@ from noetl.net.words import value as in_words
 from noetl.output import JSON
 from noetl.ports import Row
 from noetl.views.envelopes import Envelope, Envelopes
-from noetl.views.log import events_of
+from noetl.views.log import events_of, readable
 from noetl.wiring import Disk
 
 POLL_S = 0.2

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
 from noetl.output import JSON
 from noetl.ports import Row
+from noetl.views.outputs import refs_in
 from noetl.worker.keeping import seconds_of
 
 _NAME: Final = re.compile(rb"[0-9a-zA-Z-]{1,64}/[0-9a-f]{64}")
@@ -37,7 +38,7 @@ class Mentioned:
         found = names_in(body)
         marked: dict[str, float | None] = {}
         if b'"ttl":' in body or b'"encoding":' in body:
-            for ref in _refs_in(msgspec.json.decode(body)):
+            for ref in refs_in(msgspec.json.decode(body)):
                 key, meta = ref["locator"]["key"], ref["meta"]
                 if "encoding" in meta:
                     self.refs[key] = ref
@@ -55,15 +56,3 @@ def _longer(lives: dict[str, float | None], key: str, length: float | None) -> f
 
 def names_in(body: bytes) -> set[str]:
     return {name.decode() for name in _NAME.findall(body)}
-
-
-def _refs_in(value: JSON) -> Iterator[dict[str, JSON]]:
-    match value:
-        case {"locator": {"key": str()}, "meta": dict()}:
-            yield value
-        case dict():
-            for each in value.values():
-                yield from _refs_in(each)
-        case list():
-            for each in value:
-                yield from _refs_in(each)

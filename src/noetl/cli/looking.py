@@ -20,7 +20,6 @@ from noetl.clock import Clock
 from noetl.config import database_path
 from noetl.engine import Event
 from noetl.engine.state import LIVE, Status
-from noetl.errors import Damaged
 from noetl.output import JSON
 from noetl.ports import Catalog, Head, Listing, Row, Snapshot
 from noetl.views.log import events_of
@@ -32,8 +31,6 @@ STYLES: dict[str, Style] = {
     "running": "info", "interrupted": "warning", "paused": "warning", "ok": "good", "error": "error",
     "cancelled": "warning", "waiting": "info", "scheduled": "faint", "stopped": "warning",
 }  # fmt: skip
-# What a fold stumbles over in a log that no engine has written.
-_UNFIT = (LookupError, AttributeError, AssertionError, TypeError, ValueError)
 
 
 class Reading(Protocol):
@@ -155,18 +152,6 @@ async def log_of(disk: Shelf, given: str) -> Log:
     log = Log(execution, await disk.store.read(execution_id))
     gc.freeze()  # Facts are no garbage: to look through 100,000 of them again and again takes a second.
     return log
-
-
-@contextmanager
-def readable(execution_id: str) -> Iterator[None]:
-    """A log that was changed by another hand is damaged, and no bug of ours."""
-    try:
-        yield
-    except _UNFIT as error:
-        what = f"{type(error).__name__}: {error}"
-        raise Damaged(
-            f"the log of {execution_id} can not be folded ({what}): see noetl audit {execution_id}"
-        ) from error
 
 
 def screen_for(form: FormatChoice) -> Screen:

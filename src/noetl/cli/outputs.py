@@ -9,12 +9,13 @@ from noetl.cli import files
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import FAILED, OK
 from noetl.cli.finding import find_execution
-from noetl.cli.looking import Shelf, execution_of, log_of, opened, readable
+from noetl.cli.looking import Shelf, execution_of, log_of, opened
 from noetl.cli.screen import Piece, Screen, is_terminal
 from noetl.engine.iterations import iteration_outputs
 from noetl.errors import Damaged, NotFound
 from noetl.net.visible import one_line, visible
 from noetl.output import JSON, Output
+from noetl.views.log import readable
 from noetl.views.outputs import Given, decoded, given_by_playbook, given_by_step
 
 DEPTH_MAX = 16  # of results that are lists of results

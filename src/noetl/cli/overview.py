@@ -11,17 +11,7 @@ from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_document, as_lines
 from noetl.cli.exits import OK
 from noetl.cli.finding import short
-from noetl.cli.looking import (
-    STYLES,
-    Execution,
-    Log,
-    Shelf,
-    execution_of,
-    log_of,
-    opened,
-    readable,
-    screen_for,
-)
+from noetl.cli.looking import STYLES, Execution, Log, Shelf, execution_of, log_of, opened, screen_for
 from noetl.cli.screen import Piece
 from noetl.cli.times import ago, duration
 from noetl.cli.tree import Branch, branches
@@ -38,6 +28,7 @@ from noetl.views.documents import (
     remembered,
     show_document,
 )
+from noetl.views.log import readable
 
 MARKS = {
     "ok": "✓", "error": "✗", "running": "▸", "scheduled": "·", "waiting": "◌",

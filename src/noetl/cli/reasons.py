@@ -11,10 +11,11 @@ from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK, Usage
 from noetl.cli.loading import installed
-from noetl.cli.looking import Shelf, log_of, opened, readable, screen_for
+from noetl.cli.looking import Shelf, log_of, opened, screen_for
 from noetl.cli.screen import Piece
 from noetl.control.playbooks import Playbooks
 from noetl.net.program import Program
+from noetl.views.log import readable
 from noetl.views.why import Why, why
 from noetl.views.why_told import tell
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_document, as_lines
 from noetl.cli.exits import OK, Usage
-from noetl.cli.looking import STYLES, Log, Shelf, log_of, opened, readable, screen_for
+from noetl.cli.looking import STYLES, Log, Shelf, log_of, opened, screen_for
 from noetl.cli.screen import Piece
 from noetl.cli.times import duration
 from noetl.cli.tree import table
@@ -17,7 +17,7 @@ from noetl.net.visible import one_line
 from noetl.net.words import count
 from noetl.output import JSON
 from noetl.views.documents import Iterations, StateDocument, remembered, state_document
-from noetl.views.log import instant
+from noetl.views.log import instant, readable
 from noetl.views.runs import Runs
 
 LISTED_MAX = 100  # tokens, and runs; JSON has all of them

@@ -9,7 +9,6 @@ import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import islice
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
@@ -17,10 +16,10 @@ from weakref import WeakValueDictionary
 from noetl.control.executions import turn
 from noetl.engine import Event, apply
 from noetl.engine.state import State
-from noetl.errors import Damaged, NotFound
+from noetl.errors import NotFound
 from noetl.ports import EventStore
 from noetl.views.envelopes import Envelope, Envelopes
-from noetl.views.log import events_of
+from noetl.views.log import events_of, readable
 from noetl.views.runs import Runs
 
 T = TypeVar("T")
@@ -29,8 +28,6 @@ AHEAD_FACTS: Final = 5_000  # that are read at once
 ID_PATTERN: Final = r"^[0-9a-zA-Z-]{1,64}\Z"
 REMEMBERED_MAX: Final = 16  # executions whose fold is kept, so that it is only carried on
 
-# What a fold stumbles over in a log that no engine has written.
-_UNFIT: Final = (LookupError, AttributeError, AssertionError, TypeError, ValueError)
 _ID: Final = re.compile(ID_PATTERN)
 
 
@@ -39,15 +36,6 @@ def checked_id(execution_id: str) -> str:
     if not _ID.fullmatch(execution_id):
         raise NotFound(f"no execution {execution_id[:64]!a}")
     return execution_id
-
-
-@contextmanager
-def readable(execution_id: str) -> Iterator[None]:
-    try:
-        yield
-    except _UNFIT as error:
-        what = f"{type(error).__name__}: {error}"
-        raise Damaged(f"the log of {execution_id} can not be folded ({what}): see noetl audit") from error
 
 
 async def read_runs(store: EventStore, runs: Runs, up_to: int | None = None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 from weakref import WeakValueDictionary
@@ -16,6 +15,7 @@ from noetl.errors import NotFound
 from noetl.output import JSON
 from noetl.ports import EventStore
 from noetl.views.log import events_of
+from noetl.views.outputs import refs_in
 
 EXECUTIONS_MAX: Final = 64  # that are remembered
 REFS_MAX: Final = 100_000  # of one execution that are remembered; beyond, its log is read each time
@@ -58,19 +58,8 @@ class Named:
             for event in some:
                 body = _encode(event.fact)
                 if b'"locator"' in body:  # most facts name none, and are not taken apart
-                    for ref in _refs_in(msgspec.json.decode(body)):
-                        refs.by_digest[ref["meta"]["sha256"]] = ref
+                    for ref in refs_in(msgspec.json.decode(body)):
+                        if isinstance(digest := ref["meta"].get("sha256"), str):
+                            refs.by_digest[digest] = ref
                 refs.seq = event.seq
             await turn()
-
-
-def _refs_in(value: JSON) -> Iterator[dict[str, JSON]]:
-    match value:
-        case {"locator": {"key": str()}, "meta": {"sha256": str()}}:
-            yield value
-        case dict():
-            for each in value.values():
-                yield from _refs_in(each)
-        case list():
-            for each in value:
-                yield from _refs_in(each)

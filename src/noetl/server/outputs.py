@@ -8,8 +8,8 @@ from noetl.engine.iterations import iteration_outputs
 from noetl.errors import Damaged, NotFound, Rejected
 from noetl.output import JSON, Output
 from noetl.server.desk import Desk
-from noetl.server.logs import readable
 from noetl.server.problems import Refused
+from noetl.views.log import readable
 from noetl.views.outputs import Given, decoded, given_by_playbook
 
 DEPTH_MAX: Final = 16  # of results that are lists of results

@@ -21,9 +21,9 @@ from noetl.engine.snapshot import freeze, thaw
 from noetl.engine.state import State
 from noetl.errors import NotFound
 from noetl.ports import EventStore, Listing
-from noetl.server.logs import SLICE_FACTS, readable
+from noetl.server.logs import SLICE_FACTS
 from noetl.server.problems import Refused
-from noetl.views.log import events_of
+from noetl.views.log import events_of, readable
 from noetl.views.moment import Fold, Moment, moment
 from noetl.views.runs import Runs
 from noetl.views.timeline import Timeline

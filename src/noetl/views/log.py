@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TypeAlias
 
 from noetl.engine import Event, apply
 from noetl.engine.facts import Fact
 from noetl.engine.state import State
+from noetl.errors import Damaged
 
+# What a fold stumbles over in a log that no engine has written.
+_UNFIT = (LookupError, AttributeError, AssertionError, TypeError, ValueError)
 LogRow: TypeAlias = tuple[int, datetime, Sequence[Fact]]  # the seq of its first fact; ports.Row is one
 
 
@@ -29,6 +33,18 @@ def folded(execution_id: str, events: Iterable[Event], *, up_to: int | None = No
             break
         apply(state, event.fact, event.at)
     return state
+
+
+@contextmanager
+def readable(execution_id: str) -> Iterator[None]:
+    """A log that was changed by another hand is damaged, and no bug of ours."""
+    try:
+        yield
+    except _UNFIT as error:
+        what = f"{type(error).__name__}: {error}"
+        raise Damaged(
+            f"the log of {execution_id} can not be folded ({what}): see noetl audit {execution_id}"
+        ) from error
 
 
 def instant(at: datetime) -> str:

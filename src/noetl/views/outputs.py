@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -70,3 +70,16 @@ def decoded(body: bytes, ref: dict[str, JSON]) -> JSON:
         raise Damaged(f"a stored result is no JSON: {error}") from error
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(body).decode()}
+
+
+def refs_in(value: JSON) -> Iterator[dict[str, JSON]]:
+    """The Refs to results of ours, wherever they stand in a value."""
+    match value:
+        case {"locator": {"key": str()}, "meta": dict()}:
+            yield value
+        case dict():
+            for each in value.values():
+                yield from refs_in(each)
+        case list():
+            for each in value:
+                yield from refs_in(each)

@@ -25,13 +25,13 @@ from noetl.server.given import (
     RoomGiven,
     refusals,
 )
-from noetl.server.logs import checked_id, read_runs, readable
+from noetl.server.logs import checked_id, read_runs
 from noetl.server.outputs import Fetching, given_back
 from noetl.server.problems import Refused
 from noetl.server.reading import shown
 from noetl.views.documents import ShowDocument, StateDocument, state_document
 from noetl.views.envelopes import Envelope
-from noetl.views.log import events_of, instant
+from noetl.views.log import events_of, instant, readable
 from noetl.views.outputs import Given, given_by_step
 from noetl.views.runs import Runs
 from noetl.views.why import Why, why

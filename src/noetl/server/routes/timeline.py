@@ -27,11 +27,11 @@ from noetl.server.given import (
     RoomGiven,
     refusals,
 )
-from noetl.server.logs import SLICE_FACTS, checked_id, readable
+from noetl.server.logs import SLICE_FACTS, checked_id
 from noetl.server.problems import Refused
 from noetl.server.timelines import Glance
 from noetl.views.lines import FactLine, line
-from noetl.views.log import events_of
+from noetl.views.log import events_of, readable
 from noetl.views.moment import FactShown, Moment, fact_shown
 from noetl.views.timeline import TimelineDocument, name_of
 
