@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -89,7 +89,9 @@ class Tool(Protocol):
     one_of: ClassVar[tuple[tuple[str, ...], ...]] = ()  # of each group of fields exactly one is given
     defaults: ClassVar[Mapping[str, JSON]] = {}  # the lowest layer of `spec`
     connects: ClassVar[bool] = False  # to where an author says: it is made with the fields of AddressPolicy
-    decoded: ClassVar[bool] = False  # its data comes from a strict decoder of JSON, so it is JSON
+    # What of its data the worker looks at before it goes on. "depth": it comes from a strict decoder of JSON;
+    # "nothing": the tool has looked itself, and its own part is plain by the way it is made.
+    unjudged: ClassVar[Literal["all", "depth", "nothing"]] = "all"
     output: ClassVar[str | None] = None  # its own part of the output: "http" for output.http
     example: ClassVar[str] = ""  # a small task in YAML: shown, and run by the contract
 

@@ -77,7 +77,7 @@ class Http(Tool):
 
     kind = "http"
     connects = True
-    decoded = True
+    unjudged = "nothing"
     Input = HttpInput
     Spec = HttpSpec
     defaults = {"timeout": {"connect": 10, "total": 60}, "redirects": 10, "verify": True}

@@ -14,7 +14,7 @@ from noetl.output import JSON, Failure, Output
 from noetl.tool import Call
 from noetl.tools.http import FILE_BYTES_MAX
 from noetl.tools.http_request import Request, shown
-from noetl.tools.plain import NotPlain, in_base64, is_json, known_charset, parsed, text_or_base64
+from noetl.tools.plain import NotPlain, TooDeep, in_base64, is_json, known_charset, parsed, text_or_base64
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
@@ -87,6 +87,8 @@ def _data(reply: ClientResponse, body: bytes, response: str) -> JSON:
     if is_json(reply.content_type):
         try:
             return parsed(body.removeprefix(b"\xef\xbb\xbf"))
+        except TooDeep:
+            raise
         except NotPlain:
             return text_or_base64(body, reply.charset)
     return text_or_base64(body, reply.charset)

@@ -43,7 +43,7 @@ class Python(Tool):
     """Runs Python code with `input` as its arguments; `output.data` is what it returns."""
 
     kind = "python"
-    decoded = True
+    unjudged = "depth"
     Input = PythonInput
     Spec = PythonSpec
     free_input = True

@@ -36,7 +36,7 @@ class Resolve(Tool):
     """Fetches what a Ref points at, whole or in part, also the results of a loop."""
 
     kind = "resolve"
-    decoded = True
+    unjudged = "depth"
     Input = ResolveInput
     pure = True
     defaults = {"timeout": 60}

@@ -83,7 +83,9 @@ class Toolbox:
             return failed("tool", f'a task of kind "{task.kind}" can be checked, but not be run yet')
         except Exception as error:  # noqa: BLE001  # the border of a tool call (STYLE §2)
             return failed("tool", f"{type(error).__name__}: {error}")
-        return cleaned(output, clean_decoded if tool.decoded else clean)
+        if tool.unjudged == "nothing":
+            return output
+        return cleaned(output, clean_decoded if tool.unjudged == "depth" else clean)
 
     def _tool(self, kind: str) -> Tool | None:
         if kind not in self._made:

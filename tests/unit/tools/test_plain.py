@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.tools.plain import NotPlain, is_json, parsed, text_or_base64
+from noetl.tools.plain import NotPlain, TooDeep, is_json, parsed, text_or_base64
 
 
 def test_json_that_would_exhaust_the_stack_is_refused() -> None:
-    with pytest.raises(NotPlain, match="is nested too deep"):
+    with pytest.raises(NotPlain, match="is nested deeper than 64 levels"):
         parsed(b"[" * 100_000 + b"]" * 100_000)
+
+
+def test_json_may_be_as_deep_as_an_output_and_no_deeper() -> None:
+    deep: list[object] = []
+    for _ in range(63):
+        deep = [deep]
+    assert parsed(b"[" * 64 + b"]" * 64) == deep
+    with pytest.raises(TooDeep):
+        parsed(b"[" * 65 + b"]" * 65)
 
 
 @pytest.mark.parametrize("body", [b"NaN", b"1e400", b"{", b'{"a":1}x', b"\xff", b'"\\ud800"'])
