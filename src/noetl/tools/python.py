@@ -84,7 +84,7 @@ code: |
         from noetl.tools.python_pool import TooLarge
 
         try:
-            return _output(await self._whole().call(request))
+            return _output(await self._whole().call(request, call.say))
         except TooLarge as error:
             return failed("payload-too-large", str(error))
         except UnicodeEncodeError:

@@ -11,6 +11,7 @@ import socket
 import struct
 import sys
 from asyncio import AbstractEventLoop, Future
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -18,8 +19,10 @@ from typing import NamedTuple
 import msgspec
 
 from noetl.output import JSON
+from noetl.tool import silent
 from noetl.tools.guard import CROWDED, END_S, Ended, Guard, Guards, Program
 from noetl.tools.guard_child import CHANNEL
+from noetl.tools.saying import Lines
 
 CALLS_PER_CHILD_MAX = 1_000  # then another takes its place, whatever it has gathered
 FRAME_BYTES_MAX = 64 * 1024 * 1024 + 4_096  # an answer with its frame around it
@@ -58,6 +61,7 @@ class Stream:
         self._loop = loop
         self._kept = bytearray()
         self._cut = 0
+        self.tell: Callable[[bytes], None] | None = None  # every piece, as it comes
         self._open = True
         self._ours, self.theirs = os.pipe()
         os.set_blocking(self._ours, False)
@@ -72,6 +76,8 @@ class Stream:
         if not part:
             self._loop.remove_reader(self._ours)
             return False
+        if self.tell is not None:
+            self.tell(part)
         room = PRINTED_BYTES_MAX - len(self._kept)
         self._kept += part[:room] if room > 0 else b""
         self._cut += max(0, len(part) - max(0, room))
@@ -159,11 +165,12 @@ class Child(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    async def ask(self, request: bytes) -> Answer:
+    async def ask(self, request: bytes, tell: Callable[[bytes], None]) -> Answer:
         """One call. Whoever cancels it must `kill` the child, which goes on with it."""
         assert self._transport is not None
         assert self._waiting is None
         self._printed()  # A thread that lives on may have written between calls: that is nobody's output.
+        self._stdout.tell = self._stderr.tell = tell
         self.calls += 1
         self._waiting = self._loop.create_future()
         self._transport.write(_LENGTH.pack(len(request)) + request)
@@ -178,6 +185,8 @@ class Child(asyncio.Protocol):
         return Answer(body[1:], self._printed())
 
     def _printed(self) -> Printed:
+        """What was printed up to now; whatever comes later is not told."""
+        self._stdout.tell = self._stderr.tell = None
         return Printed(self._stdout.taken(), self._stderr.taken())
 
     async def _end_told(self) -> str:
@@ -226,7 +235,7 @@ class Pool:
         self._guards = Guards()
         self._burials: set[asyncio.Task[None]] = set()
 
-    async def call(self, request: dict[str, JSON]) -> Answer:
+    async def call(self, request: dict[str, JSON], say: Callable[[str], None] = silent) -> Answer:
         """Raises OSError when no process can be started, TooLarge."""
         body = msgspec.json.encode(request)
         if len(body) > FRAME_BYTES_MAX:
@@ -234,7 +243,8 @@ class Pool:
         async with self._free:
             child = await self._child()
             try:
-                answer = await child.ask(body)
+                with Lines(say) as lines:
+                    answer = await child.ask(body, lines.add)
             except BaseException:
                 self._drop(child)
                 raise

@@ -94,6 +94,7 @@ stdin: "10\\n9\\n"
         return output if output.own else replace(output, own={"shell": NOT_RUN})
 
     async def _run(self, input: ShellInput, call: Call) -> Output:
+        from noetl.tools.saying import Lines
         from noetl.tools.shell_process import Captured, Unfit, ran, wish_of
 
         try:
@@ -104,7 +105,11 @@ stdin: "10\\n9\\n"
         except Unfit as error:
             return failed("input", str(error))
         most = spec.output_mb * 1024 * 1024
-        with Captured("standard output", most) as stdout, Captured("standard error", most) as stderr:
+        with (
+            Lines(call.say) as lines,
+            Captured("standard output", most, lines.add if input.parse != "json" else None) as stdout,
+            Captured("standard error", most, lines.add) as stderr,
+        ):
             try:
                 async with self._room():
                     ended = await ran(wish, stdout, stderr, self._whole())

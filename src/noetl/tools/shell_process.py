@@ -10,7 +10,7 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -108,8 +108,9 @@ def _program(name: str, path: str, cwd: str | None) -> str:
 class Captured:
     """What came out of one stream: the beginning in memory, and the whole in a file once it is longer."""
 
-    def __init__(self, name: str, most: int) -> None:
+    def __init__(self, name: str, most: int, tell: Callable[[bytes], None] | None = None) -> None:
         self.name = name
+        self._tell = tell  # every piece, as it comes
         self.size = 0
         self.full = False  # It was more than may be, and the rest was thrown away.
         self._most = most
@@ -137,6 +138,8 @@ class Captured:
         if not chunk:
             return
         self.size += len(chunk)
+        if self._tell is not None:
+            self._tell(chunk)
         self._tail = (self._tail + chunk)[-CHUNK_BYTES:]
         if self._file is None and self.size > INLINE_BYTES_MAX:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115  # closed at the end of the call
