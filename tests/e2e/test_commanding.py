@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -9,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from noetl.cli.commanding import carried_out
+from noetl.engine.commands import Signal
+from noetl.engine.facts import FrameResumed
+from noetl.wiring import open_disk
 from tests.e2e.processes import House
 from tests.playbooks import HEAD
 
@@ -107,6 +112,24 @@ def test_pause_lets_calls_end_and_resume_goes_on(house: House) -> None:
     code, document = house.json("resume", id)
     assert (code, *statuses(document), log.read_text()) == (0, id, "ok", "start after ")
     assert [step["calls"] for step in document["steps"]] == [1, 1, 1]
+
+
+def test_who_takes_the_execution_meanwhile_gets_the_command(house: House) -> None:
+    """`noetl resume` may begin just after somebody has seen that no process has it."""
+
+    async def told_to_nobody(id: str) -> bool:
+        disk = open_disk(house.db)
+        try:
+            head = (await disk.listing.head(id))._replace(owner_alive=False)
+            came = Signal(name="approved", data=None)
+            return await carried_out(disk, head, came, lambda fact: isinstance(fact, FrameResumed))
+        finally:
+            disk.close()
+
+    with house.started("run", house.write(APPROVAL)) as run:
+        id = run.read_until("… start")[0]
+        assert asyncio.run(told_to_nobody(id)) is True
+        assert run.end()[0] == 0
 
 
 def test_pause_of_what_nobody_runs_is_recorded(house: House) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from noetl.cli.answering import Voice
@@ -16,6 +17,7 @@ from noetl.engine.facts import Cancelled, Fact, ForSignal, FrameResumed, Paused
 from noetl.engine.state import LIVE, State
 from noetl.errors import Rejected, Unavailable
 from noetl.net.visible import one_line
+from noetl.ports import Head
 from noetl.tool import Tools
 from noetl.views.log import events_of, folded
 from noetl.wiring import Disk, House
@@ -38,11 +40,7 @@ def run_pause(asked: Named) -> int:
             raise Rejected("execution-over", f"it has ended: {head.status}")
         if head.status != "running":
             raise Rejected("not-running", f"it can not be paused: it is {head.status}")
-        command = Pause()
-        if head.owner_alive:
-            await _post(disk, execution_id, command, lambda fact: isinstance(fact, Paused))
-        else:
-            await _record(disk, execution_id, command)
+        await carried_out(disk, head, Pause(), lambda fact: isinstance(fact, Paused))
         return voice.told("paused", f"paused; go on with: noetl resume {short(execution_id)}")
 
     async def there(voice: Voice, disk: ServerDisk, execution_id: str) -> int:
@@ -58,13 +56,7 @@ def run_cancel(asked: Named, reason: str) -> int:
         head = await disk.listing.head(execution_id)
         if head.status not in LIVE:
             raise Rejected("execution-over", f"it has ended: {head.status}")
-        command = Cancel(reason=reason)
-        if not head.owner_alive:
-            status = await _cancel_here(disk, execution_id, command)
-        else:
-            if head.status != "cancelling":
-                await _post(disk, execution_id, command, lambda fact: isinstance(fact, Cancelled))
-            status = await _ended(disk, execution_id)
+        status = await _cancelled(disk, head, Cancel(reason=reason))
         if status in LIVE:
             words = "it is being cancelled: calls that run have 10 s"
             return voice.told("cancelling", words)
@@ -87,17 +79,14 @@ def run_signal(asked: Named, name: str, data: str | None) -> int:
         if not state.live:
             raise Rejected("execution-over", f"it has ended: {state.status}")
         woken = _awaiting(state, name)
-        command = Signal(name=name, data=value)
-        if head.owner_alive:
-            await _post(
-                disk,
-                execution_id,
-                command,
-                lambda fact: isinstance(fact, FrameResumed) and fact.frame in woken,
-            )
-            return voice.told(TOLD.get(head.status, head.status), "it was waited for, and has come")
-        await _record(disk, execution_id, command)
-        words = f"it is on record; go on with: noetl resume {short(execution_id)}"
+        words = "it was waited for, and has come"
+        if not await carried_out(
+            disk,
+            head,
+            Signal(name=name, data=value),
+            lambda fact: isinstance(fact, FrameResumed) and fact.frame in woken,
+        ):
+            words = f"it is on record; go on with: noetl resume {short(execution_id)}"
         return voice.told(TOLD.get(head.status, head.status), words)
 
     async def there(voice: Voice, disk: ServerDisk, execution_id: str) -> int:
@@ -122,6 +111,35 @@ def _awaiting(state: State, name: str) -> set[str]:
         others = f"; it waits for {', '.join(names[:AWAITED_SHOWN_MAX])}" if awaited else ""
         raise Rejected("nobody-waits", f'nothing waits for the signal "{name}" now{others}')
     return {frame for frame, each in awaited.items() if each == name}
+
+
+async def carried_out(disk: Disk, head: Head, command: Command, is_effect: Callable[[Fact], bool]) -> bool:
+    """By the process that has the execution: True. Put on record by us, since none has: False."""
+    if not head.owner_alive:
+        with _unless_taken():
+            await _record(disk, head.execution_id, command)
+            return False
+    await _post(disk, head.execution_id, command, is_effect)
+    return True
+
+
+async def _cancelled(disk: Disk, head: Head, command: Cancel) -> str:
+    if not head.owner_alive:
+        with _unless_taken():
+            return await _cancel_here(disk, head.execution_id, command)
+    if head.status != "cancelling":
+        await _post(disk, head.execution_id, command, lambda fact: isinstance(fact, Cancelled))
+    return await _ended(disk, head.execution_id)
+
+
+@contextmanager
+def _unless_taken() -> Iterator[None]:
+    """Somebody may take it (`noetl resume`) after we have seen that nobody had it."""
+    try:
+        yield
+    except Rejected as error:
+        if error.code != "held":
+            raise
 
 
 # Another process has it
