@@ -1,4 +1,4 @@
 """NoETL runs playbooks: YAML documents that orchestrate APIs, databases and scripts."""
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 __all__ = ["__version__"]

@@ -1,11 +1,12 @@
-"""What people install: a wheel built from the sources, in a fresh environment, on a machine without Node.js.
+"""What people install: an sdist, a wheel made of it, in a fresh environment, on a machine without Node.js.
 
-It is built as `pip install .` builds it: the packages come from the registries of Python and of npm.
+They are built as `pip install .` builds: the packages come from the registries of Python and of npm.
 Where those can not be reached, the test says so and is skipped.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -17,14 +18,19 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tarfile import TarFile
 from zipfile import ZipFile
 
 import pytest
 
+import noetl
 from tests.e2e.processes import ROOT
 
 UV = Path(sys.executable).with_name("uv")
-PARTS = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "scripts", "src", "ui")
+PARTS = (
+    "pyproject.toml", "hatch_build.py", "README.md", "CHANGELOG.md", "LICENSE", ".gitignore", "docs",
+    "examples", "scripts", "src", "ui",
+)  # fmt: skip
 NODE = {"node", "nodejs", "npm", "npx", "corepack"}
 BUILD_S = 900
 AWAY = re.compile(
@@ -63,7 +69,9 @@ def call(*command: str | Path, path: str) -> str:
         command, capture_output=True, text=True, check=False, env=environment, timeout=BUILD_S
     )
     if done.returncode and AWAY.search(done.stderr):
-        pytest.skip("the registries of Python and npm, from which the wheel is built, can not be reached")
+        pytest.skip(
+            "the registries of Python and npm, from which the wheel is built, can not be reached: run it online"
+        )
     assert done.returncode == 0, done.stderr[-4_000:]
     return done.stdout
 
@@ -89,20 +97,35 @@ def get(url: str) -> tuple[str, bytes]:
         return answer.headers["content-type"], answer.read()
 
 
-def test_what_is_installed_without_node_has_a_ui_that_works(tmp_path: Path) -> None:
+def names_in_sdist(file: Path) -> set[str]:
+    """Without the folder that all of them are in."""
+    with TarFile.open(file) as packed:
+        return {name.partition("/")[2] for name in packed.getnames()}
+
+
+def test_what_is_installed_without_node_runs_and_has_a_ui_that_works(tmp_path: Path) -> None:
     path = path_without_node(tmp_path / "bin")
     assert all(shutil.which(each, path=path) is None for each in NODE)
     project = sources(tmp_path / "noetl")
-    call(UV, "build", "--wheel", project, "--out-dir", tmp_path / "dist", path=path)
-    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    call(UV, "build", project, "--out-dir", tmp_path / "dist", path=path)  # the wheel out of the sdist
+    (wheel,) = (tmp_path / "dist").glob(f"noetl-{noetl.__version__}-*.whl")
     names = ZipFile(wheel).namelist()
     assert "noetl/server/static/index.html" in names
     assert not [each for each in names if "node_modules" in each or each.startswith("ui/")]
+    packed = names_in_sdist(tmp_path / "dist" / f"noetl-{noetl.__version__}.tar.gz")
+    assert {"PKG-INFO", "CHANGELOG.md", "examples/report.yaml", "ui/package-lock.json"} <= packed
+    assert "src/noetl/server/static/index.html" in packed
+    assert not [each for each in packed if "node_modules" in each or "__pycache__" in each]
 
     fresh = tmp_path / "fresh"
     call(UV, "venv", "--python", sys.executable, fresh, path=path)
     call(UV, "pip", "install", "--python", fresh, wheel, path=path)
-    with ui(fresh / "bin" / "noetl", tmp_path, path) as url:
+    command = fresh / "bin" / "noetl"
+    assert call(command, "--version", path=path).strip() == f"noetl {noetl.__version__}"
+    hello = project / "examples" / "hello.yaml"
+    done = call(command, "run", hello, "--db", tmp_path / "hello.db", "--format", "json", path=path)
+    assert json.loads(done)["status"] == "ok"
+    with ui(command, tmp_path, path) as url:
         kind, page = get(url)
         assert kind == "text/html; charset=utf-8"
         assets = re.findall(r'(?:src|href)="/ui/([^"]+)"', page.decode())

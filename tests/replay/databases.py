@@ -1,0 +1,86 @@
+"""Writes the database of a release: `python -m tests.replay.databases 0.2`, once, when it is made.
+
+Four executions as people have them in a file: one that went well, one that failed, one that was cancelled, and
+one whose process was killed while it waited. It is packed, for an empty file of SQLite has 90 kB already.
+"""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from tests.e2e.processes import ROOT, House
+from tests.playbooks import HEAD
+from tests.replay.histories import FOLDER
+
+EXAMPLE: Final = ROOT / "examples" / "word_count.yaml"
+BROKEN: Final = HEAD.replace("path: t", "path: broken") + (
+    """\
+workflow:
+- step: start
+  tool: {kind: python, code: "def main(): return {'rows': 3}"}
+  next: {arcs: [{step: divide}]}
+- step: divide
+  tool: {kind: python, code: "def main(): return 1 / 0"}
+"""
+)
+APPROVAL: Final = HEAD.replace("path: t", "path: approval") + (
+    """\
+workflow:
+- step: start
+  tool: {kind: wait, signal: approved}
+"""
+)
+NAP: Final = HEAD.replace("path: t", "path: nap") + (
+    """\
+workflow:
+- step: start
+  loop: {in: [1, 2, 3], iterator: n, spec: {mode: parallel, policy: {reduce: {ctx.total: sum}}}}
+  tool: {kind: python, input: {n: "{{ iter.n }}"}, code: "def main(n): return n * n", set: {ctx.total: "{{ output.data }}"}}
+  next: {arcs: [{step: nap}]}
+- step: nap
+  tool: {kind: wait, seconds: 3}
+  next: {arcs: [{step: after}]}
+- step: after
+  tool: {kind: python, input: {total: "{{ ctx.total }}"}, code: "def main(total): return {'total': total}"}
+"""
+)
+
+
+def file_of(release: str) -> Path:
+    return FOLDER / "logs" / release / "noetl.db.gz"
+
+
+def fill(house: House) -> None:
+    example = house.write(EXAMPLE.read_text("utf-8"), EXAMPLE.name)
+    assert house.call("run", example).returncode == 0
+    assert house.call("run", house.write(BROKEN, "broken.yaml")).returncode == 1
+    with house.started("run", house.write(APPROVAL, "approval.yaml")) as approval:
+        approval.read_until("waits for")
+        assert house.call("cancel", "last").returncode == 0
+        approval.end()
+    with house.started("run", house.write(NAP, "nap.yaml")) as nap:
+        nap.read_until("waits until")  # Leaving ends it by SIGKILL.
+
+
+def main(release: str) -> None:
+    file = file_of(release)
+    if file.exists():
+        raise SystemExit(f"the database of {release} is there, and it is for ever")
+    with tempfile.TemporaryDirectory() as folder:
+        house = House(Path(folder))
+        fill(house)
+        connection = apsw.Connection(str(house.db))
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.close()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(gzip.compress(house.db.read_bytes(), mtime=0))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

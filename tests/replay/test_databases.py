@@ -1,0 +1,33 @@
+"""A database file of every release is opened, listed, read, audited, and gone on with by the version of today."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.processes import House
+from tests.replay.databases import file_of
+from tests.replay.histories import releases
+
+STATUSES = ["running", "cancelled", "error", "ok"]  # the newest first, as they are listed
+
+
+@pytest.mark.parametrize("release", releases())
+def test_a_database_of_a_release_is_read_and_gone_on_with(release: str, tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.db.write_bytes(gzip.decompress(file_of(release).read_bytes()))
+
+    listed = json.loads(house.call("list", "--format", "json").stdout)
+    assert [each["status"] for each in listed] == STATUSES
+    nap, _, broken, _ = (each["execution_id"] for each in listed)
+    assert "identical" in house.call("replay", nap).stdout
+    assert house.call("audit").returncode == 0
+
+    code, gone_on = house.json("resume", nap)
+    assert (code, gone_on["output"]["data"]) == (0, {"total": 14})
+    code, retried = house.json("retry", broken)
+    assert (code, retried["error"]["kind"]) == (1, "python")
+    assert house.call("audit").returncode == 0
