@@ -21,6 +21,8 @@ LOG: Final = "NOETL_LOG"
 TRACES: Final = "NOETL_TRACES"
 METRICS: Final = "NOETL_METRICS"
 NETWORKS: Final = "NOETL_ALLOW_NETWORKS"
+SECRET_VARIABLES: Final = "NOETL_SECRET_VARIABLES"
+SECRET_FOLDERS: Final = "NOETL_SECRET_FOLDERS"
 TOKEN: Final = "NOETL_TOKEN"
 
 # Every variable of our own, for the reference; credentials may read others.
@@ -44,6 +46,11 @@ VARIABLES: Final[dict[str, str]] = {
         "addresses that tools of a server's workers may reach though they are not public, such as"
         " `10.0.0.0/8 127.0.0.0/8`"
     ),
+    SECRET_VARIABLES: (
+        "variables of a server's environment that keychain entries may name, such as `PG_PASSWORD SHOP_*`;"
+        " those that begin with `NOETL_SECRET_` always, others that begin with `NOETL_` never"
+    ),
+    SECRET_FOLDERS: "folders whose files keychain entries of a server may name; `/run/secrets` if not given",
     LEASE: (
         "seconds after which work of a server or worker that is silent goes to others, 30 if not given;"
         " the same for all of them"
@@ -96,6 +103,11 @@ def nats_url(given: str | None, environment: Mapping[str, str] = os.environ) -> 
 
 def networks(environment: Mapping[str, str] = os.environ) -> str:
     return environment.get(NETWORKS, "")
+
+
+def secret_sources(environment: Mapping[str, str] = os.environ) -> tuple[str, str | None, str]:
+    """What playbooks on a server may take their credentials from: variables, folders, networks."""
+    return environment.get(SECRET_VARIABLES, ""), environment.get(SECRET_FOLDERS), networks(environment)
 
 
 def keep_days(environment: Mapping[str, str] = os.environ) -> float | None:

@@ -74,6 +74,15 @@ class AddressPolicy(NamedTuple):
                 raise Rejected("bad-setting", words) from error
         return cls(allow_private=False, allow=allow)
 
+    def refusal(self, address: str) -> str | None:
+        """Why there is no way to it; None: there is one."""
+        from ipaddress import ip_network
+
+        from noetl.addresses import refusal
+
+        networks = [ip_network(each) for each in self.allow]
+        return refusal(address, allow_private=self.allow_private, allow=networks)
+
 
 class Tool(Protocol):
     """One kind of work. Its structs give validation, JSON Schema and the reference page.

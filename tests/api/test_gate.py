@@ -11,8 +11,8 @@ import pytest
 from noetl.clock import SystemClock
 from noetl.server.app import BODY_MAX
 from noetl.server.desk import BODY_S, HEADERS_S, REQUESTS_BURST, REQUESTS_PER_S, Settings
+from noetl.server.gate import HEADERS_BYTES_MAX
 from noetl.server.rates import CALLERS_MAX, Rates
-from noetl.server.serving import HEADERS_BYTES_MAX
 from noetl.server.texts import PLAYBOOK_BODY_MAX
 from tests.api.houses import NOOP, World, serve
 
@@ -211,6 +211,9 @@ def test_headers_have_a_limit(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         large = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * (HEADERS_BYTES_MAX + 4_096)
         assert (await raw(world, large)).startswith(b"HTTP/1.1 400")
+        many = b"".join(b"X-%d: y\r\n" % number for number in range(10_000))
+        whole = b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + many + b"\r\n"
+        assert (await raw(world, whole))[9:12] in (b"400", b"431")  # it came in pieces, or in one
         assert (await raw(world, b"nonsense\r\n\r\n")).startswith(b"HTTP/1.1 400")
 
     serve(tmp_path, work)

@@ -19,6 +19,7 @@ from noetl.server.desk import Settings
 from noetl.server.problems import Refused, answer
 from noetl.server.rates import Rates
 
+HEADERS_BYTES_MAX: Final = 16 << 10  # of a request line and all headers
 _HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 UI: Final = "/ui"  # below this lies the web UI
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -55,6 +56,7 @@ class Gate:
 
     async def _admit(self, scope: HTTPScope) -> Caller | Refused | Unavailable | None:
         """Who it is; or why that is not known, which matters only to routes that ask for it."""
+        _check_size(scope)
         headers = dict(scope["headers"])
         _check_content_type(scope["method"], headers)
         address = (scope.get("client") or ("?", 0))[0]
@@ -82,6 +84,14 @@ class Gate:
         if late_s := self._rates.take(caller):
             words = f"too many requests: try again in {late_s} s"
             raise Refused(429, "too-many-requests", words, {"Retry-After": str(late_s)})
+
+
+def _check_size(scope: HTTPScope) -> None:
+    """What comes in one piece is not measured on its way: the limit there is for heads that come in many."""
+    size = sum(len(name) + len(value) for name, value in scope["headers"]) + len(scope["raw_path"])
+    if size > HEADERS_BYTES_MAX:
+        words = f"the headers are too large (limit HEADERS_BYTES_MAX: {HEADERS_BYTES_MAX:,} bytes)"
+        raise Refused(431, "headers-too-large", words)
 
 
 def _is_visit(scope: HTTPScope, headers: dict[bytes, bytes]) -> bool:

@@ -17,9 +17,9 @@ from litestar import Litestar
 
 from noetl.errors import Rejected, Unavailable
 from noetl.server.app import room_of
+from noetl.server.gate import HEADERS_BYTES_MAX
 from noetl.server.patience import patient
 
-HEADERS_BYTES_MAX: Final = 16 << 10  # of a request line and all headers
 KEEP_ALIVE_S: Final = 75  # longer than proxies keep theirs, so that it is not us who hang up
 BACKLOG: Final = 2_048
 GRACE_S: Final = 10  # for requests that run when it stops

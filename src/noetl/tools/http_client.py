@@ -16,10 +16,10 @@ from typing import Final, NamedTuple
 import aiohttp
 from aiohttp.connector import AddrInfoType
 
+from noetl.addresses import refusal
 from noetl.clock import Clock
 from noetl.output import JSON, Failure, Output, failed
 from noetl.tool import Call
-from noetl.tools.addresses import refusal
 from noetl.tools.http_request import Request, Unfit, redirected, shown
 from noetl.tools.http_response import Asked, answered
 

@@ -13,9 +13,9 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
+from noetl.addresses import Network, refusal
 from noetl.output import JSON
 from noetl.secret import Secret
-from noetl.tools.addresses import Network, refusal
 
 Connection: TypeAlias = Any  # asyncpg's
 Values: TypeAlias = Mapping[str, Secret]

@@ -22,7 +22,7 @@ from noetl.adapters.sqlite.listing import SqliteListing
 from noetl.adapters.sqlite.results import SqliteResults
 from noetl.adapters.sqlite.store import SqliteStore
 from noetl.clock import Clock, SystemClock
-from noetl.config import result_stores
+from noetl.config import result_stores, secret_sources
 from noetl.control.executions import Control
 from noetl.control.house import Outside as Reach
 from noetl.control.house import Settings
@@ -174,15 +174,18 @@ class TellingResults:
 class LateProviders:
     """Where credentials come from. A playbook without any does not wait for 10 ms of imports."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, *, served: bool) -> None:
         self._disk = disk
+        self._served = served
         self._made: Providers | None = None
 
     async def fetch(self, credential: Credential, *, fresh: bool = False) -> Fetched:
         if self._made is None:
             from noetl.adapters.secrets.providers import Providers
+            from noetl.adapters.secrets.reading import SourcePolicy
 
-            self._made = Providers(self._disk.secrets, self._disk.database.clock)
+            policy = SourcePolicy.of_server(*secret_sources()) if self._served else SourcePolicy()
+            self._made = Providers(self._disk.secrets, self._disk.database.clock, policy=policy)
         return await self._made.fetch(credential, fresh=fresh)
 
     async def close(self) -> None:
@@ -203,9 +206,19 @@ class House:
     """One process that runs executions."""
 
     def __init__(
-        self, disk: Disk, clock: Clock, tools: Tools, *, kinds: Kinds | None = None, slots: int = SLOTS
+        self,
+        disk: Disk,
+        clock: Clock,
+        tools: Tools,
+        *,
+        kinds: Kinds | None = None,
+        slots: int = SLOTS,
+        served: bool = False,
     ) -> None:
-        """`kinds`: those of the tools, when the caller has them already: it takes 10 ms to describe them."""
+        """`kinds`: those of the tools, when the caller has them already: it takes 10 ms to describe them.
+
+        `served`: who writes the playbooks is not who owns the machine.
+        """
         self.disk = disk
         self.clock = clock
         known = tools.kinds() if kinds is None else kinds
@@ -220,7 +233,7 @@ class House:
         )
         self.control.relatives.link = self.control
         self.control.watch, self.control.trouble = self._see, self._worry
-        self.providers = LateProviders(disk)
+        self.providers = LateProviders(disk, served=served)
         keychain = Keychain(self.providers, clock)
         self.control.probe = keychain.probed
         self.toolbox = Toolbox(tools, Refs(results, self.control), keychain)

@@ -59,7 +59,7 @@ class LocalServer:
     def __init__(self, disk: Disk, clock: Clock) -> None:
         tools = Tools.installed(AddressPolicy.of_server(networks()))
         kinds = tools.kinds()
-        self.house = House(disk, clock, tools, kinds=kinds)
+        self.house = House(disk, clock, tools, kinds=kinds, served=True)
         self.feed = MemoryFeed()
         self.instruments = Instruments(clock, "server")
         self.instruments.watch(self.house.control)

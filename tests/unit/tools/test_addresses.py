@@ -6,7 +6,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from noetl.tools.addresses import refusal
+from noetl.addresses import refusal
 
 WORLD = ["8.8.8.8", "1.1.1.1", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808", "2002:808:808::1"]
 OURS = [

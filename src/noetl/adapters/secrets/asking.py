@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -11,9 +13,11 @@ import msgspec
 from noetl.adapters.secrets.reading import SECRET_BYTES_MAX
 from noetl.errors import NotFound, Unavailable
 from noetl.output import JSON
+from noetl.tool import AddressPolicy
 
 if TYPE_CHECKING:  # a playbook whose credentials lie here need not pay for aiohttp
     import aiohttp
+    from aiohttp.connector import AddrInfoType
 
 ANSWER_S: Final = 10.0
 BODY_BYTES_MAX: Final = 4 * SECRET_BYTES_MAX
@@ -35,9 +39,13 @@ class Reply(NamedTuple):
 
 
 class Asking:
-    """One session for all of them, opened when it is first needed."""
+    """One session for all of them, opened when it is first needed.
 
-    def __init__(self) -> None:
+    With a policy, for addresses that authors name, the socket is made only for those that it allows.
+    """
+
+    def __init__(self, policy: AddressPolicy | None = None) -> None:
+        self._policy = policy
         self._session: aiohttp.ClientSession | None = None
 
     async def ask(self, asked: Asked) -> Reply:
@@ -65,6 +73,9 @@ class Asking:
             place = f"{url.scheme}://{url.host_port_subcomponent}"
             words = f"no answer within {ANSWER_S:g} s" if isinstance(error, TimeoutError) else "no answer"
             # Neither its cause nor its text: both may repeat what was sent.
+            refused = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else None
+            if isinstance(refused, PermissionError):
+                raise NotFound(f"{asked.what}: {refused.strerror}, which is closed to playbooks") from None
             raise Unavailable(f"{asked.what}: {words} from {place}") from None
         if len(body) > BODY_BYTES_MAX:
             raise Unavailable(f"{asked.what}: the answer is larger than BODY_BYTES_MAX: {BODY_BYTES_MAX:,}")
@@ -74,10 +85,22 @@ class Asking:
         if self._session is None:
             import aiohttp
 
+            connector = aiohttp.TCPConnector(socket_factory=None if self._policy is None else self._socket)
             self._session = aiohttp.ClientSession(
-                cookie_jar=aiohttp.DummyCookieJar(), headers={"User-Agent": "noetl"}, trust_env=False
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": "noetl"},
+                trust_env=False,
             )
         return self._session
+
+    def _socket(self, found: AddrInfoType) -> socket.socket:
+        assert self._policy is not None
+        family, kind, protocol, _, place = found
+        reason = self._policy.refusal(str(place[0]))
+        if reason is not None:
+            raise PermissionError(errno.EPERM, reason)
+        return socket.socket(family, kind, protocol)
 
     async def close(self) -> None:
         if self._session is not None:

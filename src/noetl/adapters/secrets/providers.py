@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from noetl.adapters.secrets.asking import Asking
 from noetl.adapters.secrets.oauth import Tokens
-from noetl.adapters.secrets.reading import SECRET_BYTES_MAX, Sources
+from noetl.adapters.secrets.reading import SECRET_BYTES_MAX, SourcePolicy, Sources
 from noetl.adapters.secrets.stored import StoredSecrets
 from noetl.adapters.secrets.vaults import Aws, Google, Vault
 from noetl.adapters.secrets.versions import Versions
@@ -121,10 +121,15 @@ class Providers:
     """Keeps the contract of SecretProvider, for every kind that there is."""
 
     def __init__(
-        self, secrets: StoredSecrets, clock: Clock, environment: Mapping[str, str] = os.environ
+        self,
+        secrets: StoredSecrets,
+        clock: Clock,
+        environment: Mapping[str, str] = os.environ,
+        policy: SourcePolicy | None = None,
     ) -> None:
-        self._asking = Asking()
-        sources, versions = Sources(environment), Versions(secrets.versions_key)
+        policy = policy or SourcePolicy()
+        self._asking, self._asking_for_authors = Asking(), Asking(policy.addresses)
+        sources, versions = Sources(environment, policy), Versions(secrets.versions_key)
         given = Given(sources, versions)
         self._kinds: dict[str, SecretProvider] = {
             "env": Variables(sources, versions),
@@ -134,7 +139,7 @@ class Providers:
             "postgres_credential": given,
             "bearer": given,
             "basic": given,
-            "oauth2_client": Tokens(sources, self._asking, versions, clock),
+            "oauth2_client": Tokens(sources, self._asking_for_authors, versions, clock),
         }
 
     async def fetch(self, credential: Credential, *, fresh: bool = False) -> Fetched:
@@ -155,3 +160,4 @@ class Providers:
 
     async def close(self) -> None:
         await self._asking.close()
+        await self._asking_for_authors.close()

@@ -65,8 +65,8 @@ class Vault:
         if not path:
             raise NotFound(f'{what}: a key is "mount/path" or "mount/path#field"')
         variables = self._sources.environment
-        address = self._sources.variable("VAULT_ADDR").reveal().rstrip("/")
-        headers = {"X-Vault-Token": self._sources.variable("VAULT_TOKEN").reveal(), "X-Vault-Request": "true"}
+        address = self._sources.own("VAULT_ADDR").reveal().rstrip("/")
+        headers = {"X-Vault-Token": self._sources.own("VAULT_TOKEN").reveal(), "X-Vault-Request": "true"}
         if variables.get("VAULT_NAMESPACE"):
             headers["X-Vault-Namespace"] = variables["VAULT_NAMESPACE"]
         url = f"{address}/v1/{quote(mount)}/data/{quote(path.removeprefix('data/'))}"
@@ -102,7 +102,7 @@ class Aws:
         place, field = parted(key)
         what = f'AWS Secrets Manager, "{key}"'
         variables = self._sources.environment
-        region = variables.get("AWS_REGION") or self._sources.variable("AWS_DEFAULT_REGION").reveal()
+        region = variables.get("AWS_REGION") or self._sources.own("AWS_DEFAULT_REGION").reveal()
         given = variables.get("AWS_ENDPOINT_URL_SECRETS_MANAGER") or variables.get("AWS_ENDPOINT_URL")
         address = given or f"https://secretsmanager.{region}.amazonaws.com"
         wish = {"SecretId": place}
@@ -114,8 +114,8 @@ class Aws:
         }
         if token := variables.get("AWS_SESSION_TOKEN"):
             headers["X-Amz-Security-Token"] = token
-        access = self._sources.variable("AWS_ACCESS_KEY_ID").reveal()
-        keys = Keys(access, self._sources.variable("AWS_SECRET_ACCESS_KEY"), region, "secretsmanager")
+        access = self._sources.own("AWS_ACCESS_KEY_ID").reveal()
+        keys = Keys(access, self._sources.own("AWS_SECRET_ACCESS_KEY"), region, "secretsmanager")
         asked = Asked("POST", address.rstrip("/") + "/", what, headers, msgspec.json.encode(wish))
         reply = await self._asking.ask(signed(asked, keys, self._now()))
         match reply.data:
@@ -142,9 +142,9 @@ class Google:
         place, field = parted(key)
         what = f'Google Secret Manager, "{key}"'
         if not place.startswith("projects/"):
-            place = f"projects/{self._sources.variable('GOOGLE_CLOUD_PROJECT').reveal()}/secrets/{place}"
+            place = f"projects/{self._sources.own('GOOGLE_CLOUD_PROJECT').reveal()}/secrets/{place}"
         address = (self._sources.environment.get(self.ELSEWHERE) or self.HOST).rstrip("/")
-        token = self._sources.variable("GOOGLE_OAUTH_ACCESS_TOKEN").reveal()
+        token = self._sources.own("GOOGLE_OAUTH_ACCESS_TOKEN").reveal()
         url = f"{address}/v1/{quote(place)}/versions/{quote(version or 'latest', safe='')}:access"
         reply = await self._asking.ask(Asked("GET", url, what, {"Authorization": f"Bearer {token}"}))
         match reply.data:

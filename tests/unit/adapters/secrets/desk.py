@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from noetl.adapters.secrets.providers import Providers
+from noetl.adapters.secrets.reading import SourcePolicy
 from noetl.adapters.secrets.stored import StoredSecrets
 from noetl.adapters.sqlite.database import Database, open_sqlite
 from noetl.adapters.sqlite.secret_rows import stored_secrets
@@ -36,12 +37,15 @@ class Desk(NamedTuple):
 
 @asynccontextmanager
 async def opened(
-    folder: Path, environment: dict[str, str] | None = None, clock: Clock | None = None
+    folder: Path,
+    environment: dict[str, str] | None = None,
+    clock: Clock | None = None,
+    policy: SourcePolicy | None = None,
 ) -> AsyncIterator[Desk]:
     clock = clock or SystemClock()
     database = open_sqlite(folder / "noetl.db", clock)
     secrets = stored_secrets(database, environment or {})
-    providers = Providers(secrets, clock, environment or {})
+    providers = Providers(secrets, clock, environment or {}, policy)
     try:
         yield Desk(providers, secrets, database)
     finally:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from noetl.adapters.secrets.reading import SourcePolicy
 from noetl.clock import SystemClock
 from tests.services_secrets import TokenService, listening
 from tests.unit.adapters.secrets.desk import entry, opened
@@ -49,6 +50,26 @@ def test_a_token_is_kept_until_half_a_minute_before_it_expires(
             watch.at = kept_s
             assert await desk.values(client) == {"": "token-2-of-service"}
             assert service.scopes == ["read write"] * 2
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(("networks", "asked"), [("", 0), ("127.0.0.0/8", 1)], ids=["closed", "opened"])
+def test_authors_on_a_server_send_a_client_only_where_tools_may_go_d88(
+    networks: str, asked: int, tmp_path: Path
+) -> None:
+    service = TokenService()
+
+    async def work() -> None:
+        policy = SourcePolicy.of_server("", "", networks)
+        async with listening(service.handle) as address, opened(tmp_path, policy=policy) as desk:
+            client = entry(
+                "oauth2_client", token_url=address, client_id=service.CLIENT, client_secret=service.PASSWORD
+            )
+            told = await desk.told(client)
+            refused = "127.0.0.1 is a loopback address, which is closed to playbooks"
+            assert (refused in told) is (asked == 0), told
+        assert len(service.scopes) == asked
 
     asyncio.run(work())
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.adapters.secrets.reading import SECRET_BYTES_MAX, Sources
+from noetl.adapters.secrets.reading import SECRET_BYTES_MAX, SourcePolicy, Sources
 from noetl.errors import NoetlError
 
 
@@ -62,6 +62,47 @@ def test_a_path_may_begin_at_home() -> None:
 def test_a_variable_without_a_value_is_told_by_its_name(environment: dict[str, str], state: str) -> None:
     with pytest.raises(NoetlError, match=f'the environment variable "TOKEN" is {state}'):
         Sources(environment).variable("TOKEN")
+
+
+@pytest.mark.parametrize("name", ["NOETL_LINK_KEY", "NOETL_KEY", "NOETL_DB"])
+@pytest.mark.parametrize(
+    "policy", [SourcePolicy(), SourcePolicy.of_server("*", None, "")], ids=["own", "server"]
+)
+def test_settings_of_the_house_are_nobodys_credential(name: str, policy: SourcePolicy) -> None:
+    with pytest.raises(NoetlError, match="is not for playbooks: it is a setting of NoETL itself"):
+        Sources({name: "hunter22"}, policy).variable(name)
+
+
+def test_authors_on_a_server_name_what_its_operator_lists() -> None:
+    environment = {"SHOP_KEY": "a", "PG_PASSWORD": "b", "AWS_SECRET_ACCESS_KEY": "c", "NOETL_SECRET_X": "d"}
+    sources = Sources(environment, SourcePolicy.of_server("PG_PASSWORD, SHOP_*", None, ""))
+    found = [sources.variable(name).reveal() for name in ("SHOP_KEY", "PG_PASSWORD", "NOETL_SECRET_X")]
+    assert found == ["a", "b", "d"]
+    with pytest.raises(NoetlError, match="its operator may list it in NOETL_SECRET_VARIABLES"):
+        sources.variable("AWS_SECRET_ACCESS_KEY")
+    assert sources.own("AWS_SECRET_ACCESS_KEY").reveal() == "c"  # what the operator has set for us
+    assert Sources(environment).variable("AWS_SECRET_ACCESS_KEY").reveal() == "c"  # one's own machine
+
+
+def test_files_of_a_server_lie_in_its_folders_wherever_a_link_leads(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "open", tmp_path / "closed"
+    for each in (folder, elsewhere):
+        each.mkdir()
+        (each / "key").write_text("hunter22")
+    (folder / "link").symlink_to(elsewhere / "key")
+    sources = Sources({}, SourcePolicy.of_server("", str(folder), ""))
+    assert asyncio.run(sources.file(str(folder / "key"))).reveal() == "hunter22"
+    for path in (elsewhere / "key", folder / "link", folder / ".." / "closed" / "key"):
+        with pytest.raises(NoetlError, match="is not for playbooks of this server") as caught:
+            asyncio.run(sources.file(str(path)))
+        assert "hunter22" not in str(caught.value)
+
+
+@pytest.mark.parametrize("path", ["/proc/self/environ", "/proc/1/environ", "/dev/stdin", "/sys/kernel/notes"])
+def test_files_of_the_system_hold_no_credential(path: str, tmp_path: Path) -> None:
+    assert "is a file of the system itself" in refusal(path)
+    (tmp_path / "link").symlink_to("/proc/self")
+    assert "is a file of the system itself" in refusal(tmp_path / "link" / "environ")
 
 
 @pytest.mark.parametrize("value", [True, {"no": "x"}, {"env": 1}, ["x"], None])
