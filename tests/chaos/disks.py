@@ -46,7 +46,7 @@ def small_disk(folder: Path, megabytes: int = 8) -> Iterator[SmallDisk]:
         capture_output=True, check=False,
     )  # fmt: skip
     if mounted.returncode != 0:
-        pytest.skip("a disk that can be filled needs the right to mount one")
+        pytest.skip("a disk that can be filled needs the right to mount one: run the tests as root")
     try:
         yield SmallDisk(folder)
     finally:

@@ -157,8 +157,9 @@ def resolve(text: str) -> bool | int | float | str | None:
         return _BOOL[text]
     if text[0] not in _NUMBER_START:
         return text
-    if _INT.match(text) or _RADIX.match(text):
-        if len(text) > 30 or not -(2**63) <= (whole := int(text, 0 if _RADIX.match(text) else 10)) < 2**63:
+    base = 10 if _INT.match(text) else 0 if _RADIX.match(text) else None
+    if base is not None:
+        if len(text) > 30 or not -(2**63) <= (whole := int(text, base)) < 2**63:
             raise ValueError("a whole number must fit 64 bits")
         return whole
     if _FLOAT.match(text):
@@ -194,6 +195,7 @@ class _Composer:
         self.problems: list[Problem] = []
         self.values = 0
         self.aliased = 0
+        self.numbers: dict[str, int | float] = {}  # in a text with very many, most are there more than once
         self.anchors: dict[str, tuple[Tree, _Extent] | None] = {}  # None: not closed yet
 
     def document(self) -> Tree | None:
@@ -235,7 +237,8 @@ class _Composer:
             raise _Stop(problem("yaml-too-many-values", self._at(event), f"more than {VALUES_MAX:,} values"))
         if depth > DEPTH_MAX:
             raise _Stop(problem("yaml-too-deep", self._at(event), f"nested deeper than {DEPTH_MAX} levels"))
-        if isinstance(event, yaml.ScalarEvent) and event.anchor is None and event.tag is None:
+        # What nearly all values are comes first: a hostile text has very many of them.
+        if type(event) is yaml.ScalarEvent and event.anchor is None and event.tag is None:
             return self._scalar(event), _LEAF
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, depth)
@@ -265,39 +268,51 @@ class _Composer:
     def _scalar(self, event: yaml.ScalarEvent) -> Scalar:
         value: bool | int | float | str | None = event.value
         if not event.style and event.implicit[0]:
-            try:
-                value = resolve(event.value)
-            except ValueError as error:
-                self._tell("bad-number", event, f'"{event.value[:40]}": {error}', fix="put it in quotes")
+            value = self.numbers.get(event.value)
+            if value is None:
+                value = self._resolved(event)
         start, end = event.start_mark, event.end_mark
         assert start is not None
         assert end is not None
         return Scalar(value, start.line + 1, start.column + 1, start.index, end.index)
 
+    def _resolved(self, event: yaml.ScalarEvent) -> bool | int | float | str | None:
+        try:
+            value = resolve(event.value)
+        except ValueError as error:
+            self._tell("bad-number", event, f'"{event.value[:40]}": {error}', fix="put it in quotes")
+            return event.value
+        if isinstance(value, int | float):
+            self.numbers[event.value] = value
+        return value
+
     def _sequence(self, start: yaml.Event, events: Iterator[yaml.Event], depth: int) -> tuple[Tree, _Extent]:
         items: list[Tree] = []
-        values, height = 1, 0
+        values, height, depth = 1, 0, depth + 1
         for event in events:
-            if isinstance(event, yaml.SequenceEndEvent):
+            if type(event) is yaml.SequenceEndEvent:
                 break
-            item, extent = self._tree(event, events, depth + 1)
+            item, (inside, tall) = self._tree(event, events, depth)
             items.append(item)
-            values += extent.values
-            height = max(height, extent.height)
-        at = self._at(start)
-        return Sequence(items, at.line, at.column), _Extent(values, height + 1)
+            values += inside
+            if tall > height:
+                height = tall
+        at = start.start_mark
+        assert at is not None
+        return Sequence(items, at.line + 1, at.column + 1), _Extent(values, height + 1)
 
     def _mapping(self, start: yaml.Event, events: Iterator[yaml.Event], depth: int) -> tuple[Tree, _Extent]:
         entries: dict[str, Tree] = {}
         keys: dict[str, Scalar] = {}
-        values, height = 1, 0
+        values, height, depth = 1, 0, depth + 1
         for event in events:
-            if isinstance(event, yaml.MappingEndEvent):
+            if type(event) is yaml.MappingEndEvent:
                 break
-            key, _ = self._tree(event, events, depth + 1)
-            tree, extent = self._tree(next(events), events, depth + 1)
-            values += extent.values + 1
-            height = max(height, extent.height)
+            key, _ = self._tree(event, events, depth)
+            tree, (inside, tall) = self._tree(next(events), events, depth)
+            values += inside + 1
+            if tall > height:
+                height = tall
             if (name := self._key(key, event)) is None:
                 continue
             assert isinstance(key, Scalar)
@@ -307,8 +322,9 @@ class _Composer:
                 self._tell("duplicate-key", event, f'key "{name}" stands here twice', related=related)
                 continue
             entries[name], keys[name] = tree, key
-        at = self._at(start)
-        return Mapping(entries, keys, at.line, at.column), _Extent(values, height + 1)
+        at = start.start_mark
+        assert at is not None
+        return Mapping(entries, keys, at.line + 1, at.column + 1), _Extent(values, height + 1)
 
     def _key(self, key: Tree, event: yaml.Event) -> str | None:
         if not isinstance(key, Scalar):

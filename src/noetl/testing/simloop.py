@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import heapq
 import inspect
 import random
@@ -52,7 +53,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._now = 0.0
         self._count = 0
         self._queues: dict[str, deque[_Handle]] = {}
-        self._timers: list[tuple[float, int, _Handle]] = []
+        self._ready: dict[str, deque[_Handle]] = {}  # of these the queues that hold something
+        self._timers: list[tuple[float, int, _Handle | asyncio.Future[None]]] = []
         self._dead: set[str] = set()
         self._paused: dict[str, float] = {}
         self._tasks: list[asyncio.Task[Any]] = []
@@ -118,6 +120,13 @@ class SimLoop(asyncio.AbstractEventLoop):
         heapq.heappush(self._timers, (when, self._count, handle))
         return handle
 
+    def sleeping(self, seconds: float) -> asyncio.Future[None]:
+        """Done after so long. It is no step of its own: whoever waits for it goes on at that moment."""
+        done: asyncio.Future[None] = asyncio.Future(loop=self)
+        self._count += 1
+        heapq.heappush(self._timers, (self._now + seconds, self._count, done))
+        return done
+
     def spawn(self, process: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start something inside a simulated process."""
         context = contextvars.copy_context()
@@ -127,6 +136,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def kill(self, process: str) -> None:
         """kill -9: what waits is dropped, and no finally block runs."""
         self._dead.add(process)
+        self._ready.pop(process, None)
         self._graveyard.append(self._queues.pop(process, None))
 
     def pause(self, process: str, seconds: float) -> None:
@@ -135,6 +145,8 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         events._set_running_loop(self)
+        collects = gc.isenabled()
+        gc.disable()  # a world is small and gone soon: to look for garbage in it costs a third of the time
         try:
             task = self.spawn("world", work)
             while not task.done():
@@ -144,7 +156,10 @@ class SimLoop(asyncio.AbstractEventLoop):
             self._over = True
             self._bury()
             events._set_running_loop(None)
+            if collects:
+                gc.enable()
             self._queues.clear()
+            self._ready.clear()
             self._timers.clear()
 
     def _bury(self) -> None:
@@ -164,38 +179,54 @@ class SimLoop(asyncio.AbstractEventLoop):
         process = handle.context.get(PROCESS, "world")
         if self._over or process in self._dead:
             self._graveyard.append(handle)
-        else:
-            self._queues.setdefault(process, deque()).append(handle)
+            return
+        queue = self._queues.get(process)
+        if queue is None:
+            queue = self._queues[process] = deque()
+        if not queue:
+            self._ready[process] = queue
+        queue.append(handle)
 
     def _step(self) -> None:
-        runnable = [name for name, queue in self._queues.items() if queue and not self._is_paused(name)]
+        runnable = list(self._ready) if not self._paused else self._not_paused()
         if not runnable:
             self._advance()
             return
-        name = runnable[0] if len(runnable) == 1 else runnable[self.dice.randrange(len(runnable))]
-        handle = self._queues[name].popleft()
+        name = runnable[0] if len(runnable) == 1 else runnable[int(self.dice.random() * len(runnable))]
+        queue = self._ready[name]
+        handle = queue.popleft()
+        if not queue:
+            del self._ready[name]
         self.steps += 1
         if self.steps > STEPS_MAX:
             raise Stuck("the world goes round without end")
         if not handle.gone:
             handle.context.run(handle.callback, *handle.args)
 
-    def _is_paused(self, process: str) -> bool:
-        until = self._paused.get(process)
-        if until is not None and until <= self._now:
-            del self._paused[process]
-            until = None
-        return until is not None
+    def _not_paused(self) -> list[str]:
+        now, paused = self._now, self._paused
+        return [name for name in self._ready if paused.get(name, now) <= now]
 
     def _advance(self) -> None:
         """Nobody can run: time goes on to the next timer, or to the end of a pause."""
-        ends = [until for name, until in self._paused.items() if self._queues.get(name)]
-        while self._timers and self._timers[0][2].gone:
-            heapq.heappop(self._timers)
-        if self._timers:
-            ends.append(self._timers[0][0])
+        timers = self._timers
+        if self._paused:
+            self._paused = {name: until for name, until in self._paused.items() if until > self._now}
+        ends = [until for name, until in self._paused.items() if name in self._ready]
+        while timers and _is_gone(timers[0][2]):
+            heapq.heappop(timers)
+        if timers:
+            ends.append(timers[0][0])
         if not ends:
             raise Stuck("nothing can run, and nothing is timed")
         self._now = max(self._now, min(ends))
-        while self._timers and self._timers[0][0] <= self._now:
-            self._enqueue(heapq.heappop(self._timers)[2])
+        while timers and timers[0][0] <= self._now:
+            due = heapq.heappop(timers)[2]
+            if isinstance(due, _Handle):
+                self._enqueue(due)
+            elif not due.done():
+                due.set_result(None)
+
+
+def _is_gone(due: _Handle | asyncio.Future[None]) -> bool:
+    return due.gone if isinstance(due, _Handle) else due.done()

@@ -60,17 +60,7 @@ class SimClock:
         return str(UUID(int=self._ids))
 
     async def sleep(self, seconds: float) -> None:
-        done = self._loop.create_future()
-
-        def wake() -> None:
-            if not done.done():
-                done.set_result(None)
-
-        timer = self._loop.call_later(seconds, wake)
-        try:
-            await done
-        finally:
-            timer.cancel()
+        await self._loop.sleeping(seconds)
 
 
 class SimStore:

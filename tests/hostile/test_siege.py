@@ -1,0 +1,160 @@
+"""An API under attack (test 22): all at once, from one address, while another one asks how it is."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import NamedTuple
+
+import aiohttp
+
+from noetl.clock import SystemClock
+from noetl.server.app import BODY_MAX
+from tests.api.houses import WAITING, Api
+from tests.hostile import besieged
+
+ROOT = Path(__file__).parents[2]
+HERE, THERE = "127.0.0.1", "127.0.0.2"  # who asks, and who attacks: both are loopback
+SLOW, BODIES, HEADERS, FOLLOWERS, REQUESTS = 200, 20, 20, 500, 800
+GROWTH_MAX = 100 << 20
+
+
+class Besieged(NamedTuple):
+    pid: int
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://{HERE}:{self.port}"
+
+    def resident(self) -> int:
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def standing(folder: Path) -> Iterator[Besieged]:
+    with subprocess.Popen(
+        [sys.executable, besieged.__file__, str(folder)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        yield Besieged(process.pid, int(process.stdout.readline()))
+        process.communicate(timeout=30)
+        assert process.returncode == 0
+
+
+async def sent(port: int, words: bytes) -> bytes:
+    """What comes back until it hangs up."""
+    reader, writer = await asyncio.open_connection(HERE, port, local_addr=(THERE, 0))
+    try:
+        writer.write(words)
+        await writer.drain()
+        return await reader.read()
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+class Attack:
+    """Everything that one address can do to a server; what came back is counted."""
+
+    def __init__(self, target: Besieged, session: aiohttp.ClientSession) -> None:
+        self.target, self.session = target, session
+        self.found: Counter[str] = Counter()
+        self._turns = asyncio.Semaphore(50)
+
+    async def follow(self, execution_id: str, following: asyncio.Semaphore) -> None:
+        url = f"{self.target.url}/executions/{execution_id}/stream"
+        async with self._turns:
+            response = await self.session.get(url)
+        following.release()
+        text = await response.text()
+        self.found[f"follower {response.status}, to the end: {'playbook.processed' in text}"] += 1
+
+    async def storm(self) -> None:
+        kinds: list[tuple[int, Callable[[], Awaitable[str]]]] = [
+            (SLOW, self._slow), (BODIES, self._large_body), (HEADERS, self._many_headers),
+            (REQUESTS, self._request),
+        ]  # fmt: skip
+        for word in await asyncio.gather(*(work() for count, work in kinds for _ in range(count))):
+            self.found[word] += 1
+
+    async def _slow(self) -> str:
+        answer = await sent(self.target.port, b"GET /health HTTP/1.1\r\nHost: local")
+        return f"slow: {answer.decode() or 'hung up on'}"
+
+    async def _many_headers(self) -> str:
+        lines = b"".join(b"X-%d: y\r\n" % number for number in range(10_000))
+        answer = await sent(
+            self.target.port,
+            b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + lines + b"\r\n",
+        )
+        return f"headers: {answer[9:12].decode() or 'hung up on'}"
+
+    async def _large_body(self) -> str:
+        url, headers = f"{self.target.url}/executions", {"Content-Type": "application/json"}
+        async with (
+            self._turns,
+            self.session.post(url, data=BytesIO(bytes(BODY_MAX + 1)), headers=headers) as response,
+        ):
+            return f"body: {response.status}"
+
+    async def _request(self) -> str:
+        async with self._turns, self.session.get(f"{self.target.url}/executions?limit=1") as response:
+            return f"request: {response.status}"
+
+
+def test_a_server_under_attack_answers_others_and_stays_small(tmp_path: Path) -> None:
+    clock = SystemClock()
+
+    async def work(target: Besieged) -> None:
+        attackers = aiohttp.TCPConnector(limit=0, local_addr=(THERE, 0))
+        async with (
+            asyncio.timeout(120),
+            aiohttp.ClientSession() as asking,
+            aiohttp.ClientSession(connector=attackers) as attacking,
+        ):
+            api, attack, following = (
+                Api(asking, target.url, None),
+                Attack(target, attacking),
+                asyncio.Semaphore(0),
+            )
+            await api.register(WAITING)
+            id = (await api.post("/executions", {"path": "waiting"}, status=201))["execution_id"]
+            before = most = target.resident()
+            followers = [asyncio.ensure_future(attack.follow(id, following)) for _ in range(FOLLOWERS)]
+            for _ in followers:
+                await following.acquire()
+            waits: list[float] = []
+            storm = asyncio.ensure_future(attack.storm())
+            while not storm.done():
+                asked_at = clock.monotonic()
+                assert (await api.ask("GET", "/health")).status == 200
+                waits.append(clock.monotonic() - asked_at)
+                most = max(most, target.resident())
+                await asyncio.wait([storm], timeout=0.1)
+            await storm
+            await api.post(f"/executions/{id}/signal", {"name": "go"})
+            await asyncio.gather(*followers)
+            found = attack.found
+        told = f"{dict(found)}; {len(waits)} times health, worst {max(waits) * 1000:.0f} ms; +{(most - before) >> 20} MB"
+        print(told)
+        assert found["follower 200, to the end: True"] == FOLLOWERS, told
+        assert (found["slow: hung up on"], found["body: 413"]) == (SLOW, BODIES), told
+        headers = ("headers: 400", "headers: 431", "headers: hung up on")
+        assert sum(found[each] for each in headers) == HEADERS, told
+        assert found["request: 200"] + found["request: 429"] == REQUESTS, told
+        assert found["request: 429"] > 0, told
+        assert most - before <= GROWTH_MAX, told
+
+    with standing(tmp_path) as target:
+        asyncio.run(work(target))
