@@ -5,20 +5,12 @@ Sentences that no table can give stand in docs/reference/_parts, one file for ea
 
 from __future__ import annotations
 
-import inspect
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import get_args
 
-import typer
-from typer.core import TyperArgument, TyperGroup, TyperOption
-
-from noetl.cli.app import app
-from noetl.config import VARIABLES
-from noetl.engine.facts import Fact
 from noetl.errors import PlaybookError, Problem
 from noetl.net import limits
 from noetl.net.check import check
@@ -43,11 +35,14 @@ from noetl.playbook.shapes import (
 from noetl.testing.scenario import played
 from noetl.tool import Tools
 from noetl.views.kinds import alternatives, as_text, mapping, sentences, unfolded
+from scripts import reference_api, reference_cli, reference_events
+from scripts.reference_prose import prose, slug, table
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs/reference"
 PARTS = PAGES / "_parts"
 EXAMPLES = ROOT / "tests/fixtures/problems"
+NOTE = "<!-- Written by scripts/reference.py from the code and docs/reference/_parts; do not edit. -->"
 FILE = "playbook.yaml"  # the name of every example, as a message shows it
 # The parts of the language page, in order; `<!-- keys: step, arc -->` in one stands for tables of keys.
 THEMES = (
@@ -82,12 +77,18 @@ def pages() -> dict[str, str]:
         "problems.md": problems_page(),
         "migration.md": migration_page(),
         "machines.md": machines_page(),
-        "cli.md": cli_page(),
+        "cli.md": reference_cli.commands_page(part("exit_codes")),
+        "config.md": reference_cli.settings_page(part("config")),
+        "events.md": reference_events.page(part("events_page"), part("facts"), part("derived")),
+        "api.md": reference_api.page(part("api")),
     }
-    note = (
-        "<!-- Written by scripts/reference.py from the code and docs/reference/_parts; do not edit. -->\n\n"
-    )
-    return {name: f"{note}{text.rstrip()}\n" for name, text in made.items()}
+    return {name: noted(text) for name, text in made.items()}
+
+
+def noted(text: str) -> str:
+    """Below its title, which the site takes from the first line."""
+    title, _, rest = text.rstrip().partition("\n")
+    return f"{title}\n\n{NOTE}\n{rest}\n"
 
 
 def stale() -> list[str]:
@@ -251,13 +252,13 @@ def scopes_page() -> str:
 
 def filters_page() -> str:
     lines = ["# Filters, tests, functions", "", part("filters"), ""]
-    for heading, table in (
+    for heading, known in (
         ("Filters", FILTERS),
         ("Tests", PREDICATES),
         ("Functions", FUNCTIONS),
         ("Methods", METHODS),
     ):
-        lines += [f"## {heading}", "", *entries(table), ""]
+        lines += [f"## {heading}", "", *entries(known), ""]
     lines += ["## What Jinja2 has and NoETL has not", ""]
     lines += [f"- `{name}`: {prose(reason)}." for name, reason in OMITTED.items()]
     values = {name: f"{value:,}" for name, value in vars(limits).items() if name.endswith("_MAX")}
@@ -301,79 +302,33 @@ def tools_page() -> str:
 
 
 def machines_page() -> str:
-    """The two machines, with every fact, and the lives of runs and frames as the scenarios show them."""
-    lines = ["# The two machines", "", part("machines"), "", "## Facts", ""]
-    for fact in get_args(Fact):
-        fields = ", ".join(f"`{name}`" for name in fact.__struct_fields__)
-        doc = f" {inspect.getdoc(fact)}" if fact.__doc__ and "Struct" not in fact.__doc__[:30] else ""
-        lines.append(f"- `{fact.__struct_config__.tag}`:{prose(doc) if doc else ''} {fields}.")
+    """The two machines, and the lives of runs and frames as the scenarios show them."""
+    lines = ["# The two machines", "", part("machines")]
     for title, about in (("A run", "run"), ("A frame", "frame")):
-        lines += ["", f"## {title}", "", "```mermaid", "stateDiagram-v2", *lives(about), "```"]
+        lines += ["", f"## {title}", "", f"Which fact about {title.lower()} may follow which:", ""]
+        lines += table(("after", "comes"), lives(about))
     return "\n".join(lines)
 
 
-def lives(about: str) -> list[str]:
+def lives(about: str) -> Iterator[tuple[str, str]]:
     """Which fact follows which in the life of one run or frame, over all scenarios."""
-    follows: set[tuple[str, str]] = set()
+    follows: dict[str, set[str]] = {}
     for path in sorted((ROOT / "tests/scenarios").rglob("*.txt")):
-        player = played(path.read_text(encoding="utf-8"), kinds())
         last: dict[str, str] = {}
-        for event in player.log:
-            name, subject = event.fact.__struct_config__.tag, getattr(event.fact, about, None)
-            if isinstance(subject, str) and isinstance(name, str):
-                follows.add((last.get(subject, "[*]"), name.replace(".", "_")))
-                last[subject] = name.replace(".", "_")
-    names = sorted({name for pair in follows for name in pair if name != "[*]"})
-    shown = [f'    state "{name.replace("_", ".")}" as {name}' for name in names]
-    return [*shown, *(f"    {one} --> {other}" for one, other in sorted(follows))]
+        for event in played(path.read_text(encoding="utf-8"), kinds()).log:
+            name, subject = reference_events.tag(type(event.fact)), getattr(event.fact, about, None)
+            if isinstance(subject, str):
+                follows.setdefault(last.get(subject, ""), set()).add(name)
+                last[subject] = name
+    for name in sorted(follows):
+        then = ", ".join(f"[{each}](events.md#{slug(each)})" for each in sorted(follows[name]))
+        yield f"`{name}`" if name else "(its beginning)", then
 
 
 def migration_page() -> str:
     lines = ["# Migration", "", part("migrating"), "", "## Notes", ""]
     lines += [f"- `{code}`: {meaning}" for code, meaning in sorted(NOTES.items())]
     return "\n".join(lines)
-
-
-def cli_page() -> str:
-    group = typer.main.get_command(app)
-    assert isinstance(group, TyperGroup)
-    lines = [
-        "# Commands",
-        "",
-        f"{group.help} `noetl --help` and `noetl COMMAND --help` say the same.",
-        "",
-    ]
-    for name, command in group.commands.items():
-        text, _, examples = (command.help or "").partition("\b\n")
-        lines += [f"## noetl {name}", "", text.strip(), ""]
-        lines += [
-            f"- `{spelt(each)}`: {getattr(each, 'help', '')}"
-            for each in command.params
-            if isinstance(each, TyperArgument | TyperOption)
-        ]
-        if examples:
-            lines += [
-                "",
-                "```sh",
-                *(line.strip() for line in examples.splitlines()[1:] if line.strip()),
-                "```",
-            ]
-        lines.append("")
-    lines += ["## Exit codes", "", part("exit_codes"), "", "## Environment", ""]
-    lines += [f"- `{name}`: {words}" for name, words in VARIABLES.items()]
-    lines += [
-        "",
-        "Credentials of kind `env` and `secret_manager` also read what they and their providers name.",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def spelt(parameter: TyperArgument | TyperOption) -> str:
-    """An argument by its name, an option by all its spellings."""
-    if isinstance(parameter, TyperArgument):
-        return parameter.metavar or parameter.opts[0]
-    return ", ".join(parameter.opts)
 
 
 def problems_page() -> str:
@@ -423,24 +378,11 @@ def shown(told: Problem, text: str) -> list[str]:
     return lines + [f"  {each.at.line}:{each.at.column}: {each.note}" for each in told.related]
 
 
-def prose(text: str) -> str:
-    """Markdown that shows the text as it is: outside of code, stars and angles would mean something."""
-    parts = text.replace("|", "\\|").split("`")
-    for place in range(0, len(parts), 2):
-        parts[place] = parts[place].replace("*", "\\*").replace("<", "&lt;")
-    return "`".join(parts)
-
-
-def slug(heading: str) -> str:
-    """The anchor that Markdown makes of a heading."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-
-
 def main(arguments: list[str]) -> int:
     old = stale()
     if "--check" in arguments:
         for name in old:
-            print(f"docs/reference/{name} is out of date: run scripts/reference.py")
+            print(f"docs/reference/{name} is out of date: run `make docs`")
         return 1 if old else 0
     for name in old:
         (PAGES / name).write_text(pages()[name], encoding="utf-8")

@@ -6,21 +6,38 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from noetl.config import VARIABLES
+from noetl.engine.facts import Fact
 from noetl.net import limits
+from noetl.net.chart import chart
 from noetl.net.check import check
+from noetl.net.picture import svg
 from noetl.net.scope import EVENT_FIELDS, SCOPES
 from noetl.net.template import FILTERS, FUNCTIONS, METHODS, OMITTED, PREDICATES
 from noetl.playbook.language import language
 from noetl.playbook.problems import CODES, LEVELS
-from scripts.reference import PAGES, THEMES, name_of, records, slug, stale
+from noetl.server.auth import PUBLIC
+from noetl.views.envelopes import Envelope
+from scripts.reference import PAGES, ROOT, THEMES, name_of, records, stale
+from scripts.reference_api import described, routes
+from scripts.reference_cli import commands
+from scripts.reference_events import tag
+from scripts.reference_prose import slug
 from tests.playbooks import HEAD, kinds
 
 DOCS = PAGES.parent
 DECISIONS = [*(f"D{number}" for number in range(1, 91)), "D28a"]
+# Pages in whose prose whole playbooks stand; those of the tutorial and of examples are run by tests of their own.
+PROSE = [*sorted(DOCS.glob("explanation/*.md")), *sorted(DOCS.glob("guides/*.md"))]
 LINK = re.compile(r"\]\((?P<page>[^)#\s]*)(?:#(?P<anchor>[^)\s]*))?\)")
+
+
+def name(file: Path) -> str:
+    return str(file.relative_to(ROOT))
 
 
 def blocks(file: Path) -> list[str]:
@@ -44,7 +61,7 @@ def headings(text: str) -> list[str]:
 
 
 def test_the_generated_pages_are_up_to_date() -> None:
-    assert stale() == [], "run `python scripts/reference.py`"
+    assert stale() == [], "run `make docs`"
 
 
 def test_every_problem_code_has_its_paragraph_under_its_level() -> None:
@@ -88,6 +105,51 @@ def test_every_key_of_the_language_is_in_the_table_of_its_record() -> None:
         assert missing(own, sections[name_of(record)]) == [], name_of(record)
 
 
+def test_every_fact_and_every_field_of_it_is_on_the_page_of_events() -> None:
+    pattern = r"^### ([^\n]+)\n(.*?)(?=^##|\Z)"
+    sections = dict(re.findall(pattern, page("events"), re.MULTILINE | re.DOTALL))
+    for fact in get_args(Fact):
+        assert missing(fact.__struct_fields__, sections[tag(fact)]) == [], tag(fact)
+
+
+def test_every_event_that_is_shown_and_every_field_of_its_envelope_is_on_the_page_of_events() -> None:
+    shown = re.findall(r"`([a-z.]+)`", (PAGES / "_parts" / "events.md").read_text(encoding="utf-8"))
+    names = [each for each in shown if each.count(".") and not each.startswith(("event.", "output."))]
+    told = {*headings(page("events")), *re.findall(r"^- `([a-z.]+)`", page("events"), re.MULTILINE)}
+    assert len(names) > len(get_args(Fact))
+    assert [each for each in names if each not in told] == []
+    assert missing(Envelope.__struct_fields__, page("events")) == []
+
+
+def test_every_route_of_the_api_is_on_its_page_with_its_scope() -> None:
+    sections = dict(re.findall(r"^### ([^\n]+)\n(.*?)(?=^##|\Z)", page("api"), re.MULTILINE | re.DOTALL))
+    assert sorted(sections) == sorted(f"{each.method.upper()} {each.path}" for each in routes())
+    scopes = described().scopes
+    for each in routes():
+        scope = scopes[each.method, each.path]
+        assert scope in (PUBLIC, "read", "run", "write", "admin"), each.path
+        assert f"Scope `{scope}`" in sections[f"{each.method.upper()} {each.path}"]
+
+
+def test_every_variable_that_the_code_knows_is_on_the_page_of_settings() -> None:
+    sources = (file.read_text(encoding="utf-8") for file in (ROOT / "src/noetl").rglob("*.py"))
+    known = {found for text in sources for found in re.findall(r"\bNOETL_[A-Z0-9_]+", text)}
+    no_variables = {"NOETL_WORK", "NOETL_SECRET_"}  # the name of a stream of NATS, and how names begin
+    assert known - VARIABLES.keys() == no_variables
+    assert missing(VARIABLES, page("config")) == []
+
+
+def test_every_command_and_every_option_is_on_the_page_of_commands() -> None:
+    sections = dict(
+        re.findall(r"^## noetl ([^\n]+)\n(.*?)(?=^## |\Z)", page("cli"), re.MULTILINE | re.DOTALL)
+    )
+    assert sorted(sections) == sorted(each.name for each in commands())
+    for each in commands():
+        told = set(re.findall(r"--?[a-z][a-z-]*", sections[each.name]))
+        spelt = [word for option in each.command.params for word in option.opts if word.startswith("-")]
+        assert set(spelt) - told - {"--help", "-h"} == set(), each.name
+
+
 def test_every_decision_has_a_sentence_in_the_reference() -> None:
     told = " ".join(file.read_text(encoding="utf-8") for file in PAGES.glob("*.md"))
     assert [each for each in DECISIONS if not re.search(rf"{each}\b", told)] == []
@@ -113,12 +175,17 @@ def test_every_part_is_used() -> None:
         "migrating",
         "exit_codes",
         "machines",
+        "events_page",
+        "facts",
+        "derived",
+        "api",
+        "config",
     }
     assert {file.stem for file in (PAGES / "_parts").glob("*.md")} == used | set(THEMES)
 
 
 @pytest.mark.parametrize(
-    "file", [*sorted(DOCS.glob("*/*.md")), DOCS / "index.md"], ids=lambda file: file.stem
+    "file", [*sorted(DOCS.glob("*/*.md")), *sorted(DOCS.glob("*.md")), *sorted(ROOT.glob("*.md"))], ids=name
 )
 def test_every_link_leads_somewhere(file: Path) -> None:
     text = re.sub(r"^```.*?^```", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
@@ -147,3 +214,23 @@ def test_the_examples_of_the_page_on_soundness_are_what_it_says() -> None:
     assert check(head + circle, kinds()).verdict == "unsound"
     mended = circle[: circle.index("\n  - step: rest")] + "\n" + way_out
     assert check(head + mended, kinds()).verdict == "sound"
+
+
+@pytest.mark.parametrize("file", PROSE, ids=name)
+def test_every_whole_playbook_on_a_page_is_clean(file: Path) -> None:
+    for text in blocks(file):
+        if text.startswith("apiVersion"):
+            told = check(text, kinds()).problems
+            assert [str(each) for each in told if each.severity != "info"] == []
+
+
+def test_the_picture_of_the_net_is_that_of_the_playbook_beside_it() -> None:
+    drawn = check(blocks(DOCS / "explanation/petri-net.md")[0], kinds())
+    assert drawn.net is not None
+    assert (DOCS / "images/order.svg").read_text(encoding="utf-8") == svg(chart(drawn.net))
+
+
+def test_every_page_is_in_the_navigation_of_the_site_and_every_entry_is_a_page() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    pages = {str(file.relative_to(DOCS)) for file in DOCS.rglob("*.md") if file.parent.name != "_parts"}
+    assert sorted(re.findall(r"[\w/-]+\.md", nav)) == sorted(pages)

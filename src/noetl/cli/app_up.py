@@ -27,7 +27,7 @@ def up(
     """Start the distributed house on this machine, for a trial: PostgreSQL, NATS, a server and workers.
 
     It stays in the foreground. Ctrl-C stops all of it; what is open goes on with the next `up` on the
-    same folder. It needs `pip install 'noetl[postgres,nats,trial]'`, and nothing else.
+    same folder. It needs NoETL with the extras `postgres`, `nats` and `trial`, and nothing else.
     JSON is one line when all are ready: `{url, nats, pid, pids, folder, token_file, environment_file, logs,
     socket_folder}`; `up.json` in the folder is the same.
 

@@ -18,6 +18,7 @@ from noetl.views.documents import ErrorShown, OutputShown, ShowDocument, StepSho
 STEPS_SHOWN_MAX = 40
 OUTPUT_LINES_MAX = 20
 TRACE_LINES_MAX = 20
+REFUSED = ("problems", "credential")  # errors before the first step (D65): there is nothing to retry
 _STYLES: dict[str, Style] = {
     "ok": "good", "error": "error", "cancelled": "warning", "paused": "warning", "waiting": "warning",
     "stopped": "warning", "interrupted": "warning",
@@ -121,6 +122,8 @@ def _cut(line: str, columns: int) -> str:
 def _hint(document: ShowDocument) -> str | None:
     name = short(document.execution_id)
     match document.status:
+        case "error" if document.error is not None and document.error.kind in REFUSED and not document.steps:
+            return "it did not begin: mend that, and run it anew"
         case "error":
             return f"noetl show {name} tells more; noetl retry {name} takes up what failed"
         case "paused":

@@ -80,7 +80,8 @@ def _named(given: str, environment: Mapping[str, str]) -> Server | None:
         return Server(url, _token(known, environment))
     if given not in contexts.known:
         names = ", ".join((LOCAL, *contexts.known))
-        raise Usage(f'there is no context "{given}", and it is no address as https://host; there are {names}')
+        cure = f"there are {names}; noetl context set NAME URL keeps one more"
+        raise Usage(f'there is no context "{given}", and it is no address as https://host; {cure}')
     context = contexts.known[given]
     return Server(context.url, _token(context, environment), given)
 

@@ -136,7 +136,8 @@ def _show_present(form: FormatChoice) -> int:
 
 
 def _unknown(name: str, kept: Contexts) -> str:
-    return f'there is no context "{name}"; there are {", ".join((LOCAL, *kept.known))}'
+    names = ", ".join((LOCAL, *kept.known))
+    return f'there is no context "{name}"; there are {names}; noetl context set NAME URL keeps one more'
 
 
 def _local(kept: Contexts) -> dict[str, JSON]:
