@@ -1,0 +1,100 @@
+"""Who is measured: how each is started, how much it gets to do, and what one must know of its figures."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.peers.installing import python_of, restate_server
+
+WHOLE = {"W1": 1_000, "W2": 10_000, "W3": 1_000, "W4": 50, "W5": 1, "rows": 1}
+TRIAL = {"W1": 50, "W2": 200, "W3": 20, "W4": 5, "W5": 1, "rows": 1}
+
+
+class Engine(NamedTuple):
+    """One row of the table."""
+
+    name: str  # of its log and its figures
+    title: str
+    notes: str  # where its states are, when they are there, what else is different
+    peer: str | None = None  # whose virtual environment it runs in; None: ours
+    workloads: tuple[str, ...] = ("W1", "W2", "W3", "W4", "W5")
+    quick: Mapping[str, int] = {}  # sizes when time is short
+
+    def sizes(self, mode: str) -> dict[str, int]:
+        """`whole`, `quick` or `trial`; NoETL always gets the whole."""
+        if self.peer is None or mode == "whole":
+            return WHOLE
+        return TRIAL if mode == "trial" else {**WHOLE, **self.quick}
+
+    def command(self, folder: Path) -> list[str]:
+        """Raises Missing."""
+        python = sys.executable if self.peer is None else str(python_of(self.peer))
+        own = [python, "-m", f"benchmarks.peers.{self.peer or self.name}", str(folder)]
+        if self.name == "dbos_postgres":
+            return [sys.executable, "-m", "benchmarks.peers.with_postgres", str(folder), *own]
+        return [*own, str(restate_server())] if self.peer == "restate" else own
+
+
+FLOOR = Engine("floor", "no engine", "", workloads=("rows", "W4"))
+EMBEDDED = Engine(
+    "noetl_embedded",
+    "**NoETL, embedded**",
+    """\
+One process, SQLite with a write-ahead log and `synchronous=FULL`. The result of a step is synced before
+the next one starts; reports that arrive together share a commit (counted once: 1,001 commits in W1, 104
+in W2, 232 in W4, whose log holds every page as a whole). W5: `noetl run` of a file.""",
+)
+DISTRIBUTED = Engine(
+    "noetl_distributed",
+    "**NoETL, distributed**",
+    """\
+`noetl up --workers 2 --slots 64`: PostgreSQL 18 with `fsync=on` and `synchronous_commit=on`, NATS
+JetStream with every message synced, one server, two workers, called over HTTP. All of it shares the
+machine.""",
+    workloads=("rows", "W1", "W2", "W3", "W4"),
+)
+DBOS_SQLITE = Engine(
+    "dbos_sqlite",
+    "DBOS, SQLite",
+    """\
+A library in one process. Each step is a row, committed before the step returns. DBOS leaves SQLite's
+rollback journal and `synchronous=FULL` as they come, and such a commit takes more than one sync. W2 and
+W4: one workflow whose steps run by `asyncio.gather` behind a semaphore. W3: `start_workflow_async`.""",
+    "dbos",
+    quick={"W2": 2_000},
+)
+DBOS_POSTGRES = Engine(
+    "dbos_postgres",
+    "DBOS, PostgreSQL",
+    """\
+The same on a PostgreSQL of the same programs and settings as that of NoETL, distributed. W5: the database
+runs and has its tables.""",
+    "dbos",
+    quick={"W2": 2_000},
+)
+PREFECT = Engine(
+    "prefect",
+    "Prefect",
+    """\
+A server of its own on SQLite, `synchronous=NORMAL`, and the tasks in one other process. As it is by
+default: results stay in memory, and the states of tasks reach the server later, in the background. So a
+step is **not** durable before the next one starts; what is left to be written is waited for after each
+workload, and not timed. W3: 100 at a time. W5: the server runs.""",
+    "prefect",
+    quick={"W2": 1_000, "W3": 50},
+)
+RESTATE = Engine(
+    "restate",
+    "Restate",
+    """\
+Its server, with a log of its own, and the handlers in one hypercorn process. Each `ctx.run` is an entry
+of the journal, acknowledged by the server before the next one starts; the server made 1.5 syncs a step in
+W1 (counted once, by strace). W2: waves of 100 in one handler. W4: one call an endpoint, 10 at once. W5:
+server and handlers are started on an empty folder; timed until the answer.""",
+    "restate",
+)
+PEERS = (DBOS_SQLITE, DBOS_POSTGRES, PREFECT, RESTATE)
+ALL = (FLOOR, EMBEDDED, DISTRIBUTED, *PEERS)

@@ -1,0 +1,46 @@
+"""What the machine does without an engine: rows in SQLite, one a commit, and the pages of W4 kept nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from platform import python_version
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import aiohttp
+
+from benchmarks import embedded
+from benchmarks.peers.orders import ENDPOINTS_AT_ONCE, Measured, Order, answer, at_most, crawled, walked
+
+http: aiohttp.ClientSession
+
+
+async def page(url: str, number: int) -> Any:
+    async with http.get(url, params={"page": number}) as response:
+        return await response.json()
+
+
+async def crawl(url: str, endpoints: int) -> int:
+    async def walk(endpoint: int) -> int:
+        return await walked(lambda number: page(f"{url}/{endpoint}", number))
+
+    return sum(await at_most(ENDPOINTS_AT_ONCE, endpoints, walk))
+
+
+async def w4(order: Order) -> Measured:
+    global http
+    async with aiohttp.ClientSession() as http:
+        await crawl(order.url, 1)
+        return await crawled(order.size, crawl(order.url, order.size))
+
+
+async def rows(_order: Order) -> Measured:
+    with TemporaryDirectory(dir=sys.argv[1]) as folder:
+        one_a_commit, *_ = embedded.floor(Path(folder))
+    return Measured(one_a_commit[1])
+
+
+if __name__ == "__main__":
+    asyncio.run(answer({"W4": w4, "rows": rows}, f"Python {python_version()}"))

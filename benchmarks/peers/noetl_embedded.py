@@ -1,0 +1,59 @@
+"""W1–W5 on NoETL as `noetl run` has it: one process, one SQLite file with `synchronous=FULL`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from itertools import count
+from pathlib import Path
+
+from benchmarks import embedded
+from benchmarks.peers.orders import Measured, Order, answer, cold
+from noetl import __version__
+from noetl.wiring import open_house, relax_collector
+
+ONE = embedded.HEAD % "one" + "workflow:\n- {step: start, tool: {kind: noop, input: {n: 1}}}\n"
+
+
+class Embedded:
+    """Each workload on a file of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._numbers = count(1)
+
+    def _file(self) -> Path:
+        return self._folder / f"{next(self._numbers)}.db"
+
+    async def warm(self) -> None:
+        async with open_house(self._file()) as house:
+            await house.rest(await house.start(await house.playbooks.add(embedded.THREE, None), {}))
+
+    async def w1(self, _order: Order) -> Measured:
+        return Measured(await embedded.w1(self._file()))
+
+    async def w2(self, _order: Order) -> Measured:
+        return Measured(await embedded.w2(self._file()))
+
+    async def w3(self, _order: Order) -> Measured:
+        return Measured(*await embedded.w3(self._file()))
+
+    async def w4(self, _order: Order) -> Measured:
+        return Measured(await embedded.w4(self._file()))
+
+    async def w5(self, _order: Order) -> Measured:
+        playbook = self._folder / "one.yaml"
+        playbook.write_text(ONE, "utf-8")
+        noetl = str(Path(sys.executable).with_name("noetl"))
+        return await cold([noetl, "run", str(playbook), "--db", str(self._file())])
+
+
+async def main(house: Embedded) -> None:
+    relax_collector()  # as `noetl run` does
+    await house.warm()
+    works = {"W1": house.w1, "W2": house.w2, "W3": house.w3, "W4": house.w4, "W5": house.w5}
+    await answer(works, f"NoETL {__version__}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Embedded(Path(sys.argv[1]))))

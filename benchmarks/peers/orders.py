@@ -1,0 +1,173 @@
+"""One engine in a process of its own: orders come in as lines of JSON, one figure goes out for each.
+
+What is measured, and how, is said here once for all engines. Only the standard library is needed, since each
+peer has a virtual environment of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from signal import SIGTERM, Signals
+from statistics import median, quantiles
+from threading import Event
+from typing import Any, NamedTuple
+
+COLD_RUNS = 3
+PAGES_EACH = 20  # pages of an endpoint
+ENDPOINTS_AT_ONCE = 10
+ITEMS_AT_ONCE = 100
+LOOK_S = 0.05
+READY_S = 120.0
+GRACE_S = 20.0
+
+# The wrapper has no other child: the peak is that of the command, or of one that it started and waited for.
+COLD = (
+    "import resource, subprocess, sys, time; begun = time.perf_counter();"
+    "subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL);"
+    "print(time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)"
+)
+
+
+class Unready(Exception):
+    """A server that the engine needs does not serve."""
+
+
+class Order(NamedTuple):
+    """A workload of PERFORMANCE.md; `size` is its steps, items, executions or endpoints."""
+
+    workload: str
+    size: int
+    url: str  # of the page server
+
+
+class Measured(NamedTuple):
+    """W1–W4: so many a second. W5: seconds."""
+
+    value: float
+    p50_s: float | None = None  # W3: from the common start to the end of one
+    p99_s: float | None = None
+    peak_mib: float | None = None  # W5
+
+
+Work = Callable[[Order], Awaitable[Measured]]
+
+
+async def answer(works: Mapping[str, Work], versions: str) -> None:
+    """Until there are no more orders. Whatever a library prints goes to the log and not among the answers."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    print(json.dumps({"ready": versions}), file=answers, flush=True)
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        order = Order(**json.loads(line))
+        print(json.dumps((await works[order.workload](order))._asdict()), file=answers, flush=True)
+
+
+async def rated(count: int, work: Awaitable[Any]) -> Measured:
+    begun = time.perf_counter()
+    await work
+    return Measured(count / (time.perf_counter() - begun))
+
+
+async def together(count: int, one: Callable[[], Awaitable[Any]]) -> Measured:
+    """Started at the same time, each timed until its own end."""
+    spent: list[float] = []
+
+    async def timed() -> None:
+        await one()
+        spent.append(time.perf_counter() - begun)
+
+    begun = time.perf_counter()
+    await asyncio.gather(*(timed() for _ in range(count)))
+    total = time.perf_counter() - begun
+    return Measured(count / total, median(spent), quantiles(spent, n=100, method="inclusive")[98])
+
+
+async def at_most(limit: int, count: int, one: Callable[[int], Awaitable[Any]]) -> list[Any]:
+    """`one` for each number, `limit` in flight."""
+    free = asyncio.Semaphore(limit)
+
+    async def guarded(number: int) -> Any:
+        async with free:
+            return await one(number)
+
+    return await asyncio.gather(*(guarded(number) for number in range(count)))
+
+
+async def walked(fetch: Callable[[int], Awaitable[Any]]) -> int:
+    """All pages of one endpoint, one after the other; how many there were."""
+    page = 0
+    while (await fetch(page))["more"]:
+        page += 1
+    return page + 1
+
+
+async def crawled(endpoints: int, crawl: Awaitable[int]) -> Measured:
+    begun = time.perf_counter()
+    pages = await crawl
+    spent = time.perf_counter() - begun
+    assert pages == endpoints * PAGES_EACH, pages
+    return Measured(pages / spent)
+
+
+async def cold(command: list[str]) -> Measured:
+    """From the shell to exit, several times."""
+    times, sizes = [], []
+    for _ in range(COLD_RUNS):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", COLD, *command, stdout=subprocess.PIPE
+        )
+        told, _ = await process.communicate()
+        assert process.returncode == 0, command
+        seconds, mib = told.split()
+        times.append(float(seconds))
+        sizes.append(float(mib))
+    return Measured(median(times), peak_mib=median(sizes))
+
+
+async def until(
+    holds: Callable[[], Awaitable[bool]], *servers: asyncio.subprocess.Process, look_s: float = LOOK_S
+) -> None:
+    """Look again and again for as long as all of them live; raises Unready."""
+    for _ in range(round(READY_S / look_s)):
+        if await holds():
+            return
+        if any(server.returncode is not None for server in servers):
+            raise Unready("a server has ended before it was ready")
+        await asyncio.to_thread(Event().wait, look_s)
+    raise Unready(f"a server was not ready within {READY_S:g} s")
+
+
+@asynccontextmanager
+async def serving(
+    command: list[str], environment: Mapping[str, str], stop: Signals = SIGTERM
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A server that ends with the block; it inherits our log."""
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=subprocess.DEVNULL, stdout=sys.stderr, env={**os.environ, **environment}
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.send_signal(stop)
+        try:
+            async with asyncio.timeout(GRACE_S):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        return port

@@ -1,0 +1,40 @@
+"""`with_postgres FOLDER COMMAND …`: a command, and a PostgreSQL beside it as `noetl up` would start it.
+
+The address holds a password, so it goes by the environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from noetl.clock import SystemClock
+from noetl.wiring.trial_folder import Folder
+from noetl.wiring.trial_postgres import Postgres
+from noetl.wiring.trial_processes import Child
+
+ADDRESS = "BENCH_DATABASE"
+
+
+async def main(place: Path, command: list[str]) -> int:
+    clock = SystemClock()
+    folder = Folder(place / "postgres")
+    lock = await folder.alone(clock)
+    postgres = Postgres(folder, clock)
+    await postgres.make()
+    child = Child(postgres.program(), place / "postgres.log", clock, lock)
+    try:
+        await child.start()
+        await postgres.create()
+        environment = {**os.environ, ADDRESS: postgres.url()}
+        process = await asyncio.create_subprocess_exec(*command, env=environment)
+        return await process.wait()
+    finally:
+        await child.stop()
+        folder.close()
+
+
+if __name__ == "__main__":
+    raise SystemExit(asyncio.run(main(Path(sys.argv[1]), sys.argv[2:])))

@@ -1,0 +1,78 @@
+"""The page of the comparison with others: given figures in, the tables out. No engine runs here."""
+
+from __future__ import annotations
+
+from benchmarks.peers.engines import ALL
+from benchmarks.peers.orders import Measured
+from benchmarks.peers.page import Report, render
+
+FIGURES = {
+    ("floor", "rows"): {0: Measured(5_000), 1: Measured(4_000), 2: Measured(6_000)},
+    ("floor", "W4"): {0: Measured(2_500.4)},
+    ("noetl_embedded", "W1"): {0: Measured(2_000), 1: Measured(1_000), 2: Measured(3_000)},
+    ("noetl_embedded", "W3"): {0: Measured(1_500, 0.4, 0.6)},
+    ("noetl_embedded", "W5"): {0: Measured(0.25, peak_mib=41)},
+    ("noetl_distributed", "W1"): {0: Measured(400), 1: Measured(500)},
+    ("prefect", "W1"): {0: Measured(100), 1: Measured(200), 2: Measured(100)},
+    ("prefect", "W3"): {0: Measured(2.34, 10, 20)},
+    ("prefect", "W5"): {0: Measured(2.5, peak_mib=108)},
+    ("restate", "W1"): {0: Measured(800), 2: Measured(1_000)},
+}
+REPORT = Report(
+    date="15 November 2026",
+    machine="2 cores",
+    mode="quick",
+    rounds=3,
+    versions={
+        "noetl_embedded": "NoETL 0.1.0",
+        "noetl_distributed": "NoETL 0.1.0",
+        "prefect": "Prefect 3.8.8",
+    },
+    figures=FIGURES,
+    missing={"restate": "it ended during W2; its log is .bench/logs/restate.log"},
+)
+
+
+def rows(page: str, title: str) -> list[list[str]]:
+    """The cells of each row that begins with it, one row a table."""
+    lines = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith(f"| {title} |")]
+    return [cells[1:] for cells in lines]
+
+
+def test_a_figure_is_the_median_of_its_rounds_and_a_smaller_workload_has_a_star() -> None:
+    page = render(REPORT)
+    assert rows(page, "**NoETL, embedded**") == [
+        ["2,000", "–", "1,500 (p50 0.40 s, p99 0.60 s)", "–", "0.25 s, 41 MiB"]
+    ]
+    assert rows(page, "Prefect")[0] == [
+        "100", "–", "2.3 (p50 10.00 s, p99 20.00 s)\\*", "–", "2.50 s, 108 MiB",
+    ]  # fmt: skip
+    told = " ".join(page.split())
+    assert "DBOS, PostgreSQL: W2 2,000 of 10,000; Prefect: W2 1,000 of 10,000, W3 50 of 1,000." in told
+
+
+def test_a_ratio_has_the_lowest_and_the_highest_of_the_rounds_that_both_have() -> None:
+    _, embedded, distributed = rows(render(REPORT), "Prefect")
+    assert embedded == ["**20** (5.0–30)", "–", "**641**", "–", "**10.0**"]
+    assert distributed == ["**3.2** (2.5–4.0)", "–", "–", "–"]
+    assert rows(render(REPORT), "Restate")[1][0] == "**2.8** (2.5–3.0)"
+
+
+def test_whoever_was_not_measured_is_in_the_table_with_the_reason() -> None:
+    page = render(REPORT)
+    assert rows(page, "DBOS, SQLite") == [["–"] * 5, ["–"] * 5, ["–"] * 4]
+    assert "Not all was measured of Restate: it ended during W2; its log is .bench/logs/restate.log." in page
+
+
+def test_the_floor_the_machine_and_the_versions_are_told() -> None:
+    told = " ".join(render(REPORT).split())
+    assert "15 November 2026; 2 cores; NoETL 0.1.0, Prefect 3.8.8." in told
+    assert "5,000 rows/s in SQLite" in told
+    assert "2,500 pages/s of W4 by asyncio" in told
+
+
+def test_every_engine_but_the_floor_has_a_row_and_a_word_about_it() -> None:
+    page = render(REPORT)
+    for engine in ALL[1:]:
+        assert f"| {engine.title} |" in page
+        assert f"- {engine.title}: " in page
