@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup run ui pictures check test chaos docs bench clean
+.PHONY: help setup run ui pictures check test coverage chaos docs bench clean
 
 help:            ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
@@ -15,7 +15,7 @@ $(READY): pyproject.toml uv.lock
 	@PYTHON=$(PYTHON) sh scripts/setup
 	@touch $(READY)
 
-run: $(READY)    ## the main job on an example
+run: $(READY)    ## the main job: orders of a moody shop, page by page, to a report in .noetl/
 	@sh scripts/run
 
 ui: $(READY)     ## build the web UI into the package
@@ -31,14 +31,17 @@ check: $(READY)  ## format, lint, types, imports
 test: $(READY)   ## all tests
 	@sh scripts/test
 
+coverage: $(READY) ## all tests, and which lines of src/noetl none of them ran
+	@sh scripts/coverage
+
 chaos: $(READY)  ## hurt a distributed house of real processes, for about ten minutes
 	@sh scripts/chaos
 
-docs: $(READY)   ## write the generated reference pages anew
-	@$(BIN)/python scripts/reference.py
+docs: $(READY)   ## write the generated reference pages anew and build the site into site/
+	@sh scripts/docs
 
-bench: $(READY)  ## measure the figures that the issues and docs name
-	@$(BIN)/python -m benchmarks
+bench: $(READY)  ## measure the figures that the issues and docs name; PEERS=1 (or quick) also others
+	@PEERS=$(PEERS) sh scripts/bench
 
 clean:           ## remove what make made
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist ui/node_modules src/noetl/server/static
+	rm -rf .venv .venv-docs .bench .noetl site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist ui/node_modules src/noetl/server/static

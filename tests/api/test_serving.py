@@ -43,7 +43,7 @@ def test_with_tokens_a_server_listens_anywhere(tmp_path: Path) -> None:
     serve(tmp_path, work, Settings())
 
 
-@pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
+@pytest.mark.skipif(not socket.has_ipv6, reason="Python has no IPv6 here: run it where ::1 is")
 def test_an_address_of_ipv6_stands_in_brackets(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         try:

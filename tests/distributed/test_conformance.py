@@ -90,7 +90,8 @@ def variables() -> Iterator[dict[str, str]]:
     server = synced_postgres()
     asyncio.run(_command(server.dsn(), "CREATE DATABASE warehouse"))
     dsn = f"postgresql://postgres:{PASSWORD}@127.0.0.1:{server.port}/warehouse"
-    yield {"TRAVEL_API_TOKEN": "t", "REPORTS_API_TOKEN": "t", "WAREHOUSE_DSN": dsn}
+    given = {"TRAVEL_API_TOKEN": "t", "REPORTS_API_TOKEN": "t", "WAREHOUSE_DSN": dsn}
+    yield {**given, "NOETL_SECRET_VARIABLES": " ".join(given)}
     asyncio.run(_command(server.dsn(), "DROP DATABASE warehouse WITH (FORCE)"))
 
 

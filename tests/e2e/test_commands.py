@@ -177,7 +177,7 @@ def test_a_locale_without_unicode_gets_escapes_and_no_crash() -> None:
     assert "\\u25cf start\n" in done.stdout
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full on this system")
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full: run it on Linux")
 def test_a_full_disk_is_said_and_exits_with_3() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(

@@ -147,7 +147,9 @@ def test_a_query_that_is_cancelled_stops_and_its_work_is_undone(db: Asking) -> N
 def test_a_writer_waits_for_another_and_can_be_stopped_meanwhile(db: Asking) -> None:
     async def work() -> None:
         with closing(apsw.Connection(str(db.folder / "a.db"))) as other:
-            other.set_busy_timeout(10_000)  # its COMMIT waits for a waiting one that is just looking whether it may
+            other.set_busy_timeout(
+                10_000
+            )  # its COMMIT waits for a waiting one that is just looking whether it may
             other.execute("CREATE TABLE a (n); BEGIN IMMEDIATE")
             stopped = asyncio.create_task(db.started("INSERT INTO a VALUES (1)"))
             going = asyncio.create_task(db.started("INSERT INTO a VALUES (2)"))

@@ -12,6 +12,7 @@ from noetl.testing.scenario import played as replayed
 from tests.playbooks import kinds
 
 SCENARIOS = sorted((Path(__file__).parents[2] / "scenarios").glob("*.txt"))
+NAMES = [path.stem for path in SCENARIOS]  # to choose by: playing them all takes a while
 
 
 def played(body: str, *commands: str) -> Player:

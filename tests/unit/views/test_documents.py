@@ -10,7 +10,13 @@ from msgspec.structs import replace
 from noetl.engine.facts import TaskDone
 from noetl.output import JSON
 from noetl.testing.scenario import START, Player
-from noetl.views.documents import remembered, show_document, state_document, waits_in_words
+from noetl.views.documents import (
+    remembered,
+    show_document,
+    state_document,
+    waits_in_words,
+    with_empty_pools,
+)
 from tests.playbooks import kinds
 from tests.unit.views.playing import played, scenarios
 
@@ -200,6 +206,20 @@ def test_a_cancelled_execution_has_cancelled_runs_and_no_failed_step() -> None:
     assert (shown["status"], shown["output"]) == ("cancelled", None)
     assert shown["error"] == {"kind": "cancelled", "message": "the execution was cancelled"}
     assert [each["status"] for each in shown["steps"]] == ["ok", "cancelled"]
+
+
+def test_what_is_due_says_when_there_is_no_worker_in_its_pool() -> None:
+    player = played(CHAIN)
+    document = show_document(remembered("e", player.log))
+    told = with_empty_pools(document, player.program, lambda pool: pool != "default")
+    assert [step.why for step in told.steps] == ['waits for a worker: there is none in the pool "default"']
+    assert with_empty_pools(document, player.program, lambda pool: pool == "default") == document
+
+
+def test_what_has_ended_waits_for_no_worker() -> None:
+    player = played(CHAIN, "report start#1 ok 7", "report last#1 ok 8")
+    document = show_document(remembered("e", player.log))
+    assert with_empty_pools(document, player.program, lambda _: False) == document
 
 
 def test_what_runs_when_a_limit_ends_the_execution_is_stopped() -> None:

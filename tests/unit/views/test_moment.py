@@ -9,7 +9,7 @@ from noetl.views.lines import WORDS_MAX, line
 from noetl.views.log import folded
 from noetl.views.moment import Fold, Moment, moment
 from noetl.views.timeline import Timeline
-from tests.unit.views.playing import played, scenarios
+from tests.unit.views.playing import NAMES, played, scenarios
 
 WRITES = """
 workflow:
@@ -46,7 +46,7 @@ def test_ctx_that_the_caller_has_is_not_sent_again() -> None:
     assert moment_of(("report start#1 ok 7",), "step.done", have=1).ctx == first.ctx
 
 
-@pytest.mark.parametrize("name", scenarios())
+@pytest.mark.parametrize("name", NAMES)
 def test_ctx_is_that_of_the_fold_at_every_fact(name: str) -> None:
     log = scenarios()[name].log
     fold = Fold(State(execution_id="e"))
@@ -56,7 +56,7 @@ def test_ctx_is_that_of_the_fold_at_every_fact(name: str) -> None:
         assert bool(told.changes) <= (told.ctx_seq == event.seq)
 
 
-@pytest.mark.parametrize("name", scenarios())
+@pytest.mark.parametrize("name", NAMES)
 def test_every_fact_is_one_line_with_the_step_of_its_run(name: str) -> None:
     timeline = Timeline("e")
     log = scenarios()[name].log

@@ -11,7 +11,7 @@ from noetl.engine.state import State
 from noetl.output import JSON
 from noetl.testing.scenario import Player
 from noetl.views.timeline import RUNS_SHOWN_MAX, Timeline
-from tests.unit.views.playing import played, scenarios
+from tests.unit.views.playing import NAMES, played, scenarios
 
 FORK = """
 workflow:
@@ -76,7 +76,7 @@ def expected(state: State) -> dict[str, Counter[str]]:
     return found
 
 
-@pytest.mark.parametrize("name", scenarios())
+@pytest.mark.parametrize("name", NAMES)
 def test_counts_agree_with_the_state_after_every_fact(name: str) -> None:
     timeline = Timeline("e")
     for event in scenarios()[name].log:
@@ -96,7 +96,7 @@ def test_counts_agree_with_the_state_after_every_fact(name: str) -> None:
     assert sum(timeline.document().kinds.values()) == timeline.state.seq
 
 
-@pytest.mark.parametrize("name", scenarios())
+@pytest.mark.parametrize("name", NAMES)
 def test_a_run_that_has_ended_says_with_which_fact(name: str) -> None:
     player = scenarios()[name]
     for line in timeline_of(player)["steps"]:

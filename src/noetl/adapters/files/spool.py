@@ -52,7 +52,7 @@ async def _moved(parts: list[bytes], file: IO[bytes] | None) -> IO[bytes]:
     made = file
     try:
         if made is None:
-            made = await in_thread(_new_file)
+            made = _new_file()  # here: a thread that nobody waits for any more would leave it open
         for part in parts:
             await in_thread(made.write, part)
     except OSError as error:
