@@ -34,7 +34,7 @@ test: $(READY)   ## all tests
 coverage: $(READY) ## all tests, and which lines of src/noetl none of them ran
 	@sh scripts/coverage
 
-chaos: $(READY)  ## hurt a distributed house of real processes, for about ten minutes
+chaos: $(READY)  ## hurt a distributed house of real processes, for about eight minutes
 	@sh scripts/chaos
 
 docs: $(READY)   ## write the generated reference pages anew and build the site into site/

@@ -1,16 +1,18 @@
 """Who gets what to do: frames that are due, as pointers in the queue or straight to a worker with room.
 
-Fair between executions, for each pool of workers: pointers go out round robin and no more than a window of
-them; a worker that is handed frame after frame of one execution lets others come in between.
+Fair between executions, for each pool of workers: pointers go out round robin, a window of them at most, and
+a share of it for each execution, so that nobody stands behind a crowd. While others wait, a worker is handed
+few frames of one execution in a row, and none of one with half of the slots.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from noetl.clock import Clock
 from noetl.control.house import Settings
-from noetl.control.live import Live, Out, is_due, is_open, pool_of
+from noetl.control.live import Live, Lost, Out, is_due, is_open, pool_of
 from noetl.engine import Event, facts
 from noetl.engine.state import Run
 from noetl.engine.work import due, due_of
@@ -19,6 +21,7 @@ from noetl.ids import frame_id, frame_parts
 from noetl.ports import Epoch, Pointer, WorkQueue
 
 STREAK_MAX = 3  # frames that an execution hands on in a row while others wait
+SHARES = 8  # of a window: no execution has more pointers before the others' than one of them
 
 
 class _Pool:
@@ -37,6 +40,7 @@ class Dispatch:
         self._clock = clock
         self._settings = settings
         self._pools: dict[str, _Pool] = {}
+        self._held: dict[str, tuple[int, float]] = {}  # worker → the most frames that it had lately, and when
         self.window: Callable[[str], int] | None = None  # pool → pointers at once; None: as the settings say
 
     # What there is to do
@@ -81,7 +85,8 @@ class Dispatch:
             out = live.out.get(frame)
             if out is not None and out.until <= now:
                 if out.worker:
-                    live.lost[frame] = live.lost.get(frame, 0) + 1
+                    lost, company = live.lost.get(frame, Lost()), self._held.get(out.worker, (1, now))[0]
+                    live.lost[frame] = Lost(lost.workers + 1, lost.company + company)
                 self.returned(live, frame)  # lost, however it was lost
             if frame not in live.out:
                 pool = pool_of(live, frame)
@@ -93,6 +98,10 @@ class Dispatch:
         if pool is None:
             pool = self._pools[name] = _Pool()
         return pool
+
+    def _window(self, pool: str) -> int:
+        """Twice the slots of its workers."""
+        return self._settings.window if self.window is None else self.window(pool)
 
     def _give_up(self, live: Live, run: str) -> None:
         """Frames of a run that has ended without them."""
@@ -106,7 +115,8 @@ class Dispatch:
         ring, unbegun = self._pool(pool).ring, self._pool(pool).unbegun
         if unbegun > live.unbegun.get(pool, 0) or len(ring) > (live.id in ring):
             live.streak += 1
-            if live.streak > STREAK_MAX:
+            held = len(live.out) - sum(live.unbegun.values())
+            if live.streak > STREAK_MAX or held > self._window(pool) // 4:  # half of the slots
                 live.streak = 0
                 return None
         return next(self._next(live, pool), None)
@@ -136,13 +146,15 @@ class Dispatch:
     def _fill(self, name: str, pool: _Pool) -> Iterator[Pointer]:
         if not pool.ring:
             return
-        window = self._settings.window if self.window is None else self.window(name)
+        window = self._window(name)
+        share = max(1, window // SHARES)
         until = self._clock.monotonic() + self._settings.resend_s
         idle = 0  # executions in a row that may not have more out
         while pool.ring and pool.unbegun < window and idle <= len(pool.ring):
             live = pool.ring.pop(next(iter(pool.ring)))
             pool.ring[live.id] = live
-            frame = next(self._next(live, name), None)
+            is_full = live.unbegun.get(name, 0) >= share
+            frame = None if is_full else next(self._next(live, name), None)
             idle = idle + 1 if frame is None else 0
             if frame is not None:
                 live.unbegun[name] = live.unbegun.get(name, 0) + 1
@@ -187,6 +199,17 @@ class Dispatch:
         for name, pool in self._pools.items():
             pool.ring = {id: live for id, live in pool.ring.items() if lives.get(id) is live}
             pool.unbegun = sum(live.unbegun.get(name, 0) for live in lives.values())
+        self._count_held(lives)
+
+    def _count_held(self, lives: Mapping[str, Live]) -> None:
+        """What a worker that vanished had in hand counts as its own until all leases of it are over."""
+        now = self._clock.monotonic()
+        since = now - 2 * self._settings.lease_s
+        held = Counter(out.worker for live in lives.values() for out in live.out.values() if out.worker)
+        kept = {worker: each for worker, each in self._held.items() if each[1] > since}
+        self._held = kept | {
+            worker: (count, now) for worker, count in held.items() if count >= kept.get(worker, (0, now))[0]
+        }
 
 
 def _newest(live: Live, run: Run) -> list[str]:

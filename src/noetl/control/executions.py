@@ -17,7 +17,7 @@ from noetl.control.beats import take_back, take_beat
 from noetl.control.dispatch import Dispatch
 from noetl.control.house import Outside, Owners, Programs, Settings
 from noetl.control.items import Loops
-from noetl.control.live import Asked, Item, Live, Look, Out, is_due, is_open
+from noetl.control.live import Asked, Item, Live, Look, Lost, Out, is_due, is_open, refuse_given_up
 from noetl.control.relatives import Relatives
 from noetl.control.saving import fold, save, saved
 from noetl.control.timers import Timers
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 BATCH_MAX = 256  # items of one execution that share a commit
 SOMEONE = "?"  # a worker whose grant we have forgotten: another server gave it, or we before a reload
-FACTS_PER_TURN = 500  # then other executions have their turn
+FACTS_PER_TURN = 100  # then other executions have their turn
 
 
 @types.coroutine
@@ -146,8 +146,9 @@ class Control:
         self.dispatch.granted(live, frame, worker, epoch)
         work = work_of(live.program, live.state, frame)
         work = self.loops.ordered(live, frame, work)
-        lost, enough = live.lost.get(frame, 0), self.settings.lost_max
-        return Grant(work, epoch, self.settings.lease_s, self.now(), lost if lost >= enough else 0)
+        lost = live.lost.get(frame, Lost())
+        count = lost.workers if lost.is_the_cause(self.settings.lost_max) else 0
+        return Grant(work, epoch, self.settings.lease_s, self.now(), count)
 
     def _go_on(self, live: Live, report: Report, room: int) -> Answer:
         """It is on record. Is the frame still the worker's to go on with, and if it is over, what is next?"""
@@ -184,7 +185,7 @@ class Control:
             await self.ask(live, None, _nothing)
 
     async def ask(self, live: Live, command: Command | None, then: Callable[[], T]) -> T:
-        _refuse_given_up(live)
+        refuse_given_up(live)
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         live.inbox.append(Asked(command, answer, then))
         if not live.busy:
@@ -193,7 +194,7 @@ class Control:
 
     async def look(self, live: Live, then: Callable[[], T]) -> T:
         """Asked of the state when no commit is out: nothing is shown that is not on record."""
-        _refuse_given_up(live)
+        refuse_given_up(live)
         if not live.busy:
             return then()
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -246,7 +247,11 @@ class Control:
         events: list[Event] = []
         refused: set[asyncio.Future[object]] = set()
         at = self.now()  # one instant for all that shares a commit: the log has one, and replay goes by it
+        turned = 0  # facts when others had their turn last
         for item in asked:
+            if len(events) - turned >= FACTS_PER_TURN:
+                await turn()
+                turned = len(events)
             try:
                 made = self._handle(live, item.command, at)
             except Recorded:
@@ -263,6 +268,7 @@ class Control:
                     self._after(live, events)
                     events, at = [], self.now()
                 await turn()
+                turned = len(events)
                 events += (made := self._handle(live, None, at))
         return events, refused
 
@@ -386,12 +392,6 @@ class Control:
 
 def _nothing() -> None:
     """An answer that says only that it is on record."""
-
-
-def _refuse_given_up(live: Live) -> None:
-    """Someone kept hold of it while it was given up: what its state says may be on nobody's record."""
-    if live.given_up:
-        raise Unavailable(f"{live.id} is read from the log anew")
 
 
 def _resolve(future: asyncio.Future[T], value: T) -> None:

@@ -10,10 +10,13 @@ from typing import Any, NamedTuple, TypeAlias
 from noetl.engine import Agenda
 from noetl.engine.commands import Command
 from noetl.engine.state import State
+from noetl.errors import Unavailable
 from noetl.ids import frame_parts
 from noetl.net.program import Program
 from noetl.output import JSON
 from noetl.ports import Epoch
+
+SURELY = 4  # times the workers that are enough: then it is the cause, whatever else they had in hand
 
 
 class Out(NamedTuple):
@@ -23,6 +26,18 @@ class Out(NamedTuple):
     pool: str
     worker: str = ""  # "": nobody has begun it
     epoch: Epoch = (0, 0)  # of its last grant
+
+
+class Lost(NamedTuple):
+    """Workers that vanished while they had a frame, one after the other, since it last got on."""
+
+    workers: int = 0
+    company: int = 0  # frames that they had in hand, this one among them
+
+    def is_the_cause(self, enough: int) -> bool:
+        """It is, when as many were lost with it as each of them had frames: the others came to their ends."""
+        many = self.workers**2 >= self.company or self.workers >= SURELY * enough
+        return self.workers >= enough and many
 
 
 class Asked(NamedTuple):
@@ -57,7 +72,7 @@ class Live:
         self.given_up = False  # its state may not be what is on record: nobody may use it
         self.ready: dict[str, dict[str, None]] = {}  # pool → frames to be handed out, in order
         self.out: dict[str, Out] = {}
-        self.lost: dict[str, int] = {}  # frame → workers that were lost with it, since it last got on
+        self.lost: dict[str, Lost] = {}  # by frame
         self.unbegun: dict[str, int] = {}  # pool → pointers of `out` that nobody has followed yet
         self.quiet_until = 0.0  # by our own monotonic clock: until then workers may tell what they have of it
         self.streak = 0  # frames that were handed on without a pointer while others waited
@@ -66,6 +81,12 @@ class Live:
         self.closing: set[str] = set()  # runs of loops of whose results a worker is to evaluate what is read
         self.unsaved = 0  # facts since the last snapshot
         self.saved_bytes = 0  # size of the last snapshot
+
+
+def refuse_given_up(live: Live) -> None:
+    """Someone kept hold of it while it was given up: what its state says may be on nobody's record."""
+    if live.given_up:
+        raise Unavailable(f"{live.id} is read from the log anew")
 
 
 def pool_of(live: Live, frame: str) -> str:

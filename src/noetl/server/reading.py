@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from noetl.errors import NoetlError
+from noetl.ports import Roster
 from noetl.server.desk import Desk
 from noetl.server.logs import Memory
-from noetl.views.documents import ShowDocument, show_document
+from noetl.views.documents import ShowDocument, show_document, with_empty_pools
 
 
 async def shown(memory: Memory, desk: Desk, execution_id: str) -> ShowDocument:
@@ -12,4 +16,14 @@ async def shown(memory: Memory, desk: Desk, execution_id: str) -> ShowDocument:
     head = await desk.listing.head(execution_id)
     # What nobody runs does not go on: its time stands still.
     until = desk.clock.now() if head.owner_alive else None
-    return await memory.ask(execution_id, lambda runs: show_document(runs, until))
+    document = await memory.ask(execution_id, lambda runs: show_document(runs, until))
+    if document.status == "running" and head.owner_alive:
+        with suppress(NoetlError):  # a playbook that can not be read any more has no pools to tell of
+            program = await desk.playbooks.by_digest(head.digest)
+            return with_empty_pools(document, program, lambda pool: _has_workers(desk.roster, pool))
+    return document
+
+
+def _has_workers(roster: Roster, pool: str) -> bool:
+    """One that is leaving still has what it began."""
+    return roster.slots(pool) > 0 or any(each.pool == pool for each in roster.workers())

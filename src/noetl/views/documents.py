@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from noetl.engine import Event
 from noetl.engine.state import State, Status
+from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output
 from noetl.views.log import instant
 from noetl.views.runs import RunRecord, Runs
@@ -121,6 +123,27 @@ def show_document(runs: Runs, now: datetime | None = None) -> ShowDocument:
         duration_s=_between(runs.begun_at, until),
         steps=steps,
     )
+
+
+def with_empty_pools(
+    document: ShowDocument, program: Program, has_workers: Callable[[str], bool]
+) -> ShowDocument:
+    """The same, and why nobody does what is due: there is no worker in its pool. No log knows that."""
+    known: dict[str, bool] = {}
+
+    def told(step: StepShown, *, block: bool = False) -> StepShown:
+        step = replace(step, blocks=tuple(told(each, block=True) for each in step.blocks))
+        if step.status not in ("scheduled", "running") or step.why is not None:
+            return step
+        pool = program.pipeline(step.step, block=block).pool
+        if pool not in known:
+            known[pool] = has_workers(pool)
+        why = None if known[pool] else f'waits for a worker: there is none in the pool "{pool}"'
+        return replace(step, why=why)
+
+    if document.status != "running":
+        return document
+    return replace(document, steps=tuple(map(told, document.steps)))
 
 
 def state_document(runs: Runs) -> StateDocument:

@@ -28,8 +28,10 @@ from noetl.adapters.postgres.store import PostgresStore
 from noetl.adapters.postgres.tokens import PostgresTokens
 from noetl.adapters.secrets.keys import KeyFile
 from noetl.adapters.secrets.providers import Providers
+from noetl.adapters.secrets.reading import SourcePolicy
 from noetl.adapters.secrets.stored import StoredSecrets
 from noetl.clock import Clock, SystemClock
+from noetl.config import secret_sources
 from noetl.control.executions import Control
 from noetl.control.house import Outside as Reach
 from noetl.control.house import Settings
@@ -105,9 +107,10 @@ class ServerHouse:
         self.queue = NatsQueue(self.connection, clock=clock)
         self.posting = Posting(self.queue)
         self.feed, self.roster = NatsFeed(self.connection), NatsRoster(self.connection, clock)
+        self._roll = RollCall(self.connection)
         self.results = open_stores(asked.nats)
         self.secrets = StoredSecrets(PostgresSecretRows(self.database), KeyFile(), clock)
-        self.providers = Providers(self.secrets, clock)
+        self.providers = Providers(self.secrets, clock, policy=SourcePolicy.of_server(*secret_sources()))
         self._hidden = HiddenSecrets(self.providers, redaction)
         self.tools = Tools.installed()
         self.kinds = self.tools.kinds()
@@ -133,7 +136,7 @@ class ServerHouse:
         control.probe = Keychain(self._hidden, clock).probed
         instruments.watch(control, self.roster)
         instruments.measures.house.partitions.reads(lambda: len(self.owners.owned))
-        control.watch, control.roll_call = self._see, RollCall(self.connection).call
+        control.watch, control.roll_call = self._see, self._roll.call
         control.dispatch.window = lambda pool: max(WINDOW_MIN, 2 * self.roster.slots(pool))
         return control
 
@@ -171,6 +174,7 @@ class ServerHouse:
         await self.connection.open()
         await self.queue.open()
         await self.roster.open()
+        self._roll.call()  # so that we know of workers before they tell of themselves again
         await self.answering.open()
         if self._is_named:
             await self._relieve()

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
 from noetl import __version__
-from noetl.adapters.nats.connection import Connection
+from noetl.adapters.nats.connection import ANSWER_S, Connection
 from noetl.adapters.nats.feed import NatsFeed
 from noetl.adapters.nats.link import NatsLink
 from noetl.adapters.nats.queue import NatsQueue
@@ -43,6 +43,7 @@ SLOTS = 16
 TELL_S = 5.0  # between two words of a worker about itself
 GRACE_S = 10.0  # for running calls when it is told to go
 LEASE_S = 30.0
+ANSWER_MIN_S = 2.5  # for an answer, however short the lease is
 
 
 class WorkerAsked(NamedTuple):
@@ -72,7 +73,10 @@ class Crew:
         programs = Compiled(NatsTexts(self.connection), tools.kinds())
         self.instruments = Instruments(clock, "worker")
         measures = self.instruments.measures
-        self.link = MeasuredLink(NatsLink(self.connection, programs), measures, clock)
+        # A report that went to a server that died is for the next one: with short leases that comes soon.
+        answer_s = min(ANSWER_S, max(ANSWER_MIN_S, asked.lease_s / 2))
+        link = NatsLink(self.connection, programs, answer_s=answer_s)
+        self.link = MeasuredLink(link, measures, clock)
         self.queue = NatsQueue(self.connection, asked.pool, clock=clock)
         self.feed, self.roster = NatsFeed(self.connection), NatsRoster(self.connection, clock)
         self.results = open_stores(asked.nats)
@@ -105,7 +109,8 @@ class Crew:
         self._hide = self.instruments.expose()
 
     def _called(self) -> None:
-        """A server has taken executions over, and asks what we have in hand."""
+        """A server is new, or has taken executions over, and asks who is there and has what in hand."""
+        self.worker.spawn(self.roster.tell(self._seen()))
         self.worker.spawn(self.worker.tell())
 
     async def _tell(self) -> None:

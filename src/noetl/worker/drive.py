@@ -28,7 +28,7 @@ from noetl.worker.calls import total_s
 from noetl.worker.keeping import DEFAULT, Keeping
 from noetl.worker.keychain import Keys
 from noetl.worker.opening import close_loop, open_loop
-from noetl.worker.stopping import Stopped, insist
+from noetl.worker.stopping import REPORT_TRIES_MAX, Stopped, insist
 
 if TYPE_CHECKING:
     from noetl.worker.worker import Worker
@@ -286,7 +286,9 @@ class Drive:
         worker = self.worker
         try:
             return await insist(
-                worker.clock, lambda: worker.link.report(self.execution_id, report, room=room)
+                worker.clock,
+                lambda: worker.link.report(self.execution_id, report, room=room),
+                REPORT_TRIES_MAX,
             )
         except NotFound:
             return Answer("stop", "gone")

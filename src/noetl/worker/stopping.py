@@ -10,6 +10,7 @@ from noetl.errors import Unavailable
 
 T = TypeVar("T")
 TRIES_MAX = 20
+REPORT_TRIES_MAX = 200  # ten minutes: while no server is there, a result is kept, and its call not made again
 RETRY_S = 0.5  # and more with every try
 
 
@@ -17,9 +18,9 @@ class Stopped(Exception):
     """The frame is not ours any more: what its call would give back is nobody's."""
 
 
-async def insist(clock: Clock, work: Callable[[], Awaitable[T]]) -> T:
+async def insist(clock: Clock, work: Callable[[], Awaitable[T]], tries: int = TRIES_MAX) -> T:
     """The same again until it is answered, for a while. Raises Stopped when nobody answers."""
-    for attempt in range(TRIES_MAX):
+    for attempt in range(tries):
         try:
             return await work()
         except Unavailable:

@@ -25,7 +25,8 @@ class Effects:
         self.arrivals: dict[str, list[float]] = {}  # key → when it was asked for
         self.paths: dict[str, dict[str, str]] = {}  # execution → key → path
         self.serials: list[str] = []  # serial → key
-        self.interrupted: dict[str, float] = {}  # key → when the one who asked died, and nobody came since
+        self.interrupted: dict[str, float] = {}  # key → when the one who asked died, and nobody was answered
+        self.answered: set[str] = set()  # keys
         self.resumed: list[float] = []  # seconds from there until somebody asked again
         self.at_once: Counter[str] = Counter()  # what is counted together → requests in hand
         self.most_at_once: Counter[str] = Counter()
@@ -66,10 +67,15 @@ class Effects:
         try:
             await self._wait(request, key)
         except asyncio.CancelledError:
-            self.interrupted[key] = CLOCK.monotonic()
+            if (
+                key not in self.answered
+            ):  # else it had lost its lease before it died, and another one was here
+                self.interrupted[key] = CLOCK.monotonic()
             raise
         finally:
             self._count(counted, -1)
+        self.answered.add(key)
+        self.interrupted.pop(key, None)
         if "mb" in query:
             return web.Response(text=f"{serial} " + LARGE * int(query["mb"]))
         return web.json_response({"serial": serial, "of": query["of"], "path": request.path})

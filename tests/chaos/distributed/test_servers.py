@@ -61,7 +61,7 @@ async def _kill_servers() -> None:
         )
         assert len(verdict.ok) == len(load.acked) == EXECUTIONS
         assert all(len(effects.paths[id]) == STEPS for id in load.acked)
-        assert len(load.seen) > 500
+        assert len(load.seen) > 2 * EXECUTIONS
 
 
 def test_another_server_takes_over_within_a_lease_and_the_deposed_one_is_refused() -> None:
@@ -75,19 +75,22 @@ async def _fail_over() -> None:
         await load.register(CHILD, FAMILY, loop(ITEMS))
         begun, takeovers = CLOCK.monotonic(), list[float]()
         starting = asyncio.ensure_future(load.keep_starting("chaos/family", FAMILIES, 2.2, ms=150))
-        for turn in range(FAILOVERS):
+        stale = 0.0
+        # One that is stopped may have nothing to write just then: it is tried until one had.
+        while len(takeovers) < FAILOVERS or (not stale and len(takeovers) < 2 * FAILOVERS):
             await load.start("chaos/loop-item", ms=100)
-            name = house.servers[turn % 2]
-            takeovers.append(await (_kill_one if turn < FAILOVERS / 2 else _stop_one)(house, name))
+            name = house.servers[len(takeovers) % 2]
+            fail = _kill_one if len(takeovers) < FAILOVERS / 2 else _stop_one
+            takeovers.append(await fail(house, name))
             await house.until_shared()
+            stale = await house.metric("noetl_stale_writes_refused_total")
         await starting
         await house.until_all_ended(60)
         seconds, verdict = CLOCK.monotonic() - begun, await audited(load)
-        stale = await house.metric("noetl_stale_writes_refused_total")
         widths = [most for id, most in effects.most_at_once.items() if id in load.acked]
         told(
             "servers failed over",
-            failovers=FAILOVERS,
+            failovers=len(takeovers),
             executions=len(verdict.states),
             takeover_p50_s=median(takeovers),
             takeover_most_s=max(takeovers),
@@ -97,10 +100,10 @@ async def _fail_over() -> None:
             stuck_most_s=verdict.worst_stuck_s(),
             seconds=seconds,
         )
-        assert len(verdict.ok) == FAMILIES * (1 + CHILDREN) + FAILOVERS
+        assert len(verdict.ok) == FAMILIES * (1 + CHILDREN) + len(takeovers)
         families = [id for id, path in load.acked.items() if path == "chaos/family"]
         assert len(families) == FAMILIES
-        assert len(effects.arrivals) == FAMILIES * CHILDREN * CHILD_STEPS + FAILOVERS * ITEMS
+        assert len(effects.arrivals) == FAMILIES * CHILDREN * CHILD_STEPS + len(takeovers) * ITEMS
         assert max(widths) == WIDTH
         assert median(takeovers) <= LEASE_S + 1
         assert max(takeovers) <= LEASE_S * 4 / 3 + 0.5, "the other one looks three times in a lease"
@@ -115,6 +118,7 @@ async def _kill_one(house: House, name: str) -> float:
 
 
 async def _stop_one(house: House, name: str) -> float:
+    await house.until_something_happens()
     house.signal(name, signal.SIGSTOP)
     seconds = await house.until_shared(1)
     house.signal(name, signal.SIGCONT)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from noetl.adapters.memory.queue import MemoryQueue
+from noetl.clock import SystemClock
 from noetl.control.house import Settings
+from noetl.control.live import Lost
 from noetl.control.sweeper import sweep
 from noetl.engine import facts
 from noetl.engine.commands import Pause, Report, Resume
-from noetl.engine.pipeline import RunTask
+from noetl.engine.pipeline import RunTask, next_move, take
 from noetl.output import Output
 from noetl.ports import Answer, Claim, Pointer
 from tests.unit.control.houses import MemoryHouse, run_house
@@ -71,10 +75,47 @@ def test_no_more_than_the_window_is_on_its_way() -> None:
     house = MemoryHouse({"loop": LOOP}, settings=Settings(window=7))
 
     async def work(house: MemoryHouse) -> int:
-        await house.start("e", "loop")
+        for number in range(10):
+            await house.start(f"e{number}", "loop")
         return len(await house.queue.take(1_000))
 
     assert run_house(house, work, slots=0) == 7
+
+
+def test_no_execution_fills_the_window_so_that_who_comes_late_is_not_behind_a_crowd() -> None:
+    house = MemoryHouse({"loop": LOOP, "chain": CHAIN}, settings=Settings(window=32))
+
+    async def work(house: MemoryHouse) -> list[str]:
+        await house.start("long", "loop")
+        await house.start("short", "chain")
+        return [claim.pointer.execution_id for claim in await house.queue.take(1_000)]
+
+    assert run_house(house, work, slots=0) == ["long"] * 4 + ["short"]
+
+
+def test_an_execution_with_half_of_the_slots_hands_nothing_on_while_others_wait() -> None:
+    house = MemoryHouse({"loop": LOOP, "chain": CHAIN}, settings=Settings(window=8))
+
+    async def begun(many: int) -> Answer:
+        """The answer to a report of one of so many frames that a worker has, while another execution waits."""
+        grants = [await house.control.begin(f"long{many}", f"start#1[{n}]", "w") for n in range(many)]
+        await house.start(f"short{many}", "chain")
+        assert grants[0] is not None
+        work = grants[0].work
+        move = next_move(work, house.control.now())
+        assert isinstance(move, RunTask)
+        fact = take(work, move, Output(), house.control.now(), chance=0.5)
+        report = Report(frame=work.frame.id, position=0, facts=(fact,), epoch=grants[0].epoch)
+        return await house.control.report(f"long{many}", report, room=1)
+
+    async def work(house: MemoryHouse) -> tuple[int, int]:
+        handed = []
+        for many in (2, 4):  # of four slots: when one has reported, one is left, and three are
+            await house.start(f"long{many}", "loop")
+            handed.append(len((await begun(many)).next))
+        return handed[0], handed[1]
+
+    assert run_house(house, work, slots=0) == (1, 0)
 
 
 def test_in_flight_of_the_execution_holds_whatever_its_loops_say_d45() -> None:
@@ -189,6 +230,60 @@ def test_a_call_that_takes_three_workers_with_it_is_not_made_again() -> None:
     assert failed.error is not None
     assert failed.error.kind == "lost"
     assert "3 workers were lost" in failed.error.message
+
+
+class LateClock(SystemClock):
+    """It is later than it was."""
+
+    late_s = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.late_s
+
+
+@pytest.mark.parametrize(
+    ("workers", "company", "is_the_cause"),
+    [
+        (2, 2, False),
+        (3, 3, True),
+        (3, 9, True),
+        (3, 10, False),
+        (8, 64, True),
+        (11, 1_100, False),
+        (12, 1_200, True),
+    ],
+)
+def test_the_more_frames_a_lost_worker_had_the_less_it_says_of_each(
+    workers: int, company: int, is_the_cause: bool
+) -> None:
+    assert Lost(workers, company).is_the_cause(3) is is_the_cause
+
+
+def test_calls_that_were_lost_with_many_others_are_made_again() -> None:
+    """A worker that had twenty frames in hand says little of which of them took it down."""
+    house, clock = MemoryHouse({"loop": LOOP}, settings=Settings(lease_s=60.0)), LateClock()
+    house.control.clock = house.control.dispatch._clock = clock
+
+    async def work(house: MemoryHouse) -> tuple[int, int]:
+        await house.start("e", "loop")
+        for number in range(3):
+            for index in range(20):
+                assert await house.control.begin("e", f"start#1[{index}]", f"w{number}") is not None
+            await sweep(house.control)
+            clock.late_s += 100.0
+            await sweep(house.control)
+        among_many = await house.control.begin("e", "start#1[0]", "w")
+        for number in range(3):
+            assert await house.control.begin("e", "start#1[30]", f"alone{number}") is not None
+            await sweep(house.control)
+            clock.late_s += 100.0
+            await sweep(house.control)
+        alone = await house.control.begin("e", "start#1[30]", "w")
+        assert among_many is not None
+        assert alone is not None
+        return among_many.lost, alone.lost
+
+    assert run_house(house, work, slots=0) == (0, 3)
 
 
 def test_what_is_read_from_the_log_waits_until_workers_have_told_what_they_have_of_it() -> None:

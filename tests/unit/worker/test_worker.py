@@ -1,12 +1,16 @@
-"""A worker that leaves: what it waits for, and what it does not."""
+"""A worker that leaves, and one that nobody answers: what it waits for, and what it does not."""
 
 from __future__ import annotations
 
 import asyncio
 
+from noetl.clock import SystemClock
 from noetl.engine import facts
+from noetl.engine.commands import Report
 from noetl.engine.pipeline import RunTask
+from noetl.errors import Unavailable
 from noetl.output import Output
+from noetl.ports import Answer, Link
 from tests.unit.control.houses import MemoryHouse, run_house
 
 LATE = """\
@@ -15,6 +19,7 @@ workflow:
   spec: {policy: {lifecycle: {deadline_s: 0.01}}}
   tool: {kind: http, url: x}
 """
+ONE = "workflow:\n- {step: start, tool: {kind: http, url: x}}\n"
 
 
 def test_a_call_whose_step_has_ended_without_it_is_not_waited_for() -> None:
@@ -42,3 +47,46 @@ def test_a_call_whose_step_has_ended_without_it_is_not_waited_for() -> None:
     assert (failed.error.kind, failed.error.message) == (
         "timeout", "start#1 took longer than its lifecycle.deadline_s allows",
     )  # fmt: skip
+
+
+class QuickClock(SystemClock):
+    """Whoever sleeps is woken at once."""
+
+    slept_s = 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept_s += seconds
+        await super().sleep(0)
+
+
+class AwayLink:
+    """So many reports find no server."""
+
+    def __init__(self, link: Link, times: int) -> None:
+        self.begin, self._report, self._times = link.begin, link.report, times
+
+    async def report(self, execution_id: str, report: Report, *, room: int = 0) -> Answer:
+        self._times -= 1
+        if self._times >= 0:
+            raise Unavailable("no server is there")
+        return await self._report(execution_id, report, room=room)
+
+
+def test_a_result_is_kept_for_minutes_while_no_server_is_there_and_its_call_is_made_once() -> None:
+    calls: list[str] = []
+
+    async def answer(called: RunTask) -> Output:
+        calls.append(called.task.name)
+        return Output()
+
+    house, clock = MemoryHouse({"t": ONE}, answer), QuickClock()
+    house.worker.clock = clock
+    house.worker.link = AwayLink(house.worker.link, 150)  # type: ignore[assignment]  # nothing else is asked
+
+    async def work(house: MemoryHouse) -> None:
+        await house.start("e", "t")
+        await house.end("e")
+
+    run_house(house, work)
+    assert len(calls) == 1
+    assert clock.slept_s > 300

@@ -43,15 +43,17 @@ LISTS_S: Final = 60.0  # for the results of a loop, which are read from a whole 
 class Asking:
     """Requests with their answers, whoever answers."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, answer_s: float = ANSWER_S) -> None:
+        """`answer_s`: after so long of silence an owner counts as gone; its successor may be there."""
         self._connection = connection
+        self._answer_s = answer_s
 
     async def owner(self, execution_id: str, ask: Ask, decode: Callable[[Raw], T]) -> T:
         return await self.partition(partition_of(execution_id, PARTITIONS), ask, decode)
 
     async def partition(self, number: int, ask: Ask, decode: Callable[[Raw], T]) -> T:
         try:
-            return await self._asked(f"{ASK}.{number}", ask, decode, ANSWER_S)
+            return await self._asked(f"{ASK}.{number}", ask, decode, self._answer_s)
         except NobodyThere as error:
             raise Unavailable(f"no server has partition {number} at the moment") from error
 
@@ -72,8 +74,8 @@ class Asking:
 class NatsLink:
     """Keeps the contract of Link. What was compiled is made again here, from the digest of the playbook."""
 
-    def __init__(self, connection: Connection, programs: Programs) -> None:
-        self._asking = Asking(connection)
+    def __init__(self, connection: Connection, programs: Programs, *, answer_s: float = ANSWER_S) -> None:
+        self._asking = Asking(connection, answer_s)
         self._programs = programs
 
     async def begin(self, execution_id: str, frame: str, worker: str) -> Grant | None:
