@@ -187,6 +187,26 @@ def test_an_execution_is_started_paused_gone_on_with_cancelled_and_taken_up(clie
         assert retry.end()[0] == 0
 
 
+def test_hints_carry_the_server_that_the_command_line_named_and_no_other(client: Client) -> None:
+    """Whom the environment or the current context names, they go to anyway."""
+    assert client.call("context", "set", "up", client.url).returncode == 0
+    there = ("--server", "up")
+    done = client.call("run", client.file(WAITING), "--detach", *there)
+    id = done.stdout.strip()
+    assert done.stderr.endswith(f"look on with: noetl events {id[:18]} --server up --follow\n")
+    with client.started("resume", id, *there) as looking:
+        told = looking.read_until("waits for the signal")[-1]
+        assert told.endswith(f"noetl signal {id[:18]} go --server up")
+        paused = client.call("pause", id, *there).stdout
+        code, closing, _ = looking.end()
+    on = f"go on with: noetl resume {id[:18]} --server up"
+    assert (paused, code, closing.splitlines()[-1]) == (f"{id[:18]}: paused; {on}\n", 130, on)
+    assert f": noetl signal {id[:18]} go --server up\n" in client.call("show", id, *there).stdout
+    assert "see `noetl list --server up`" in client.call("show", "0000", *there).stderr
+    assert client.call("resume", id, "--detach").stderr.endswith(f"noetl events {id[:18]} --follow\n")
+    client.call("cancel", id)
+
+
 def test_pausing_ends_the_looking_on(client: Client) -> None:
     with client.started("run", client.file(WAITING), "--format", "json") as run:
         assert run.process.stderr is not None

@@ -101,16 +101,17 @@ def test_the_command_line_beats_the_environment_and_that_the_context(tmp_path: P
     home.call("context", "use", "kept")
     variables = {"NOETL_SERVER": "http://variable.example", "NOETL_DB": "some.db"}
     assert home.server(place_of(None, "http://given.example"), **variables) == Server(
-        "http://given.example", None
+        "http://given.example", None, given="http://given.example"
     )
-    assert home.server(place_of(None, "kept"), **variables) == Server("http://kept.example", None, "kept")
+    kept = Server("http://kept.example", None, "kept")
+    assert home.server(place_of(None, "kept"), **variables) == kept._replace(given="kept")
     assert home.server(**variables) == Server("http://variable.example", None)
     assert home.server(NOETL_DB="some.db") is None
-    assert home.server() == Server("http://kept.example", None, "kept")
+    assert home.server() == kept
     assert home.server(place_of("some.db", None), **variables) is None
     assert home.server(place_of(None, "local"), **variables) is None
     assert home.server(NOETL_SERVER="local") is None
-    assert home.server(NOETL_SERVER="kept") == Server("http://kept.example", None, "kept")
+    assert home.server(NOETL_SERVER="kept") == kept
     with pytest.raises(Usage, match="exclude each other"):
         place_of("some.db", "kept")
     with pytest.raises(Usage, match="there are local, kept"):
@@ -121,13 +122,20 @@ def test_the_token_of_the_environment_goes_to_no_other_server_than_that_of_the_e
     tmp_path: Path,
 ) -> None:
     home = Home(tmp_path)
-    variables = {"NOETL_SERVER": "http://mine.example", "NOETL_TOKEN": TOKEN}
-    assert home.server(**variables) == Server("http://mine.example", Secret(TOKEN))
-    assert home.server("http://mine.example/", **variables) == Server("http://mine.example", Secret(TOKEN))
-    assert home.server("http://other.example", **variables) == Server("http://other.example", None)
-    assert home.server("http://other.example", NOETL_TOKEN=TOKEN) == Server(
-        "http://other.example", Secret(TOKEN)
+    mine, other = "http://mine.example", "http://other.example"
+    variables = {"NOETL_SERVER": mine, "NOETL_TOKEN": TOKEN}
+    assert home.server(**variables) == Server(mine, Secret(TOKEN))
+    assert home.server(f"{mine}/", **variables) == Server(mine, Secret(TOKEN), given=f"{mine}/")
+    assert home.server(other, **variables) == Server(other, None, given=other)
+    assert home.server(other, NOETL_TOKEN=TOKEN) == Server(other, Secret(TOKEN), given=other)
+
+
+def test_commands_in_hints_carry_the_server_that_the_command_line_names() -> None:
+    assert Server("http://up.example", None, "up", "up").flag == " --server up"
+    assert (
+        Server("http://up.example", None, given="http://[::1]:8080").flag == " --server 'http://[::1]:8080'"
     )
+    assert Server("http://up.example", None, "up").flag == ""
 
 
 def test_a_current_context_that_is_not_there_is_told_and_no_file_is_used_in_its_place(tmp_path: Path) -> None:

@@ -232,6 +232,13 @@ def test_a_folder_that_may_not_be_made_exits_with_3_and_no_traceback(house: Hous
     assert "can not be opened" in done.stderr
 
 
+def test_a_path_that_is_given_and_new_is_said_once(house: House) -> None:
+    db = house.folder / "nosuch" / "x.db"
+    first, second = (house.call("run", house.write(OK), "--db", db) for _ in range(2))
+    assert (first.returncode, first.stderr) == (0, f"noetl: a new database: {db}\n")
+    assert (second.returncode, second.stderr) == (0, "")
+
+
 def test_a_run_in_a_pipe_imports_only_what_it_needs(house: House) -> None:
     program = (
         "import sys, noetl.__main__ as m\ntry: m.main()\nexcept SystemExit: pass\n"

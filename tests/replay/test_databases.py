@@ -12,7 +12,7 @@ from tests.e2e.processes import House
 from tests.replay.databases import file_of
 from tests.replay.histories import releases
 
-STATUSES = ["running", "cancelled", "error", "ok"]  # the newest first, as they are listed
+STATUSES = ["interrupted", "cancelled", "error", "ok"]  # the newest first, as they are listed
 
 
 @pytest.mark.parametrize("release", releases())

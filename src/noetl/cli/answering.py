@@ -41,6 +41,7 @@ class Voice:
         self.execution_id: str | None = None
         self.status = "error"  # of the execution, as far as it is known
         self.hint: str | None = None  # what to do about an error from outside
+        self.flag = ""  # what commands in hints carry, so that they go to the same server
 
     def document(self, value: JSON) -> None:
         """The one that programs wait for; nothing for people."""

@@ -40,7 +40,7 @@ def list_executions(
     """List executions, the newest first.
 
     An execution that has not ended and that no process has is `interrupted`: `noetl resume` goes on with it.
-    JSON is an array of what `show` gives, without the steps.
+    JSON is an array of what `show` gives, without the steps, and with `path`, `started` and `called_by`.
 
     \b
     Examples:

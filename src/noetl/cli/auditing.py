@@ -13,7 +13,7 @@ from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK
 from noetl.cli.finding import find_execution
-from noetl.cli.looking import Execution, Log, Shelf, execution_of, opened, screen_for
+from noetl.cli.looking import Execution, Log, Shelf, execution_of, flag_of, opened, screen_for
 from noetl.cli.screen import Piece
 from noetl.engine import Event
 from noetl.engine.facts import Processed
@@ -81,7 +81,7 @@ async def _audit(disk: Shelf, given: str | None) -> Audit:
 
 async def _executions(disk: Shelf, given: str | None) -> AsyncIterator[Execution]:
     if given is not None:
-        yield await execution_of(disk, await find_execution(disk.listing, given))
+        yield await execution_of(disk, await find_execution(disk.listing, given, flag_of(disk)))
         return
     before: str | None = None
     while True:

@@ -12,9 +12,10 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from noetl.cli.answering import Voice
-from noetl.cli.closing import closing
+from noetl.cli.closing import Around, closing
 from noetl.cli.drawing import shown_progress
 from noetl.cli.exits import FAILED, INTERRUPTED, OK
+from noetl.cli.failing import failed_place
 from noetl.cli.finding import short
 from noetl.cli.interrupts import Interrupted, Interrupts
 from noetl.cli.progress import Progress
@@ -26,6 +27,7 @@ from noetl.playbook.kinds import Kinds
 from noetl.tool import Tools
 from noetl.views.documents import ShowDocument, remembered, show_document
 from noetl.views.log import events_of
+from noetl.views.runs import Runs
 from noetl.wiring import GRACE_S, Disk, House, relax_collector
 
 Begin: TypeAlias = Callable[[House], Awaitable[None]]  # makes the execution ours, and sets it going
@@ -139,14 +141,14 @@ def _as_told(shown: ShowDocument, status: str) -> dict[str, JSON]:
 
 async def conclude(voice: Voice, disk: Disk, execution_id: str) -> int:
     """Say how it stands, from its log."""
-    return conclusion(
-        voice, show_document(remembered(execution_id, events_of(disk.store.stream(execution_id))))
-    )
+    return conclusion(voice, remembered(execution_id, events_of(disk.store.stream(execution_id))))
 
 
-def conclusion(voice: Voice, shown: ShowDocument) -> int:
+def conclusion(voice: Voice, runs: Runs) -> int:
+    shown = show_document(runs)
     if voice.json:
         voice.document(shown)
     else:
-        voice.screen.lines(closing(shown, voice.screen.columns))
+        around = Around(voice.screen.columns, voice.flag, failed_place(runs))
+        voice.screen.lines(closing(shown, around))
     return CODES[shown.status]

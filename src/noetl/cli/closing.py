@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
+from noetl.cli.failing import cure, did_not_begin
 from noetl.cli.finding import short
 from noetl.cli.screen import Piece, Style
 from noetl.cli.times import duration
@@ -18,40 +20,48 @@ from noetl.views.documents import ErrorShown, OutputShown, ShowDocument, StepSho
 STEPS_SHOWN_MAX = 40
 OUTPUT_LINES_MAX = 20
 TRACE_LINES_MAX = 20
-REFUSED = ("problems", "credential")  # errors before the first step (D65): there is nothing to retry
 _STYLES: dict[str, Style] = {
     "ok": "good", "error": "error", "cancelled": "warning", "paused": "warning", "waiting": "warning",
     "stopped": "warning", "interrupted": "warning",
 }  # fmt: skip
 
 
-def closing(document: ShowDocument, columns: int) -> Iterator[list[Piece]]:
+class Around(NamedTuple):
+    """What its document does not say."""
+
+    columns: int  # of the screen
+    flag: str = ""  # what commands in hints carry, so that they go to the same server
+    failed_place: str | None = None  # the run that failed, or its iteration
+
+
+def closing(document: ShowDocument, around: Around) -> Iterator[list[Piece]]:
     """Everything that is said when an execution is at rest."""
-    yield []
-    yield from table([_HEADING, *_rows(document)])
+    name = f"{short(document.execution_id)}{around.flag}"
+    if document.steps:
+        yield []
+        yield from table([_HEADING, *_rows(document.steps, name)])
     yield []
     style = _STYLES.get(document.status, "")
     time = f" in {duration(document.duration_s)}" if document.duration_s is not None else ""
     yield [Piece(document.status, style), Piece(f"{time}  "), Piece(document.execution_id, "faint")]
     if document.error is not None:
-        yield from _error(document.error, columns)
+        yield from _error(document.error, around)
     elif document.output is not None:
-        yield from _output(document.output, document.execution_id, columns)
-    if (hint := _hint(document)) is not None:
+        yield from _output(document.output, f"noetl output {name}", around.columns)
+    if (hint := _hint(document, name)) is not None:
         yield [Piece(hint, "faint")]
 
 
 _HEADING = [Piece(word, "faint") for word in ("step", "status", "time", "iterations", "calls")]
 
 
-def _rows(document: ShowDocument) -> Iterator[list[Piece]]:
-    steps = document.steps
+def _rows(steps: Sequence[StepShown], name: str) -> Iterator[list[Piece]]:
     half = STEPS_SHOWN_MAX // 2
     if len(steps) <= STEPS_SHOWN_MAX:
         yield from map(_row, steps)
         return
     yield from map(_row, steps[:half])
-    left_out = f"… {len(steps) - 2 * half:,} more: noetl show {short(document.execution_id)}"
+    left_out = f"… {len(steps) - 2 * half:,} more: noetl show {name}"
     yield [Piece(left_out, "faint"), *[Piece("")] * 4]
     yield from map(_row, steps[-half:])
 
@@ -72,8 +82,8 @@ def _row(step: StepShown) -> list[Piece]:
     return [*cells, Piece(iterations), Piece(calls)]
 
 
-def _error(error: ErrorShown, columns: int) -> Iterator[list[Piece]]:
-    place = error.run or error.step
+def _error(error: ErrorShown, around: Around) -> Iterator[list[Piece]]:
+    place = around.failed_place or error.run or error.step
     where = f" in {one_line(place)}" if place else ""
     first, *others = error.message.splitlines() or [""]
     yield [Piece(f"{error.kind}{where}: ", "error"), Piece(first)]
@@ -82,11 +92,12 @@ def _error(error: ErrorShown, columns: int) -> Iterator[list[Piece]]:
     trace = error.details.get("traceback")
     if isinstance(trace, str):
         for line in trace.splitlines()[-TRACE_LINES_MAX:]:
-            yield [Piece(f"  {_cut(line, columns - 2)}", "faint")]
+            yield [Piece(f"  {_cut(line, around.columns - 2)}", "faint")]
+    if (words := cure(error)) is not None:
+        yield [Piece(words, "faint")]
 
 
-def _output(output: OutputShown, execution_id: str, columns: int) -> Iterator[list[Piece]]:
-    see = f"noetl output {short(execution_id)}"
+def _output(output: OutputShown, see: str, columns: int) -> Iterator[list[Piece]]:
     if output.data is None:
         if isinstance(output.ref, dict):
             yield [Piece("output: ", "faint"), Piece(f"{_size(output.ref)}, see {see}")]
@@ -119,10 +130,9 @@ def _cut(line: str, columns: int) -> str:
     return text if width(text) <= columns and len(line) <= columns else head(text, columns - 1) + "…"
 
 
-def _hint(document: ShowDocument) -> str | None:
-    name = short(document.execution_id)
+def _hint(document: ShowDocument, name: str) -> str | None:
     match document.status:
-        case "error" if document.error is not None and document.error.kind in REFUSED and not document.steps:
+        case "error" if did_not_begin(document):
             return "it did not begin: mend that, and run it anew"
         case "error":
             return f"noetl show {name} tells more; noetl retry {name} takes up what failed"

@@ -41,6 +41,16 @@ class Server(NamedTuple):
     url: str
     token: Secret | None
     name: str | None = None  # of the context
+    given: str | None = None  # by the command line; None: by the environment, or it is the current context
+
+    @property
+    def flag(self) -> str:
+        """What commands in hints carry, so that they go to the same server."""
+        if self.given is None:
+            return ""
+        from shlex import quote
+
+        return f" --server {quote(self.given)}"
 
 
 def place_of(db: str | None, server: str | None) -> str | None:
@@ -57,9 +67,11 @@ def place_of(db: str | None, server: str | None) -> str | None:
 def server_at(place: str | None, environment: Mapping[str, str] = os.environ) -> Server | None:
     """The server that is meant; None: the file. Raises Usage when nobody knows which."""
     if place is not None:
-        if place.startswith(_CONTEXT):
-            return _named(place.removeprefix(_CONTEXT), environment)
-        return _named(place, environment) if _is_url(place) else None
+        meant = place.removeprefix(_CONTEXT)
+        if meant == place and not _is_url(place):
+            return None
+        server = _named(meant, environment)
+        return server and server._replace(given=meant)
     if given := environment.get(SERVER):
         return _named(given, environment)
     if environment.get(DATABASE):

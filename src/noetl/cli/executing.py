@@ -18,9 +18,10 @@ from noetl.cli.carrying import TOLD, Kit, carry_on, conclude
 from noetl.cli.checking import show_notes
 from noetl.cli.contexts import server_at
 from noetl.cli.exits import WRONG, Usage
+from noetl.cli.failing import must_have_begun
 from noetl.cli.finding import find_execution
 from noetl.cli.loading import Loaded, Refused, load, registered
-from noetl.cli.looking import Shelf, opened
+from noetl.cli.looking import Shelf, flag_of, opened
 from noetl.cli.workload import given_workload, undeclared
 from noetl.config import database_path
 from noetl.engine.commands import Resume, Retry
@@ -83,11 +84,21 @@ def _run(voice: Voice, asked: RunAsked) -> int:
     warnings = sum(problem.severity == "warning" for problem in checked.problems)
     warn_of(voice, asked.file, warnings, checked.playbook.workload, workload)
     ready = Ready(checked, workload, origin, kit, known.digest if known else None)
-    disk = open_disk(database_path(asked.db))
+    disk = _opened(voice, asked.db)
     try:
         return asyncio.run(_start(voice, disk, ready))
     finally:
         disk.close()
+
+
+def _opened(voice: Voice, db: str | None) -> Disk:
+    """Of a path that was given it is said when nothing was there: it may be a slip of the pen."""
+    path = database_path(db)
+    new = db is not None and not path.exists()
+    disk = open_disk(path)
+    if new:
+        voice.warn(f"a new database: {path}")
+    return disk
 
 
 def warn_of(
@@ -133,7 +144,7 @@ def _refuse(
         digest = hashlib.sha256(document.text.encode()).hexdigest()
         text = Text(digest, path.value, document.text)
         try:
-            voice.execution_id = asyncio.run(_record(database_path(asked.db), text, workload, failure))
+            voice.execution_id = asyncio.run(_record(_opened(voice, asked.db), text, workload, failure))
         except Unavailable as error:
             voice.warn(f"this request is not on record: {error}")
     tell_problems(voice, found, document.text)
@@ -142,8 +153,7 @@ def _refuse(
     return WRONG
 
 
-async def _record(path: Path, text: Text, workload: dict[str, JSON], failure: Failure) -> str:
-    disk = open_disk(path)
+async def _record(disk: Disk, text: Text, workload: dict[str, JSON], failure: Failure) -> str:
     try:
         return await record_refused(disk, text, workload, failure)
     finally:
@@ -166,6 +176,8 @@ def run_retry(asked: Named, step: str | None, *, from_start: bool) -> int:
     retry = Retry(step=step, from_start=from_start)
 
     async def work(voice: Voice, disk: Disk, execution_id: str) -> int:
+        await must_have_begun(disk, execution_id)
+
         async def begin(house: House) -> None:
             await house.command(execution_id, retry)
             await house.take_up(execution_id)
@@ -186,7 +198,8 @@ def with_execution(asked: Named, work: Work, there: WorkThere) -> int:
     async def found(voice: Voice, disk: Shelf) -> int:
         if asked.detach and isinstance(disk, Disk):
             raise Usage("--detach needs a server, see --server: what runs here ends with this process")
-        execution_id = await find_execution(disk.listing, asked.given)
+        voice.flag = flag_of(disk)
+        execution_id = await find_execution(disk.listing, asked.given, voice.flag)
         head = await disk.listing.head(execution_id)
         voice.execution_id, voice.status = execution_id, TOLD.get(head.status, head.status)
         if isinstance(disk, Disk):

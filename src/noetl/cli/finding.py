@@ -39,8 +39,11 @@ def short(execution_id: str) -> str:
     return execution_id[:SHORT_CHARS]
 
 
-async def find_execution(listing: Listing, given: str) -> str:
-    """The id of the one execution that is meant. Raises Usage when it is none, or not clear which."""
+async def find_execution(listing: Listing, given: str, flag: str = "") -> str:
+    """The id of the one execution that is meant. Raises Usage when it is none, or not clear which.
+
+    `flag`: what commands in hints carry, so that they go to the same server.
+    """
     if given == LAST:
         return await _last(listing)
     prefix = given.strip().lower()
@@ -48,7 +51,7 @@ async def find_execution(listing: Listing, given: str) -> str:
         raise Usage(f'"{given}" is no id of an execution: give one, its beginning, or `{LAST}`')
     found = await listing.find(prefix)
     if not found:
-        raise Usage(f'no execution has an id that begins with "{given}"; see `noetl list`')
+        raise Usage(f'no execution has an id that begins with "{given}"; see `noetl list{flag}`')
     if len(found) > 1:
         names = "".join(f"\n  {each}" for each in found[:FOUND_SHOWN_MAX])
         more = "\n  …" if len(found) > FOUND_SHOWN_MAX else ""

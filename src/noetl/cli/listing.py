@@ -15,7 +15,7 @@ from noetl.cli.choices import FormatChoice
 from noetl.cli.contexts import server_at
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK
-from noetl.cli.looking import STYLES, Execution, Log, Shelf, Standing, opened, screen_for
+from noetl.cli.looking import STYLES, Execution, Log, Shelf, Standing, flag_of, opened, screen_for
 from noetl.cli.overview import document_of
 from noetl.cli.screen import Piece, Screen
 from noetl.cli.times import ago, duration
@@ -26,10 +26,12 @@ from noetl.errors import Damaged
 from noetl.net.visible import head, visible, width
 from noetl.output import JSON, Output
 from noetl.views.documents import ErrorShown, OutputShown, ShowDocument
-from noetl.views.log import events_of
+from noetl.views.log import events_of, instant
 
 PAGE = 100
 PATH_COLUMNS_MIN = 12
+_NOTHING = "nothing has run here yet; begin with: noetl run FILE"
+_NONE_SUCH = "nothing to list: no execution here is what was asked for"
 SHORT_CHARS = 13  # of an id: its millisecond; more where that is not enough
 
 
@@ -43,7 +45,7 @@ class Wanted(NamedTuple):
 
 def run_list(wanted: Wanted, form: FormatChoice, db: str | None) -> int:
     if server_at(db) is None and not database_path(db).exists():
-        _tell([], form, [])
+        _tell([], form, [], _NOTHING)
         return OK
     with opened(db) as disk:
         return asyncio.run(_list(disk, wanted, form))
@@ -52,10 +54,10 @@ def run_list(wanted: Wanted, form: FormatChoice, db: str | None) -> int:
 async def _list(disk: Shelf, wanted: Wanted, form: FormatChoice) -> int:
     now = disk.database.clock.now()
     found = [execution async for execution in _executions(disk, wanted)]
-    if form == "json":
-        _tell([await _document(disk, each, now) for each in found], form, [])
-    else:
-        _tell([], form, list(_rows(found, now)))
+    documents = [await _document(disk, each, now) for each in found] if form == "json" else []
+    everything = wanted.status is None and not wanted.open_only
+    without_any = f"{_NOTHING}{flag_of(disk)}" if everything else _NONE_SUCH
+    _tell(documents, form, list(_rows(found, now)), without_any)
     return OK
 
 
@@ -77,7 +79,7 @@ async def _executions(disk: Shelf, wanted: Wanted) -> AsyncIterator[Execution]:
 
 
 async def _document(disk: Shelf, execution: Execution, now: datetime) -> dict[str, JSON]:
-    """What `show` says, without the steps. One log that is damaged does not hide the others."""
+    """What `show` says, without the steps, and what its line says; a damaged log does not hide the others."""
     try:
         if execution.status == "ok":
             shown = await _of_its_end(disk, execution)
@@ -87,7 +89,14 @@ async def _document(disk: Shelf, execution: Execution, now: datetime) -> dict[st
         shown = _by_head(execution, error=ErrorShown(kind="damaged", message=str(error)))
     document: dict[str, JSON] = msgspec.to_builtins(shown)
     del document["steps"]
-    return document
+    return {
+        "execution_id": document.pop("execution_id"),
+        "path": execution.path,
+        "started": instant(execution.started_at),
+        "called_by": execution.parent and _caller(execution),
+        **document,
+        "status": execution.standing,
+    }
 
 
 async def _of_its_end(disk: Shelf, execution: Execution) -> ShowDocument:
@@ -117,11 +126,13 @@ def _output(output: Output | None) -> OutputShown | None:
     return OutputShown(status=output.status, data=output.data, ref=ref, error=error)
 
 
-def _tell(documents: Sequence[dict[str, JSON]], form: FormatChoice, rows: list[list[Piece]]) -> None:
+def _tell(
+    documents: Sequence[dict[str, JSON]], form: FormatChoice, rows: list[list[Piece]], without_any: str
+) -> None:
     if form == "json":
         sys.stdout.write(as_document(documents))
     elif not rows:
-        Screen(sys.stderr).line("nothing to list: no execution here is what was asked for")
+        Screen(sys.stderr).line(without_any)
     else:
         screen = screen_for(form)
         screen.lines(table(_fitted(rows, screen.columns), indent=""))
@@ -144,9 +155,12 @@ def _rows(found: Sequence[Execution], now: datetime) -> Iterator[list[Piece]]:
             Piece(duration((until - execution.started_at).total_seconds())),
         ]
         if called:
-            caller = (execution.parent or "").partition("/")[0]
-            row.append(Piece(caller[: len(names[execution.execution_id])], "faint"))
+            row.append(Piece(_caller(execution)[: len(names[execution.execution_id])], "faint"))
         yield row
+
+
+def _caller(execution: Execution) -> str:
+    return (execution.parent or "").partition("/")[0]
 
 
 def _short_ids(ids: Sequence[str]) -> dict[str, str]:

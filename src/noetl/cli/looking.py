@@ -141,13 +141,18 @@ def opened_file(db: str | None) -> Iterator[Disk]:
         disk.close()
 
 
+def flag_of(disk: Shelf) -> str:
+    """What commands in hints carry, so that they go to the same server; nothing for a file."""
+    return str(getattr(disk, "flag", ""))
+
+
 async def execution_of(disk: Shelf, execution_id: str) -> Execution:
     return Execution(*await disk.listing.head(execution_id))
 
 
 async def log_of(disk: Shelf, given: str) -> Log:
     """`given` is an id, the beginning of one, or `last`."""
-    execution_id = await find_execution(disk.listing, given)
+    execution_id = await find_execution(disk.listing, given, flag_of(disk))
     execution = await execution_of(disk, execution_id)
     log = Log(execution, await disk.store.read(execution_id))
     gc.freeze()  # Facts are no garbage: to look through 100,000 of them again and again takes a second.

@@ -9,7 +9,7 @@ from noetl.cli import files
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import FAILED, OK
 from noetl.cli.finding import find_execution
-from noetl.cli.looking import Shelf, execution_of, log_of, opened
+from noetl.cli.looking import Shelf, execution_of, flag_of, log_of, opened
 from noetl.cli.screen import Piece, Screen, is_terminal
 from noetl.engine.iterations import iteration_outputs
 from noetl.errors import Damaged, NotFound
@@ -46,7 +46,7 @@ async def _output(disk: Shelf, given: str, step: str | None, *, raw: bool) -> in
 
 async def _of_playbook(disk: Shelf, given: str) -> Given:
     """Its last facts say it, however long its log is."""
-    execution = await execution_of(disk, await find_execution(disk.listing, given))
+    execution = await execution_of(disk, await find_execution(disk.listing, given, flag_of(disk)))
     id = execution.execution_id
     if execution.live:
         return Given(None, None, f"{id} has not ended")

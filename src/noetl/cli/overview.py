@@ -6,12 +6,26 @@ import asyncio
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from shlex import quote
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_document, as_lines
 from noetl.cli.exits import OK
+from noetl.cli.failing import cure, did_not_begin, failed_place
 from noetl.cli.finding import short
-from noetl.cli.looking import STYLES, Execution, Log, Shelf, execution_of, log_of, opened, screen_for
+from noetl.cli.looking import (
+    STYLES,
+    Execution,
+    Log,
+    Shelf,
+    execution_of,
+    flag_of,
+    log_of,
+    opened,
+    screen_for,
+)
+from noetl.cli.overview_called import called_lines
 from noetl.cli.screen import Piece
 from noetl.cli.times import ago, duration
 from noetl.cli.tree import Branch, branches
@@ -29,6 +43,9 @@ from noetl.views.documents import (
     show_document,
 )
 from noetl.views.log import readable
+
+if TYPE_CHECKING:
+    from noetl.client import Client
 
 MARKS = {
     "ok": "✓", "error": "✗", "running": "▸", "scheduled": "·", "waiting": "◌",
@@ -50,14 +67,16 @@ def run_show(given: str, form: FormatChoice, db: str | None) -> int:
 async def _show(disk: Shelf, given: str, form: FormatChoice) -> int:
     log = await log_of(disk, given)
     now = disk.database.clock.now()
-    document = document_of(log, now)
+    document = await _document(disk, log, now)
     if form == "json":
         sys.stdout.write(as_document(document))
         return OK
-    family = _Family(disk, now)
+    family = _Family(disk, now, flag_of(disk))
     await family.open(document)
     screen = screen_for(form)
     screen.lines(_told(log.execution, document, family, screen.columns))
+    screen.lines([line async for line in called_lines(disk, log, family.children)])
+    screen.lines(_ending(log, document, family.flag))
     return OK
 
 
@@ -69,12 +88,28 @@ def document_of(log: Log, now: datetime) -> ShowDocument:
         return show_document(remembered(log.id, log.events()), until)
 
 
+@runtime_checkable
+class _Server(Protocol):
+    """A shelf that stands at a server."""
+
+    @property
+    def client(self) -> Client: ...
+
+
+async def _document(disk: Shelf, log: Log, now: datetime) -> ShowDocument:
+    """A server knows more of what goes on than its log: whether there is a worker for what is due."""
+    if isinstance(disk, _Server) and log.execution.live:
+        return await disk.client.show(log.id)
+    return document_of(log, now)
+
+
 class _Family:
     """The executions that steps have called, and those that these have called."""
 
-    def __init__(self, disk: Shelf, now: datetime) -> None:
+    def __init__(self, disk: Shelf, now: datetime, flag: str) -> None:
         self._disk = disk
         self.now = now
+        self.flag = flag  # what commands in hints carry
         self.children: dict[str, tuple[Execution, ShowDocument]] = {}
 
     async def open(self, document: ShowDocument) -> None:
@@ -86,7 +121,7 @@ class _Family:
             except NotFound:
                 continue  # It is being started.
             log = Log(execution, await self._disk.store.read(step.child))
-            self.children[step.child] = execution, document_of(log, self.now)
+            self.children[step.child] = execution, await _document(self._disk, log, self.now)
             await self.open(self.children[step.child][1])
 
 
@@ -102,13 +137,28 @@ def _told(
     yield [Piece(execution.execution_id, "strong"), Piece(f"  {execution.path}", "faint")]
     yield _headline(execution, document, family.now)
     yield from branches(list(_steps(document.steps, execution, family)), columns)
+
+
+def _ending(log: Log, document: ShowDocument, flag: str) -> Iterator[list[Piece]]:
+    """What came of it, and what to do next."""
+    name = f"{short(log.id)}{flag}"
     if document.error is not None:
-        yield from _error(document.error)
+        yield from _error(document.error, _failed_place(log, document))
+        if did_not_begin(document):
+            yield [Piece("it did not begin: mend that, and run it anew", "faint")]
     if document.output is not None and document.output.status == "ok":
-        yield from _output(document.output, execution)
-    if execution.standing == "interrupted":
-        words = f"no process has it: go on with noetl resume {short(execution.execution_id)}"
-        yield [Piece(words, "warning")]
+        yield from _output(document.output, f"noetl output {name}")
+    if log.execution.standing == "interrupted":
+        yield [Piece(f"no process has it: go on with noetl resume {name}", "warning")]
+
+
+def _failed_place(log: Log, document: ShowDocument) -> str | None:
+    """Of a loop, the iteration that failed: the log is read once more for it."""
+    failed = document.error.run if document.error is not None else None
+    if not any(step.id == failed and step.iterations is not None for step in document.steps):
+        return failed
+    with readable(log.id):
+        return failed_place(remembered(log.id, log.events()))
 
 
 def _headline(execution: Execution, document: ShowDocument, now: datetime) -> list[Piece]:
@@ -171,7 +221,7 @@ def _below(step: StepShown, execution: Execution, family: _Family) -> Iterator[B
     if step.error is not None:
         yield Branch((Piece(_failure(step.error), "warning" if step.handled else "error"),))
     if step.why is not None:
-        yield Branch((Piece(one_line(step.why), "info"), *_signal(step, execution)))
+        yield Branch((Piece(one_line(step.why), "info"), *_signal(step, execution, family.flag)))
     if step.child is not None:
         yield _child(step.child, family)
     yield from _steps(step.blocks, execution, family)
@@ -179,10 +229,11 @@ def _below(step: StepShown, execution: Execution, family: _Family) -> Iterator[B
         yield Branch((Piece(f"… {count(step.blocks_left_out, 'call')} of blocks more", "faint"),))
 
 
-def _signal(step: StepShown, execution: Execution) -> Iterator[Piece]:
+def _signal(step: StepShown, execution: Execution, flag: str) -> Iterator[Piece]:
     _, waits, name = (step.why or "").partition("waits for the signal ")
     if waits:
-        yield Piece(f": noetl signal {short(execution.execution_id)} {one_line(name)}", "faint")
+        words = f"noetl signal {short(execution.execution_id)} {quote(one_line(name))}{flag}"
+        yield Piece(f": {words}", "faint")
 
 
 def _child(id: str, family: _Family) -> Branch:
@@ -203,18 +254,20 @@ def _failure(error: Failure | ErrorShown) -> str:
     return shorten(f"{one_line(error.kind)}: {one_line(error.message)}", MESSAGE_CHARS)
 
 
-def _error(error: ErrorShown) -> Iterator[list[Piece]]:
+def _error(error: ErrorShown, place: str | None) -> Iterator[list[Piece]]:
     yield []
-    where = f" in {error.run or error.step}" if error.run or error.step else ""
+    place = place or error.run or error.step
+    where = f" in {one_line(place)}" if place else ""
     yield [Piece(f"error{where}  ", "error"), Piece(_failure(error))]
     traceback = error.details.get("traceback")
     if isinstance(traceback, str):
         for line in traceback.rstrip().splitlines()[-TRACEBACK_LINES:]:
             yield [Piece(f"  {line}", "faint")]
+    if (words := cure(error)) is not None:
+        yield [Piece(words, "faint")]
 
 
-def _output(output: OutputShown, execution: Execution) -> Iterator[list[Piece]]:
-    see = f"noetl output {short(execution.execution_id)}"
+def _output(output: OutputShown, see: str) -> Iterator[list[Piece]]:
     if output.data is None:
         if isinstance(output.ref, dict):
             yield from ([], [Piece("output", "strong")], [Piece(f"  it is large: {see}", "faint")])

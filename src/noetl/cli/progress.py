@@ -70,11 +70,12 @@ class Watched(Protocol):
 class Progress:
     """Fed by the watchers of a house."""
 
-    def __init__(self, root: str, clock: Clock) -> None:
+    def __init__(self, root: str, clock: Clock, *, flag: str = "") -> None:
         self.root = root
         self.rows: dict[tuple[str, str], Row] = {}
         self.left_out = 0  # lines that nobody has seen
         self._clock = clock
+        self._flag = flag  # what commands in hints carry
         self._lines: list[list[Piece]] = []
         self._depths = {root: 0}
         self._recount: list[str] = []  # runs whose counts are to be taken from the state
@@ -247,7 +248,7 @@ class Progress:
         awaited = isinstance(until, ForSignal)
         if row is None or (row.total is not None and not awaited):
             return
-        words = waits_words(id, until)
+        words = waits_words(id, until, self._flag)
         if words != row.waits and (awaited or row.depth == 0):  # not once for each iteration
             row.told = True
             self._tell(Piece("… ", "info"), Piece(shown(row), "name"), Piece(f"  {words}"))
@@ -351,16 +352,15 @@ def failure_words(error: Failure) -> str:
     return shorten(one_line(f"{error.kind}: {error.message}"), MESSAGE_MAX)
 
 
-def waits_words(id: str, until: Until) -> str:
+def waits_words(id: str, until: Until, flag: str) -> str:
     """What it waits for, and how to make that come."""
     match until:
         case ForTime(at=at):
             return f"waits until {at.astimezone().strftime('%Y-%m-%d %H:%M:%S %Z').strip()}"
         case ForSignal(name=name):
             # Quoted: a playbook of a stranger must not put words into the shell of who copies this.
-            return (
-                f'waits for the signal "{one_line(name)}": noetl signal {short(id)} {quote(one_line(name))}'
-            )
+            told = one_line(name)
+            return f'waits for the signal "{told}": noetl signal {short(id)} {quote(told)}{flag}'
         case ForChild(execution_id=child, path=path):
             return f"runs {one_line(path)} ({short(child)})"
     return "runs a block"

@@ -10,6 +10,7 @@ from noetl.cli.answering import Voice, answered
 from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK, Usage
+from noetl.cli.failing import must_have_begun
 from noetl.cli.loading import installed
 from noetl.cli.looking import Shelf, log_of, opened, screen_for
 from noetl.cli.screen import Piece
@@ -55,6 +56,7 @@ def run_explain_execution(given: str, step: str | None, db: str | None, form: Fo
 
 async def _why(disk: Shelf, given: str, step: str | None) -> Why:
     log = await log_of(disk, given)
+    await must_have_begun(disk, log.id)
     program = await Playbooks(disk.catalog, installed()).by_digest(log.execution.digest)
     if step is None or (step not in program.steps and step not in program.blocks):
         what = "name a step" if step is None else f'the playbook has no step "{step}"'

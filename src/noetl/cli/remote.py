@@ -49,13 +49,14 @@ class ServerDisk(NamedTuple):
     catalog: ServerCatalog
     results: ResultsThere
     database: NoFile
+    flag: str = ""  # what hints carry, so that they go to the same server
 
     @classmethod
     def of(cls, server: Server) -> ServerDisk:
         """Nobody is asked yet; the session ends with the loop in which it is first used."""
         client = Client(server.url, server.token)
         parts = client.store, client.listing, client.catalog, ResultsThere(client.results)
-        return cls(client, *parts, NoFile(client.clock))
+        return cls(client, *parts, NoFile(client.clock), server.flag)
 
 
 async def grown(disk: ServerDisk, execution_id: str, seq: int) -> AsyncIterator[list[Row]]:

@@ -19,7 +19,7 @@ async def pause_there(voice: Voice, disk: ServerDisk, execution_id: str) -> int:
     if head.status == "paused":
         return voice.told("paused", "it is paused already")
     told = await disk.client.pause(execution_id)
-    return voice.told(told.status, f"paused; go on with: noetl resume {short(execution_id)}")
+    return voice.told(told.status, f"paused; go on with: noetl resume {short(execution_id)}{voice.flag}")
 
 
 async def cancel_there(voice: Voice, disk: ServerDisk, execution_id: str, reason: str) -> int:

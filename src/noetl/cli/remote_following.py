@@ -36,7 +36,7 @@ class Followed(NamedTuple):
 async def follow(voice: Voice, disk: ServerDisk, runs: Runs) -> None:
     """Until it has ended or is paused: `runs` knows all of it then. Raises Unavailable."""
     id = runs.state.execution_id
-    progress = Progress(id, disk.client.clock)
+    progress = Progress(id, disk.client.clock, flag=voice.flag)
     family = _Family(disk, progress)
     if runs.state.seq:
         voice.screen.line(Piece(id, "faint"))

@@ -17,12 +17,12 @@ from noetl.cli.carrying import conclusion
 from noetl.cli.contexts import Server
 from noetl.cli.executing import warn_of
 from noetl.cli.exits import INTERRUPTED, OK, WRONG, Usage
+from noetl.cli.failing import must_have_begun
 from noetl.cli.finding import short
 from noetl.cli.interrupts import Interrupted, Interrupts
 from noetl.cli.remote import ServerDisk
 from noetl.cli.remote_following import follow
 from noetl.cli.workload import given_workload
-from noetl.client import Client
 from noetl.engine.state import LIVE
 from noetl.errors import Mark, NotFound, PlaybookError, Unavailable
 from noetl.net.visible import one_line
@@ -42,6 +42,7 @@ def run_there(voice: Voice, asked: RunAsked, server: Server) -> int:
     if not document.text:  # the server takes text: what is none needs no server
         tell_problems(voice, problems, "")
         return WRONG
+    voice.flag = server.flag
     return asyncio.run(_run(voice, asked, ServerDisk.of(server), document, workload))
 
 
@@ -50,7 +51,7 @@ async def _run(
 ) -> int:
     client = disk.client
     try:
-        await _look_for_children(client, asked.file, document)
+        await _look_for_children(disk, asked.file, document)
         known = await client.register(document.text, dialect=asked.dialect, file=document.file)
     except PlaybookError as error:
         tell_problems(voice, error.problems, document.text)
@@ -69,7 +70,7 @@ async def resume_there(voice: Voice, disk: ServerDisk, execution_id: str, *, det
     head = await disk.listing.head(execution_id)
     if head.status not in LIVE:
         voice.warn(f"it has ended already: {head.status}")
-        return conclusion(voice, show_document(await _so_far(disk, execution_id)))
+        return conclusion(voice, await _so_far(disk, execution_id))
     runs = await _so_far(disk, execution_id)
     if head.status == "paused":
         told = await disk.client.resume(execution_id)
@@ -83,6 +84,7 @@ async def resume_there(voice: Voice, disk: ServerDisk, execution_id: str, *, det
 async def retry_there(
     voice: Voice, disk: ServerDisk, execution_id: str, step: str | None, *, from_start: bool, detach: bool
 ) -> int:
+    await must_have_begun(disk, execution_id)
     runs = await _so_far(disk, execution_id)
     told = await disk.client.retry(execution_id, step, from_start=from_start)
     if detach:
@@ -108,7 +110,7 @@ def _detached(voice: Voice, status: str) -> int:
     voice.document({"execution_id": id, "status": status})
     if not voice.json:
         voice.screen.line(id)
-        voice.warn(f"it runs on the server; look on with: noetl events {short(id)} --follow")
+        voice.warn(f"it runs on the server; look on with: noetl events {short(id)}{voice.flag} --follow")
     return OK
 
 
@@ -121,22 +123,23 @@ async def _look_on(voice: Voice, disk: ServerDisk, runs: Runs) -> int:
         except Interrupted:
             return await _left(voice, disk, runs)
         except Unavailable:
-            voice.hint = f"the execution is the server's, and goes on there; see: noetl show {short(id)}"
+            see = f"noetl show {short(id)}{voice.flag}"
+            voice.hint = f"the execution is the server's, and goes on there; see: {see}"
             raise
         await _read_on(disk, runs)  # should the stream have ended before its time
-        return conclusion(voice, show_document(runs))
+        return conclusion(voice, runs)
 
 
 async def _left(voice: Voice, disk: ServerDisk, runs: Runs) -> int:
-    id = runs.state.execution_id
+    name = f"{short(runs.state.execution_id)}{voice.flag}"
     if voice.json:
         with suppress(Unavailable, NotFound):
             await _read_on(disk, runs)
         voice.document(show_document(runs))
     if not runs.state.live:
-        voice.warn(f"it has just ended: noetl show {short(id)}")
+        voice.warn(f"it has just ended: noetl show {name}")
     else:
-        words = f"see noetl show {short(id)}; noetl cancel {short(id)} ends it"
+        words = f"see noetl show {name}; noetl cancel {name} ends it"
         voice.warn(f"no longer looking on; the execution goes on at the server: {words}")
     return INTERRUPTED
 
@@ -144,7 +147,7 @@ async def _left(voice: Voice, disk: ServerDisk, runs: Runs) -> int:
 # Files that are here and not there
 
 
-async def _look_for_children(client: Client, file: str, document: Document) -> None:
+async def _look_for_children(disk: ServerDisk, file: str, document: Document) -> None:
     """A playbook that is called by its file can not be found from a server. Raises Usage."""
     if file == files.STDIN:
         return
@@ -153,13 +156,13 @@ async def _look_for_children(client: Client, file: str, document: Document) -> N
         if not beside.is_file():
             continue
         try:
-            await client.catalog.versions(path)
+            await disk.catalog.versions(path)
         except NotFound:
             called = parse(beside.read_bytes(), str(beside)).document.find(("metadata", "path"))
             name = called.value if isinstance(called, Scalar) else None
             instead = f', and call it by its path "{one_line(str(name))}"' if name else ""
             words = f'"{one_line(path)}" lies beside this file, and not on the server'
-            raise Usage(f"{at}: {words}: first noetl register {beside}{instead}") from None
+            raise Usage(f"{at}: {words}: first noetl register {beside}{disk.flag}{instead}") from None
 
 
 def _called(tree: Tree | None, file: str) -> Iterator[tuple[str, Mark]]:

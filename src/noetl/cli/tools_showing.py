@@ -15,6 +15,7 @@ from noetl.cli.looking import screen_for
 from noetl.cli.screen import Piece, Screen, folded
 from noetl.cli.tree import table
 from noetl.errors import NotFound
+from noetl.output import JSON
 from noetl.tool import Tools
 from noetl.views.kinds import FieldTold, KindTold, as_text, told, unfolded
 
@@ -80,11 +81,15 @@ def _titled(screen: Screen, title: str) -> None:
     screen.line(Piece(title, "strong"))
 
 
+def _quoted(default: JSON) -> str:
+    return f"`{default}`" if isinstance(default, str) else as_text(default)
+
+
 def _field_lines(fields: Sequence[FieldTold], columns: int) -> Iterator[list[Piece]]:
     """The name and what may stand there; below it what it means."""
     for field in fields:
         required = " (required)" if field.required else ""
-        default = "" if field.default is None else f", {as_text(field.default)} without it"
+        default = "" if field.default is None else f", {_quoted(field.default)} without it"
         words = [Piece(field.name, "name"), Piece(f"{required}  {field.value}{default}", "faint")]
         for place, line in enumerate(folded(words, columns - 4)):
             yield [Piece("    " if place else "  "), *line]

@@ -247,6 +247,15 @@ def _close(state: State) -> list[Fact]:
     return [*made, facts.Finished(status="cancelled", error=error), facts.Processed(status="cancelled")]
 
 
+def _nothing_to_retry(state: State, step: str | None) -> str:
+    if not state.firings and state.failure is not None:
+        return f"it never began: {state.failure.message}; mend that, and run it anew"
+    if step is not None:
+        return f'there is nothing to retry in "{step}"'
+    handled = "a failure that was handled needs its step named: noetl retry ID --step STEP"
+    return f"there is nothing to retry; {handled}"
+
+
 def _retry(program: Program, state: State, retry: Retry, at: datetime) -> list[Fact]:
     """Every failure that nothing handled, or whatever failed in the step that is named (D69)."""
     if state.live:
@@ -258,8 +267,7 @@ def _retry(program: Program, state: State, retry: Retry, at: datetime) -> list[F
     if retry.step is not None and not runs and not tokens and retry.step in state.mended:
         runs = [state.mended[retry.step]]
     if not runs and not tokens and (retry.step is not None or state.status != "cancelled"):
-        where = f' in "{retry.step}"' if retry.step else "; a failure that was handled needs its step named"
-        raise Rejected("nothing-failed", f"there is nothing to retry{where}")
+        raise Rejected("nothing-failed", _nothing_to_retry(state, retry.step))
     made: list[Fact] = [facts.Retried(runs=tuple(run.id for run in runs), tokens=tuple(tokens), by=retry.by)]
     firings = dict(state.firings)
     for run in runs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from noetl.net.net import Net, NetStep, NetTask
 from noetl.net.writes import task_writes
@@ -15,6 +16,8 @@ from noetl.playbook.source import Path
 _SECRET = re.compile(
     r"(?:^|[_.-])(?:password|passwd|secret|token|api_?key|private_?key|authorization)$", re.IGNORECASE
 )
+_KEY = r"(?!\$(?:\.|$)|\*(?:\.|$))[^.\[\]{}]+"
+_KEYS = re.compile(rf"{_KEY}(?:\.{_KEY})*")
 
 
 def check_advice(net: Net, kinds: Kinds, report: Report) -> None:
@@ -24,6 +27,9 @@ def check_advice(net: Net, kinds: Kinds, report: Report) -> None:
     for block in net.blocks.values():
         _pipeline(block.block, block.tasks, report)
     _secrets(net.playbook.workload, ("workload",), report)
+    _credentials(net, report)
+    for spec, at in _specs(net):
+        _selects(spec, at, report)
 
 
 def _pipeline(owner: Pipeline, tasks: tuple[NetTask, ...], report: Report) -> None:
@@ -89,6 +95,52 @@ def _secrets(value: JSON, at: Path, report: Report) -> None:
             report.tell("secret-near-log", _written(where, report), message, key=True)
         else:
             _secrets(each, where, report)
+
+
+def _credentials(net: Net, report: Report) -> None:
+    """All of the keychain is asked for before the first step, also what nothing uses (D57)."""
+    used: set[JSON] = {name for spec, _ in _specs(net) for name in _auths(spec)}
+    for owner in net.playbook.pipelines:
+        for task in owner.tasks:
+            used.add(task.input.get("name") if task.kind == "secrets" else task.auth)
+    reads = [read.path for spot in net.spots for read in spot.template.reads if read.path[0] == "keychain"]
+    used.update(str(path[1]) if len(path) > 1 else "{{ }}" for path in reads)
+    if any(isinstance(name, str) and has_braces(name) for name in used):
+        return  # Which one is meant is known when it runs.
+    for entry in net.playbook.keychain:
+        if entry.name not in used:
+            message = f'nothing uses the keychain entry "{entry.name}"; it must be there all the same'
+            report.tell("unused-credential", (*entry.at, "name"), message, fix=f"auth: {entry.name}")
+
+
+def _auths(value: JSON) -> Iterator[JSON]:
+    """The entries that result stores are to be reached with, wherever a spec names them."""
+    if isinstance(value, dict):
+        yield value.get("auth")
+        for each in value.values():
+            yield from _auths(each)
+
+
+def _specs(net: Net) -> Iterator[tuple[JSON, Path]]:
+    """Every layer of spec that the author wrote, with its place (D60); under a kind there may be one more."""
+    written: list[tuple[JSON, Path]] = [(net.playbook.executor.spec, ("executor", "spec"))]
+    for owner in net.playbook.pipelines:
+        written += [(each.spec, (*each.at, "spec")) for each in (owner, *owner.loops, *owner.tasks)]
+    for spec, at in written:
+        yield spec, at
+        yield from ((inner, (*at, key)) for key, inner in spec.items() if isinstance(inner, dict))
+
+
+def _selects(spec: JSON, at: Path, report: Report) -> None:
+    """`select` follows keys from mapping to mapping: a path as of JSON would keep nothing."""
+    match spec:
+        case {"result": {"select": {**chosen}}}:
+            for name, path in chosen.items():
+                if isinstance(path, str) and not _KEYS.fullmatch(path):
+                    message = f'"{path}" leads to nothing: a path is keys with dots between, through no list'
+                    bare = path.removeprefix("$.")
+                    fix = bare if _KEYS.fullmatch(bare) else None
+                    report.tell("nothing-selected", (*at, "result", "select", str(name)), message, fix=fix)
 
 
 def _written(at: Path, report: Report) -> Path:

@@ -130,6 +130,8 @@ CODES: dict[str, Code] = {
     "retry-without-delay": Code("L6", "warning", "`do: retry` without `delay` calls again at once, which rarely helps.", "Add `delay`, and `backoff: exponential` for a busy service."),
     "parallel-ctx": Code("L6", "warning", "Iterations run in parallel and write the same `ctx` path without a reducer: the first different value fails the step (D47).", "Declare `loop.spec.policy.reduce`, or keep the value in `iter` or the output."),
     "failure-without-arc": Code("L6", "info", "No arc takes a failure of this step, so it ends the execution in error (D38).", "Add an arc with `when: \"{{ event.name == 'step.failed' }}\"` if there is something to be done."),
+    "unused-credential": Code("L6", "info", "Nothing uses this entry of the keychain, and the playbook does not begin without it (D57).", "Name it where it is needed, by `auth:` or `keychain.<name>`, or remove it."),
+    "nothing-selected": Code("L6", "warning", "`spec.result.select` takes paths of keys with dots between, through mappings only; this one keeps nothing.", "Write it as `paging.next`; of a list, `set` what you need in the task."),
     "secret-near-log": Code("L6", "warning", "It looks like a secret in plain sight: this value is recorded in the log.", "Declare it under `keychain` and use `auth:` or `keychain.<name>`."),
 }  # fmt: skip
 

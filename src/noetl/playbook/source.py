@@ -18,6 +18,7 @@ from msgspec import Struct
 from noetl.errors import Mark, Problem, Related
 from noetl.output import JSON
 from noetl.playbook.problems import problem
+from noetl.playbook.slips import key_slip, slip
 
 TEXT_BYTES_MAX = 1 << 20
 DEPTH_MAX = 64
@@ -214,8 +215,8 @@ class _Composer:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             at = Mark(self.file, mark.line + 1, mark.column + 1) if mark else Mark(self.file, 1, 1)
-            words = " ".join(filter(None, (error.context, error.problem)))
-            raise _Stop(problem("yaml-syntax", at, words)) from error
+            told = slip(self.text, error)
+            raise _Stop(problem("yaml-syntax", at, told.message, fix=told.fix)) from error
         except (yaml.YAMLError, UnicodeEncodeError) as error:
             raise _Stop(self._unreadable()) from error
 
@@ -328,7 +329,9 @@ class _Composer:
 
     def _key(self, key: Tree, event: yaml.Event) -> str | None:
         if not isinstance(key, Scalar):
-            self._tell("yaml-key", event, "a key must be text, not a list or a mapping")
+            assert event.start_mark is not None
+            told = key_slip(self.text, event.start_mark.index)
+            self._tell("yaml-key", event, told.message, fix=told.fix)
             return None
         if not isinstance(key.value, str):
             written = self.text[key.start : key.end]

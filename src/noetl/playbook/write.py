@@ -11,6 +11,8 @@ from noetl.playbook.language import API_VERSION
 from noetl.playbook.model import Arc, Guard, Loop, Pipeline, Playbook, Rule, Step, Task, When
 from noetl.playbook.source import resolve
 
+_NUMBER_CHARS = "0123456789_.,:eE+-"
+
 
 def write(playbook: Playbook) -> str:
     """Canonical YAML text that reads as the same playbook."""
@@ -152,6 +154,8 @@ def _style(text: str) -> str | None:
     """Plain where our reader gives the very same text back; a block for lines; else double quotes."""
     if "\n" in text and _is_block(text):
         return "|"
+    if text[:1].isdigit() and not text.strip(_NUMBER_CHARS):
+        return '"'  # `00` and `12:30` are text to us, and numbers to other readers and to people
     try:
         return None if resolve(text) == text and isinstance(resolve(text), str) and text != "<<" else '"'
     except ValueError:

@@ -107,10 +107,10 @@ params: {page: 1}
             self._client = Client(self._clock, allow_private=self._allow_private, allow=self._allow)
         try:
             request = await build(input, call)
-            if call.auth is None:
-                return await self._client.send(request, input.response, call)
-            from noetl.tools.http_auth import send_signed_in
+            from noetl.tools.http_auth import send_signed_in, without_auth
 
+            if call.auth is None:
+                return without_auth(await self._client.send(request, input.response, call))
             return await send_signed_in(self._client, request, input.response, call)
         except Unfit as error:
             return failed("input", str(error))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from noetl.errors import NoetlError
 from noetl.output import JSON, Output, failed
 from noetl.tool import Auth, Call
@@ -30,6 +32,15 @@ async def send_signed_in(client: Client, request: Request, response: str, call: 
     if renewed.values == call.auth.values:
         return output  # the same again would be refused again
     return await client.send(authorized(request, renewed), response, call)
+
+
+def without_auth(output: Output) -> Output:
+    """A 401 asks who is there: a task that does not say it is told where that is said."""
+    error = output.error
+    if error is None or error.details.get("status") != UNAUTHORIZED:
+        return output
+    message = f"{error.message}; the task has no `auth`, which would name an entry of the keychain"
+    return replace(output, error=replace(error, message=message))
 
 
 def authorized(request: Request, auth: Auth) -> Request:

@@ -14,6 +14,8 @@ from noetl.engine.state import State
 from noetl.errors import Damaged
 from noetl.output import JSON, Failure, Output
 
+NAMES_MAX = 20  # of steps that ran, when another one was asked for
+
 
 class Given(NamedTuple):
     """What is known of the output that was asked for."""
@@ -48,8 +50,16 @@ def given_by_step(execution_id: str, events: Iterable[Event], asked: str) -> Giv
                 found = run.output
         known = known or asked in state.firings or asked in state.runs
     error = found.error if found is not None and found.status == "error" else None
-    why = f'"{asked}" has not ended' if known else f'no run of "{asked}" is on record'
-    return Given(found, error, why)
+    unknown = f'no run of "{asked}" is on record; {_those_that_ran(state)}'
+    return Given(found, error, f'"{asked}" has not ended' if known else unknown)
+
+
+def _those_that_ran(state: State) -> str:
+    names = list(state.firings)
+    if not names:
+        return "no step has run"
+    more = f" and {len(names) - NAMES_MAX:,} more" if len(names) > NAMES_MAX else ""
+    return f"those that ran are {', '.join(names[:NAMES_MAX])}{more}"
 
 
 def content_type(ref: dict[str, JSON]) -> str:

@@ -6,15 +6,16 @@ from typing import Any
 
 import msgspec
 
-from noetl.cli.closing import OUTPUT_LINES_MAX, STEPS_SHOWN_MAX, closing
+from noetl.cli.closing import OUTPUT_LINES_MAX, STEPS_SHOWN_MAX, Around, closing
 from noetl.output import JSON
 from noetl.views.documents import ShowDocument
 
 ID = "01a1df73-f57c-7914-bb45-80921dc2a2bb"
+PLAIN = Around(60)
 STEP = {"id": "a#1", "step": "a", "status": "ok", "duration_s": 0.5, "calls": 1}
 
 
-def told(columns: int = 60, **parts: Any) -> list[str]:
+def told(around: Around = PLAIN, **parts: Any) -> list[str]:
     plain: dict[str, Any] = {
         "execution_id": ID,
         "status": "ok",
@@ -24,7 +25,7 @@ def told(columns: int = 60, **parts: Any) -> list[str]:
         "steps": [],
     }
     document = msgspec.convert({**plain, **parts}, ShowDocument)
-    return ["".join(piece.text for piece in line).rstrip() for line in closing(document, columns)]
+    return ["".join(piece.text for piece in line).rstrip() for line in closing(document, around)]
 
 
 def output(data: JSON) -> dict[str, JSON]:
@@ -57,26 +58,26 @@ def test_of_many_steps_the_first_and_the_last_are_shown() -> None:
 
 
 def test_output_is_yaml_and_cut_with_a_way_to_see_it_all() -> None:
-    assert told(output=output({"a": [1, "x"]}))[4:] == ["output:", "  a:", "  - 1", "  - x"]
-    assert told(output=output("two\nlines"))[4:] == ["output:", "  two", "  lines"]
-    assert told(output=output(3))[4:] == ["output:", "  3"]
-    lines = told(output=output(list(range(100))))[4:]
+    assert told(output=output({"a": [1, "x"]}))[2:] == ["output:", "  a:", "  - 1", "  - x"]
+    assert told(output=output("two\nlines"))[2:] == ["output:", "  two", "  lines"]
+    assert told(output=output(3))[2:] == ["output:", "  3"]
+    lines = told(output=output(list(range(100))))[2:]
     assert lines[-1] == "  … 80 lines more, see noetl output 01a1df73-f57c-7914"
     assert len(lines) == OUTPUT_LINES_MAX + 2
-    assert told(20, output=output("x" * 1_000_000))[5] == f"  {'x' * 17}…"
+    assert told(Around(20), output=output("x" * 1_000_000))[3] == f"  {'x' * 17}…"
 
 
 def test_a_large_output_is_only_named() -> None:
     reference = {"type": "blob", "meta": {"bytes": 70_000}}
     lines = told(output={**output(None), "ref": reference})
-    assert lines[4:] == ["output: 70,000 bytes, see noetl output 01a1df73-f57c-7914"]
-    assert told(output=output(None))[4:] == []
+    assert lines[2:] == ["output: 70,000 bytes, see noetl output 01a1df73-f57c-7914"]
+    assert told(output=output(None))[2:] == []
 
 
 def test_an_error_says_where_with_the_lines_of_its_traceback() -> None:
     error = {"kind": "python", "message": "ValueError: no\nreally", "step": "a", "run": "a#1"}
     trace = {"details": {"traceback": "line 1, in main\n    raise ValueError"}}
-    assert told(status="error", error={**error, **trace})[3:] == [
+    assert told(status="error", error={**error, **trace}, steps=[STEP])[4:] == [
         f"error in 1.50 s  {ID}",
         "python in a#1: ValueError: no",
         "  really",
@@ -88,3 +89,44 @@ def test_an_error_says_where_with_the_lines_of_its_traceback() -> None:
 
 def test_a_paused_execution_says_how_to_go_on() -> None:
     assert told(status="paused")[-1] == "go on with: noetl resume 01a1df73-f57c-7914"
+
+
+def test_a_loop_that_failed_names_its_iteration() -> None:
+    error = {"kind": "http", "message": "HTTP 404", "step": "a", "run": "a#1"}
+    assert (
+        told(Around(60, failed_place="a#1[1]"), status="error", error=error)[2] == "http in a#1[1]: HTTP 404"
+    )
+
+
+def test_every_command_that_is_named_goes_to_the_server_that_was_asked() -> None:
+    there = Around(60, " --server up")
+    name = "01a1df73-f57c-7914 --server up"
+    error = {"kind": "http", "message": "HTTP 404", "step": "a", "run": "a#1"}
+    steps = [{**STEP, "id": f"a#{number}"} for number in range(1, 1_001)]
+    assert f"… 960 more: noetl show {name}" in [line.strip() for line in told(there, steps=steps)]
+    assert told(there, output=output(list(range(100))))[-1] == f"  … 80 lines more, see noetl output {name}"
+    assert told(there, status="paused")[-1] == f"go on with: noetl resume {name}"
+    assert told(there, status="running")[-1] == f"noetl show {name} tells more"
+    last = told(there, status="error", error=error, steps=[STEP])[-1]
+    assert last == f"noetl show {name} tells more; noetl retry {name} takes up what failed"
+
+
+def test_without_steps_there_is_no_table_of_them() -> None:
+    error = {"kind": "problems", "message": "the playbook has 1 problem"}
+    assert told(status="error", error=error) == [
+        "",
+        f"error in 1.50 s  {ID}",
+        "problems: the playbook has 1 problem",
+        "it did not begin: mend that, and run it anew",
+    ]
+
+
+def test_values_that_no_reducer_folds_name_where_one_is_declared_d47() -> None:
+    message = 'iterations write different values to "ctx.words" and no reducer folds them'
+    error = {"kind": "ctx-conflict", "message": message, "step": "a", "run": "a#1"}
+    assert told(status="error", error=error)[2:4] == [
+        f"ctx-conflict in a#1: {message}",
+        "loop.spec.policy.reduce: {ctx.words: last} would keep the last one; append, sum and others fold them too",
+    ]
+    misfit = {**error, "message": 'reducer "sum" of "ctx.words": text is no number'}
+    assert len(told(status="error", error=misfit)) == 4

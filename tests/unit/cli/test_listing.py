@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from noetl.cli.listing import Wanted, run_list
-from noetl.wiring import open_house
+from noetl.wiring import open_disk, open_house
 from tests.unit.cli.executed import (
     CALLING,
     ENDED,
@@ -23,6 +23,7 @@ from tests.unit.cli.executed import (
 )
 
 ALL = Wanted(None, 20, open_only=False)
+LINE = {"path": "demo/mixed", "started": "2024-01-02T03:04:05Z", "called_by": None}
 RULE = {"kind": "rule", "message": 'rule else of task "flaky_task" says fail'}
 
 
@@ -42,15 +43,23 @@ def test_executions_are_listed_newest_first_and_those_that_nobody_runs_are_inter
     ]
 
 
-def test_json_is_an_array_of_what_show_gives_without_the_steps(
+def test_json_is_an_array_of_what_show_gives_without_the_steps_and_of_what_the_lines_say(
     mixed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """D79."""
     assert run_list(ALL, "json", mixed) == 0
     assert json.loads(capsys.readouterr().out) == [
-        {"execution_id": LEFT, "status": "running", "output": None, "error": None, "duration_s": 0.0},
+        {
+            "execution_id": LEFT,
+            **LINE,
+            "status": "interrupted",
+            "output": None,
+            "error": None,
+            "duration_s": 0.0,
+        },
         {
             "execution_id": ENDED,
+            **LINE,
             "status": "error",
             "output": {"status": "error", "data": {"by": "hi"}, "error": RULE},
             "error": {**RULE, "step": "flaky", "run": "flaky#1"},
@@ -94,7 +103,7 @@ def test_a_log_that_is_damaged_does_not_hide_the_others(
     assert run_list(ALL, "json", db) == 0
     documents = json.loads(capsys.readouterr().out)
     assert [(each["status"], (each["error"] or {}).get("kind")) for each in documents] == [
-        ("running", None),
+        ("interrupted", None),
         ("error", "damaged"),
     ]
 
@@ -102,13 +111,19 @@ def test_a_log_that_is_damaged_does_not_hide_the_others(
 def test_executions_that_another_has_called_say_which_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_list(ALL, "plain", calling_file(tmp_path)) == 0
+    db = calling_file(tmp_path)
+    assert run_list(ALL, "plain", db) == 0
     titles, *rows = capsys.readouterr().out.splitlines()
     assert titles.split() == ["ID", "PATH", "STATUS", "STARTED", "DURATION", "CALLED", "BY"]
     assert sorted(row.split()[1:3] + row.split()[6:] for row in rows) == [
         ["demo/caller", "ok"],
         ["demo/child", "ok", CALLING[:13]],
     ]
+    assert run_list(ALL, "json", db) == 0
+    assert {each["path"]: each["called_by"] for each in json.loads(capsys.readouterr().out)} == {
+        "demo/caller": None,
+        "demo/child": CALLING,
+    }
 
 
 def test_an_execution_that_a_process_has_is_running(
@@ -133,5 +148,15 @@ def test_a_file_that_is_not_there_lists_nothing_and_is_not_made(
     assert run_list(ALL, "json", str(db)) == 0
     assert capsys.readouterr() == ("[]\n", "")
     assert run_list(ALL, "plain", str(db)) == 0
-    said = "nothing to list: no execution here is what was asked for\n"
+    said = "nothing has run here yet; begin with: noetl run FILE\n"
     assert (capsys.readouterr(), db.exists()) == (("", said), False)
+
+
+def test_an_empty_file_says_how_to_begin_and_one_without_what_was_asked_for_says_that(
+    mixed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_disk(tmp_path / "empty.db").close()
+    assert run_list(ALL, "plain", str(tmp_path / "empty.db")) == 0
+    assert capsys.readouterr() == ("", "nothing has run here yet; begin with: noetl run FILE\n")
+    assert run_list(Wanted("ok", 20, open_only=False), "plain", mixed) == 0
+    assert capsys.readouterr() == ("", "nothing to list: no execution here is what was asked for\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.playbooks import checked, task, told
 
 
@@ -63,3 +65,59 @@ def test_secrets_in_plain_sight_are_doubted() -> None:
         ("secret-near-log", 4, 40),
         ("secret-near-log", 7, 40),
     ]
+
+
+@pytest.mark.parametrize(
+    ("task", "unused"),
+    [
+        ("{kind: http, url: x}", True),
+        ("{kind: http, url: x, auth: api}", False),
+        ("{kind: http, url: x, headers: {X-Key: '{{ keychain.api }}'}}", False),
+        ("{kind: http, url: x, headers: {X-Key: '{{ keychain[execution_id] }}'}}", False),
+        ("{kind: secrets, input: {name: api}}", False),
+        ("{kind: http, url: x, spec: {result: {store: {kind: s3, auth: api}}}}", False),
+    ],
+)
+def test_a_keychain_entry_that_nothing_uses_is_an_info_d57(task: str, unused: bool) -> None:
+    body = f"keychain: [{{name: api, kind: stored}}]\nworkflow:\n- step: start\n  tool: {task}\n"
+    found = checked(body).problems
+    assert [each for each in found if each.severity == "error"] == []
+    assert [(each.code, each.severity) for each in found if each.at.line == 4] == (
+        [("unused-credential", "info")] if unused else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "fix"),
+    [
+        ("$.rows[0].id", None),
+        ("$.paging.next", "paging.next"),
+        ("rows[0]", None),
+        ("a..b", None),
+        (".a", None),
+        ("", None),
+        ("rows.*.id", None),
+        ("{{ output.data.id }}", None),
+    ],
+)
+@pytest.mark.parametrize("place", ["step", "task", "http"])
+def test_a_path_that_selects_nothing_is_doubted(path: str, fix: str | None, place: str) -> None:
+    select = f"{{result: {{select: {{id: '{path}'}}}}}}"
+    step, task = {
+        "step": (select, "{}"),
+        "task": ("{}", select),
+        "http": (f"{{http: {select}}}", "{}"),
+    }[place]
+    body = (
+        f"workflow:\n- step: start\n  spec: {step}\n  tool:\n    kind: http\n    url: x\n    spec: {task}\n"
+    )
+    found = checked(body).problems
+    assert [(each.code, each.fix) for each in found] == [("nothing-selected", fix)]
+
+
+@pytest.mark.parametrize("path", ["id", "paging.next", "@id", "$count", "a b.c-d", "rows.0"])
+def test_keys_with_dots_between_are_a_path(path: str) -> None:
+    select = f"{{result: {{select: {{id: '{path}'}}}}}}"
+    assert (
+        checked(f"workflow:\n- step: start\n  tool: {{kind: http, url: x, spec: {select}}}\n").problems == ()
+    )

@@ -41,6 +41,10 @@ def test_a_string_stays_that_string(value: str) -> None:
     }
 
 
+def test_text_that_reads_as_a_number_is_quoted_beside_its_like() -> None:
+    assert emit({"00": 1, "11": "010", "12:30": "2nd"}) == '"00": 1\n"11": "010"\n"12:30": 2nd\n'
+
+
 @pytest.mark.parametrize("value", [None, True, 0, -1, 2**63 - 1, 1.5, 1e300, 5e-324, [], {}, [[], {}]])
 def test_a_value_keeps_its_type(value: JSON) -> None:
     found = plain(parse(emit({"k": value})).document.root)

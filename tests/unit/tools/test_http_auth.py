@@ -87,6 +87,22 @@ def test_a_second_401_is_the_answer() -> None:
     assert (output.status, output.own["http"]["status"], len(door.seen)) == ("error", 401, 2)
 
 
+def test_a_task_without_a_credential_is_told_that_it_has_none() -> None:
+    async def work(door: Door) -> Output:
+        http = Http()
+        try:
+            async with server(door.handle) as at:
+                return await http.run(HttpInput(url=f"{at}/items"), call())
+        finally:
+            await http.close()
+
+    refused, missing = (asyncio.run(work(Door((status, {})))).error for status in (401, 404))
+    assert refused is not None
+    assert missing is not None
+    assert refused.message.endswith("; the task has no `auth`, which would name an entry of the keychain")
+    assert "auth" not in missing.message
+
+
 def test_the_same_value_again_is_not_sent_again() -> None:
     door, holder = Door((401, {})), Holder("bearer", {"": "same"}, {"": "same"})
     assert sent(door.handle, holder).own["http"]["status"] == 401

@@ -1,0 +1,45 @@
+"""The executions that an execution has called and that stand below none of its steps: those of its loops."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Container
+
+from noetl.cli.finding import short
+from noetl.cli.looking import STYLES, Log, Shelf, execution_of
+from noetl.cli.screen import Piece
+from noetl.cli.tree import table
+from noetl.engine.facts import ForChild, FrameParked
+from noetl.errors import NotFound
+from noetl.net.visible import one_line
+
+CALLED_SHOWN = 50
+
+
+async def called_lines(disk: Shelf, log: Log, shown: Container[str]) -> AsyncIterator[list[Piece]]:
+    """Who they are, how they stand, and which frame has called them; `shown` are told of elsewhere."""
+    found = {
+        fact.until.execution_id: fact
+        for row in log.rows
+        for fact in row.facts
+        if isinstance(fact, FrameParked) and isinstance(fact.until, ForChild)
+    }
+    called = [fact for id, fact in found.items() if id not in shown]
+    if not called:
+        return
+    yield []
+    yield [Piece("called", "strong")]
+    for line in table([await _row(disk, fact) for fact in called[:CALLED_SHOWN]]):
+        yield line
+    if len(called) > CALLED_SHOWN:
+        yield [Piece(f"  … {len(called) - CALLED_SHOWN:,} more, see noetl events", "faint")]
+
+
+async def _row(disk: Shelf, fact: FrameParked) -> list[Piece]:
+    assert isinstance(fact.until, ForChild)
+    id, path = fact.until.execution_id, one_line(fact.until.path)
+    try:
+        standing: str = (await execution_of(disk, id)).standing
+    except NotFound:
+        standing = "is being started"
+    status = Piece(standing, STYLES.get(standing, ""))
+    return [Piece(short(id), "name"), Piece(path), status, Piece(f"by {one_line(fact.frame)}", "faint")]
