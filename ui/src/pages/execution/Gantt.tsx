@@ -81,7 +81,9 @@ export function Gantt({ timeline, cursor, selected, onSelect }: GanttProps) {
       return [row(line, line.step, line.runs, false), ...runs.map((run) => row(line, run.id, [run], true))];
     });
   }, [timeline, scale, started, opened, selected, theme, onSelect, onTime]);
-  if (timeline.steps.length === 0) return <Empty title="No step has been reached yet" />;
+  if (timeline.steps.length === 0) {
+    return <Empty title={isLive(timeline.status) ? "No step has been reached yet" : "It ended before any step began: the result says why"} />;
+  }
   const at = ticking && cursor.live ? 100 : 100 * scale.x(msAt(timeline.clock, cursor.seq));
   return (
     <div className="gantt" role="group" aria-label="Timeline">
