@@ -5,9 +5,14 @@ Who is free takes over half of what another one has still before it (`--dist wor
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
+
+# A shell that starts us in its background lets us ignore Ctrl-C, and so would everything that we start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 HERE = Path(__file__).parent
 LONG_FIRST = ("distributed", "simulation", "browser", "chaos", "e2e", "properties", "contracts", "api")
