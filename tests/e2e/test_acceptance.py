@@ -1,4 +1,4 @@
-"""Seed 002 §13 through `noetl run`, then the seeds' own examples and ours: real processes, a real server, a real disk."""
+"""Seed 002 §13 through `noetl run`, then the seeds' own examples: real processes, a real server, a real disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from tests.e2e.serving import Api, serving
 from tests.playbooks import HEAD
 
 SEEDS = ROOT / "tests" / "fixtures" / "seeds"
-EXAMPLES = ROOT / "examples"
 PLAYBOOKS = Path(__file__).parent / "playbooks"
 RETRY = (
     HEAD
@@ -348,74 +347,3 @@ def test_tool_item_chaining_of_004_runs_as_it_is(house: House, api: Api) -> None
 def test_every_other_example_of_004_runs_as_it_is(file: Path, house: House, api: Api) -> None:
     code, document = house.json("run", file, "--set", f"api_url={api.url}")
     assert (code, document["status"], document["error"]) == (0, "ok", None)
-
-
-# Our own examples
-
-
-@pytest.mark.parametrize(("name", "data"), [("hello", {"text": "hello, world"})])
-def test_an_example_runs_as_it_is(name: str, data: Any, house: House) -> None:
-    code, document = house.json("run", EXAMPLES / f"{name}.yaml")
-    assert (code, document["output"]["data"]) == (0, data)
-
-
-@pytest.mark.parametrize(("city", "air"), [("lisbon", "12"), ("oslo", "not known")])
-def test_the_branches_of_fan_out_join_meet_once(city: str, air: str, house: House, api: Api) -> None:
-    sets = ["--set", f"api_url={api.url}", "--set", f"city={city}"]
-    code, document = house.json("run", EXAMPLES / "fan_out_join.yaml", *sets)
-    assert (code, document["status"]) == (0, "ok")
-    assert document["output"]["data"]["text"] == f"{city}: sunny in {city}, air {air}"
-    assert sorted(document["output"]["data"]["branches"]) == ["air_quality#1", "weather#1"]
-    assert [each["step"] for each in document["steps"]].count("report") == 1
-
-
-@pytest.mark.parametrize(
-    ("amount", "data", "steps"),
-    [
-        (640, {"booked": True, "flight": "f-1", "hotel": "h-1"}, ["charge_card", "confirm"]),
-        (
-            1640,
-            {"booked": False, "reason": "card: HTTP 402 Payment Required from POST {url}/charges"},
-            ["charge_card", "cancel_hotel", "cancel_flight", "give_up"],
-        ),
-    ],
-)
-def test_the_saga_gives_back_what_it_booked_when_the_card_is_refused(
-    amount: int, data: dict[str, Any], steps: list[str], house: House, api: Api
-) -> None:
-    house.environment["TRAVEL_API_TOKEN"] = "t"
-    sets = ["--set", f"api_url={api.url}", "--set", f"amount={amount}"]
-    code, document = house.json("run", EXAMPLES / "saga.yaml", *sets)
-    assert [each["step"] for each in document["steps"]] == ["start", "book_flight", "book_hotel", *steps]
-    if "reason" in data:
-        data = {**data, "reason": data["reason"].format(url=api.url)}
-        assert api.calls[-2:] == ["DELETE /hotels/h-1", "DELETE /flights/f-1"]
-    assert (code, document["output"]["data"]) == (0, data)
-    keys = [api.headers[path][0]["Idempotency-Key"] for path in ("/flights", "/hotels", "/charges")]
-    assert keys == [f"{document['execution_id']}-{what}" for what in ("flight", "hotel", "charge")]
-
-
-@pytest.mark.parametrize(
-    ("month", "steps"), [("2026-03", ["export", "download"]), ("2026-13", ["export", "report_failure"])]
-)
-def test_polling_downloads_what_is_ready_and_reports_what_is_not(
-    month: str, steps: list[str], house: House, api: Api
-) -> None:
-    house.environment["REPORTS_API_TOKEN"] = "t"
-    sets = ["--set", f"api_url={api.url}", "--set", f"month={month}"]
-    code, document = house.json("run", EXAMPLES / "polling.yaml", *sets)
-    assert (code, [each["step"] for each in document["steps"]]) == (0, ["start", *steps])
-    if "download" in steps:
-        printed = house.call("output", document["execution_id"], "--raw").stdout
-        assert printed.rstrip("\n") == f"file,{month}.csv"
-    else:
-        assert [each["text"] for each in api.bodies["/incidents"]] == [
-            f"monthly-sales of {month} was not exported"
-        ]
-
-
-def test_nested_loops_collect_the_rooms_of_all_hotels(house: House, api: Api) -> None:
-    sets = ["--set", f"api_url={api.url}", "--set", f"database={house.folder / 'rooms.db'}"]
-    code, document = house.json("run", EXAMPLES / "nested_loops.yaml", *sets)
-    assert (code, document["output"]["data"]) == (0, {"hotels": 4, "rooms": 24})
-    assert (api.count("/cities/lis/hotels/lis-1/rooms"), api.count("/cities/")) == (2, 3 + 8)
