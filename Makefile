@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup run ui pictures check test coverage chaos docs bench clean
+.PHONY: help setup run ui pictures check test coverage distributed chaos docs bench clean
 
 help:            ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
@@ -33,6 +33,9 @@ test: $(READY)   ## all tests
 
 coverage: $(READY) ## all tests, and which lines of src/noetl none of them ran
 	@sh scripts/coverage
+
+distributed: $(READY) ## the same playbooks on servers and workers, PostgreSQL and NATS
+	@sh scripts/test distributed
 
 chaos: $(READY)  ## hurt a distributed house of real processes, for about eight minutes
 	@sh scripts/chaos
