@@ -37,7 +37,7 @@ coverage: $(READY) ## all tests, and which lines of src/noetl none of them ran
 distributed: $(READY) ## the same playbooks on servers and workers, PostgreSQL and NATS
 	@sh scripts/test distributed
 
-chaos: $(READY)  ## hurt a distributed house of real processes, for about eight minutes
+chaos: $(READY)  ## kill and starve real processes, embedded and distributed, for about ten minutes
 	@sh scripts/chaos
 
 docs: $(READY)   ## write the generated reference pages anew and build the site into site/
