@@ -28,7 +28,7 @@ pictures: $(READY) ## make the pictures of the UI in the docs anew
 check: $(READY)  ## format, lint, types, imports
 	@sh scripts/check
 
-test: $(READY)   ## all tests
+test: $(READY)   ## all tests but those of distributed and chaos
 	@sh scripts/test
 
 coverage: $(READY) ## all tests, and which lines of src/noetl none of them ran

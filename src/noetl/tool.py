@@ -16,6 +16,10 @@ from noetl.output import JSON, Output
 from noetl.playbook.kinds import Kind, record_of
 
 if TYPE_CHECKING:  # `noetl check` knows kinds and runs nothing: the engine would be dead weight
+    from socket import socket as Socket  # noqa: N812  # the method has its name
+
+    from aiohttp.connector import AddrInfoType
+
     from noetl.ports import ResultStore
     from noetl.secret import Secret
 
@@ -82,6 +86,17 @@ class AddressPolicy(NamedTuple):
 
         networks = [ip_network(each) for each in self.allow]
         return refusal(address, allow_private=self.allow_private, allow=networks)
+
+    def socket(self, found: AddrInfoType) -> Socket:
+        """For the final address, whatever name or redirect led there. Raises PermissionError."""
+        import errno
+        from socket import socket
+
+        family, kind, protocol, _, place = found
+        reason = self.refusal(str(place[0]))
+        if reason is not None:
+            raise PermissionError(errno.EPERM, reason)
+        return socket(family, kind, protocol)
 
 
 class Tool(Protocol):

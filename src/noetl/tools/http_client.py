@@ -6,20 +6,15 @@ The check sits where the socket is made: it sees the final address, whatever nam
 from __future__ import annotations
 
 import asyncio
-import errno
-import socket
 from collections.abc import Sequence
-from ipaddress import ip_network
 from os import strerror
 from typing import Final, NamedTuple
 
 import aiohttp
-from aiohttp.connector import AddrInfoType
 
-from noetl.addresses import refusal
 from noetl.clock import Clock
 from noetl.output import JSON, Failure, Output, failed
-from noetl.tool import Call
+from noetl.tool import AddressPolicy, Call
 from noetl.tools.http_request import Request, Unfit, redirected, shown
 from noetl.tools.http_response import Asked, answered
 
@@ -51,8 +46,7 @@ class Client:
 
     def __init__(self, clock: Clock, *, allow_private: bool, allow: Sequence[str]) -> None:
         self._clock = clock
-        self._allow_private = allow_private
-        self._allow = tuple(ip_network(each) for each in allow)
+        self._policy = AddressPolicy(allow_private, tuple(allow))
         self._session: aiohttp.ClientSession | None = None
         self._timeouts: dict[tuple[float | None, float | None], aiohttp.ClientTimeout] = {}
 
@@ -104,7 +98,7 @@ class Client:
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             connector = aiohttp.TCPConnector(
-                limit=CONNECTIONS_MAX, ttl_dns_cache=DNS_CACHE_S, socket_factory=self._socket
+                limit=CONNECTIONS_MAX, ttl_dns_cache=DNS_CACHE_S, socket_factory=self._policy.socket
             )
             self._session = aiohttp.ClientSession(
                 connector=connector,
@@ -113,13 +107,6 @@ class Client:
                 trust_env=False,
             )
         return self._session
-
-    def _socket(self, found: AddrInfoType) -> socket.socket:
-        family, kind, protocol, _, place = found
-        reason = refusal(str(place[0]), allow_private=self._allow_private, allow=self._allow)
-        if reason is not None:
-            raise PermissionError(errno.EPERM, reason)
-        return socket.socket(family, kind, protocol)
 
     async def close(self) -> None:
         if self._session is not None:

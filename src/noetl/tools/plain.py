@@ -33,13 +33,10 @@ class TooDeep(NotPlain):
 def parsed(body: bytes) -> JSON:
     """Raises NotPlain. A decoder that knows how deep it may go costs nothing; a walk costs 20 µs a page."""
     try:
-        return _decoder_of_few_levels()(body)
-    except msgspec.ValidationError:  # deeper, or a number that is none
-        pass
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise NotPlain(f"is no JSON: {error}") from error
-    try:
-        return clean_decoded(_decode(body))
+        try:
+            return _decoder_of_few_levels()(body)
+        except msgspec.ValidationError:  # deeper, or a number that is none
+            return clean_decoded(_decode(body))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise NotPlain(f"is no JSON: {error}") from error
     except (RecursionError, NotJSON) as error:

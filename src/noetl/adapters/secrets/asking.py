@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -17,7 +15,6 @@ from noetl.tool import AddressPolicy
 
 if TYPE_CHECKING:  # a playbook whose credentials lie here need not pay for aiohttp
     import aiohttp
-    from aiohttp.connector import AddrInfoType
 
 ANSWER_S: Final = 10.0
 BODY_BYTES_MAX: Final = 4 * SECRET_BYTES_MAX
@@ -85,7 +82,9 @@ class Asking:
         if self._session is None:
             import aiohttp
 
-            connector = aiohttp.TCPConnector(socket_factory=None if self._policy is None else self._socket)
+            connector = aiohttp.TCPConnector(
+                socket_factory=None if self._policy is None else self._policy.socket
+            )
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -93,14 +92,6 @@ class Asking:
                 trust_env=False,
             )
         return self._session
-
-    def _socket(self, found: AddrInfoType) -> socket.socket:
-        assert self._policy is not None
-        family, kind, protocol, _, place = found
-        reason = self._policy.refusal(str(place[0]))
-        if reason is not None:
-            raise PermissionError(errno.EPERM, reason)
-        return socket.socket(family, kind, protocol)
 
     async def close(self) -> None:
         if self._session is not None:
