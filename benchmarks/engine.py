@@ -19,7 +19,8 @@ from noetl.engine import Agenda, Event, apply, handle
 from noetl.engine.apply import advance
 from noetl.engine.commands import Command, Report, Start
 from noetl.engine.facts import Fact
-from noetl.engine.pipeline import RunTask, next_move, take
+from noetl.engine.moves import RunTask
+from noetl.engine.pipeline import next_move, take
 from noetl.engine.state import State
 from noetl.engine.work import due_of, work_of
 from noetl.net.check import check

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from timeit import repeat
 
 from noetl.engine.apply import advance
-from noetl.engine.pipeline import Place, RunTask, Work, next_move, take
+from noetl.engine.moves import Place, RunTask, Work
+from noetl.engine.pipeline import next_move, take
 from noetl.engine.state import Frame
 from noetl.net.check import check
 from noetl.net.program import compile_program

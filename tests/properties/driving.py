@@ -29,7 +29,8 @@ from noetl.engine.commands import (
     Wake,
 )
 from noetl.engine.facts import Fact, ForChild, ForSignal, ForTime, FrameParked, TaskDone
-from noetl.engine.pipeline import Answered, Decided, Park, RunTask, Wait, Work, next_move, take
+from noetl.engine.moves import Answered, Decided, Park, RunTask, Wait, Work
+from noetl.engine.pipeline import next_move, take
 from noetl.engine.state import Frame, State
 from noetl.engine.work import due, work_of
 from noetl.errors import Rejected

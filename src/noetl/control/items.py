@@ -14,7 +14,7 @@ from noetl.engine import Event
 from noetl.engine.commands import StartLoop
 from noetl.engine.facts import IterationDone, IterationFailed, StepScheduled
 from noetl.engine.loops import ToRead, ToStore, awaits_reading, digest_of, loop_started, results_ref
-from noetl.engine.pipeline import Work
+from noetl.engine.moves import Work
 from noetl.errors import Rejected, Unavailable
 from noetl.failpoints import failpoint
 from noetl.paging import put_pages

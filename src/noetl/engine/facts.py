@@ -91,6 +91,7 @@ class TaskDone(_Fact, frozen=True, tag="task.done"):
         None  # parts of data that routing reads, when data itself is not here (D52)
     )
     keep: bool = False  # later templates read this output by name
+    input_hash: str | None = None  # of what the tool was called with, without its secrets (D20)
     started_at: datetime | None = None
     ms: float = 0.0
     epoch: tuple[int, int] | None = None  # with the first fact of a grant

@@ -10,90 +10,21 @@ advance(work.frame, fact)
 
 from __future__ import annotations
 
-import hashlib
 from datetime import datetime, timedelta
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from noetl.engine.apply import put
 from noetl.engine.facts import FrameParked, TaskDone
 from noetl.engine.fitting import ctx_misfit, misfit
+from noetl.engine.moves import Answered, Decided, Move, Over, Park, RunTask, Wait, Work
 from noetl.engine.parking import DELAY_S_MAX, PARKING, BadField, is_amount, told_iteration, waits_for
-from noetl.engine.state import Frame
 from noetl.ids import call_id
-from noetl.net.program import ATTEMPTS, Pipeline, Rule, Task, Write
+from noetl.net.program import ATTEMPTS, Rule, Task, Write
 from noetl.net.template import Moment, Template, TemplateError, Value, json_text
 from noetl.output import JSON, Failure, Output
-from noetl.playbook.model import Credential, Directive
-
-
-class Place(NamedTuple):
-    """Where a frame runs: what its templates see besides the frame itself."""
-
-    execution_id: str
-    workload: dict[str, JSON]
-    input: dict[str, JSON]  # of the step or the block
-    iter: dict[str, JSON] | None  # item, index and parent; None: no loop around it
-    folder: str | None = None  # of the playbook's file, for tools that read files beside it
-    items: dict[str, JSON] | None = None  # a Ref: where the item lies, when it does not stand in `iter`
-    opens: dict[str, JSON] | None = None  # a Ref: no frame is to be run, the items of its loop are to be read
-    closes: dict[str, JSON] | None = None  # a Ref: nor here: what is read of the results is to be evaluated
-    keychain: tuple[Credential, ...] = ()  # where its secrets are found
-
-
-class Work(NamedTuple):
-    """One frame, ready to be taken up: a copy that the worker may change."""
-
-    pipeline: Pipeline
-    frame: Frame
-    place: Place
-
-
-class RunTask(NamedTuple):
-    task: Task
-    fields: dict[str, JSON]
-    input: dict[str, JSON]
-    attempt: int
-    entry: str
-    scope: dict[str, JSON]  # what the templates of the task see
-    folder: str | None = None
-    keychain: tuple[Credential, ...] = ()
-
-    @property
-    def key(self) -> str:
-        """The idempotency key: one for each entry into a task, the same for all its attempts (P3)."""
-        return hashlib.sha256(self.entry.encode()).hexdigest()
-
-
-class Answered(NamedTuple):
-    """The call that the frame was parked in has come back."""
-
-    task: Task
-    input: dict[str, JSON]
-    output: Output
-    scope: dict[str, JSON]
-
-
-class Decided(NamedTuple):
-    """No call is made: skipped, or it can not be made."""
-
-    fact: TaskDone
-
-
-class Park(NamedTuple):
-    fact: FrameParked
-
-
-class Wait(NamedTuple):
-    until: datetime
-
-
-class Over(NamedTuple):
-    """Nothing is left to do."""
-
-
-Move: TypeAlias = RunTask | Answered | Decided | Park | Wait | Over
+from noetl.playbook.model import Directive
 
 
 class _Turn(NamedTuple):
@@ -144,7 +75,7 @@ class _Broken(Exception):
 
 
 def next_move(work: Work, at: datetime, keychain: dict[str, JSON] | None = None) -> Move:
-    """What the frame wants now. `keychain`: the values of those `credentials` that the task reads.
+    """What the frame wants now. `keychain`: the values of those entries that the task reads.
 
     Only what a tool is called with may hold them: what a frame is parked for goes on record (D20).
     """
@@ -201,6 +132,7 @@ def take(
     if work.pipeline.reads_meta:
         meta = {"attempt": frame.attempt, "duration_ms": ms, "ts": _instant(at)}
         output = replace(output, meta={**meta, **output.meta})
+    input_hash = called.input_hash if isinstance(called, RunTask) else None
     turn = _Turn(work, task, _scope_after(work, called, output), at)
     written: dict[str, JSON] = {}
     try:
@@ -211,7 +143,7 @@ def take(
             _write(turn, rule.set, written)
         directive, until = _directive(turn, rule, output, chance)
     except _Broken as error:
-        return _broken(turn, output, error.failure, ms)
+        return replace(_broken(turn, output, error.failure, ms), input_hash=input_hash)
     why = None
     if directive == "fail" and output.error is None:
         why = _why(turn, rule)
@@ -229,6 +161,7 @@ def take(
         until=until,
         error=why,
         keep=task.kept,
+        input_hash=input_hash,
         ms=ms,
     )
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from noetl.engine.facts import TaskDone
-from noetl.engine.pipeline import Place, Work
+from noetl.engine.moves import Place, Work
 from noetl.engine.state import Frame
 from noetl.net.picking import evaluated, refusal
 from noetl.net.program import Picked

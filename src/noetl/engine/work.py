@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from noetl.engine.apply import frame_of
 from noetl.engine.loops import iteration
-from noetl.engine.pipeline import Place, Work
+from noetl.engine.moves import Place, Work
 from noetl.engine.state import Run, State
 from noetl.ids import frame_id, frame_parts
 from noetl.net.program import Program

@@ -63,8 +63,10 @@ class Task(NamedTuple):
     has_policy: bool  # rules other than skips: a policy of skips only counts as none
     on_unmatched: Literal["continue", "fail"]
     spec: dict[str, JSON]
-    credentials: frozenset[str]  # entries of the keychain that its fields read
-    secret_inputs: frozenset[str]  # not kept in `input` for rules and `set` (D20)
+    secret_inputs: frozenset[
+        str
+    ]  # those that read the keychain: not kept in `input` for rules and `set` (D20)
+    secret_fields: frozenset[str]
     kept: bool  # some template reads its output by name
     pure: bool
 
@@ -242,7 +244,8 @@ class _Compiler:
         call = Task(
             name=BODY, kind="workbook", auth=None, code={"block": name}, fields=compile_value({}),
             input=compile_value({}), set=(), skips=(), rules=(), has_policy=False, on_unmatched="continue",
-            spec={}, credentials=frozenset(), secret_inputs=frozenset(), kept=False, pure=False,
+            spec={}, secret_inputs=frozenset(), secret_fields=frozenset(),
+            kept=False, pure=False,
         )  # fmt: skip
         return inner._replace(
             name=owner.name, block=isinstance(owner, model.Block), loop=_loop(owner.loops[place]),
@@ -262,14 +265,15 @@ class _Compiler:
         ]
         shapes = kind.fields.keys if kind else {}
         compiled = partial(compile_value, statements=True, sql=sql_paths(shapes))
-        input = compiled(task.input)
         raw = {key for key, row in shapes.items() if _is_raw(row.shape)}
+        written = {key: value for key, value in task.fields.items() if key not in raw}
+        input, fields = compiled(task.input), compiled(written)
         return Task(
             name=task.name,
             kind=task.kind,
             auth=task.auth,
             code={key: value for key, value in task.fields.items() if key in raw},
-            fields=compiled({key: value for key, value in task.fields.items() if key not in raw}),
+            fields=fields,
             input=input,
             set=_writes(task.set),
             skips=tuple(rule for rule in rules if rule.do == "skip"),
@@ -277,8 +281,8 @@ class _Compiler:
             has_policy=any(rule.do != "skip" for rule in rules),
             on_unmatched=(task.policy.on_unmatched if task.policy else None) or "continue",
             spec=effective(self.playbook, owner, task, self.kinds).values,
-            credentials=(credentials := _credentials(input)),
-            secret_inputs=_secret_keys(task.input, credentials),
+            secret_inputs=_secret_keys(task.input, input),
+            secret_fields=_secret_keys(written, fields),
             kept=False,
             pure=bool(kind and kind.pure),
         )
@@ -341,17 +345,15 @@ def _is_raw(shape: object) -> bool:
     return isinstance(shape, Text) and not shape.templated
 
 
-def _credentials(value: Value) -> frozenset[str]:
-    """The entries of the keychain that are read; "" when it is the whole keychain."""
-    paths = [read.path for read in value.reads if read.path[0] == "keychain"]
-    return frozenset(str(path[1]) if len(path) > 1 else "" for path in paths)
+def _is_secret(value: Value) -> bool:
+    return any(read.path[0] == "keychain" for read in value.reads)
 
 
-def _secret_keys(written: Mapping[str, JSON], credentials: frozenset[str]) -> frozenset[str]:
-    if not credentials:
+def _secret_keys(written: Mapping[str, JSON], whole: Value) -> frozenset[str]:
+    if not _is_secret(whole):
         return frozenset()
     return frozenset(
-        key for key, value in written.items() if _credentials(compile_value(value, statements=True))
+        key for key, value in written.items() if _is_secret(compile_value(value, statements=True))
     )
 
 

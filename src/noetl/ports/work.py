@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from noetl.engine.commands import Command, Report, Start
-from noetl.engine.pipeline import Work
+from noetl.engine.moves import Work
 from noetl.net.program import POOL
 from noetl.output import JSON, Output
 

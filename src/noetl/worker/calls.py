@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from noetl.engine.pipeline import RunTask
+from noetl.engine.moves import RunTask
 from noetl.errors import NoetlError, Rejected
 from noetl.output import JSON, NotJSON, Output, clean, clean_decoded, failed
 from noetl.ports import ResultStore

@@ -17,7 +17,8 @@ from msgspec.structs import replace
 from noetl.engine.apply import advance
 from noetl.engine.commands import Report
 from noetl.engine.facts import ForTime, FrameParked, TaskDone
-from noetl.engine.pipeline import Answered, Decided, Over, Park, RunTask, Wait, next_move, take
+from noetl.engine.moves import Answered, Decided, Over, Park, RunTask, Wait
+from noetl.engine.pipeline import next_move, take
 from noetl.engine.results import absent, recorded, restore
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.failpoints import failpoint
@@ -111,7 +112,7 @@ class Drive:
                     output = keys.missing or await self._call(move, started_at)
                     ms = round((clock.monotonic() - begun) * 1000, 3)
                     fact = take(self.work, move, output, self.now(), chance=clock.chance(), ms=ms)
-                    self._add(replace(fact, started_at=started_at, ms=ms))
+                    self._add(replace(fact, started_at=started_at))
                     # The barrier: the next effect begins only when this one is on record.
                     if not move.task.pure and not await self._flush():
                         return

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from noetl.clock import Clock
 from noetl.engine.commands import Start
 from noetl.engine.facts import TaskDone
-from noetl.engine.pipeline import RunTask, Work
+from noetl.engine.moves import RunTask, Work
 from noetl.errors import NoetlError, NotFound, Unavailable
 from noetl.net.program import Program, Task
 from noetl.output import JSON, Failure, Output

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from noetl.engine.apply import advance
 from noetl.engine.facts import ForBlock, ForChild, FrameParked, TaskDone
-from noetl.engine.pipeline import Answered, Decided, Over, Park, Place, RunTask, Wait, Work, next_move, take
+from noetl.engine.moves import Answered, Decided, Over, Park, Place, RunTask, Wait, Work
+from noetl.engine.pipeline import next_move, take
 from noetl.engine.state import Frame
 from noetl.net.program import Pipeline, compile_program
 from noetl.output import JSON, Failure, Output, failed
@@ -233,13 +234,34 @@ def test_secrets_are_in_what_a_tool_is_called_with_and_absent_from_what_rules_re
     ready = with_keychain(
         '{kind: http, url: x, headers: {auth: "{{ keychain.token }}"}, set: {ctx.seen: "{{ input }}"}}'
     )
-    assert ready.pipeline.tasks[0].credentials == {"token"}
     move = next_move(ready, AT, {"token": "s3cret"})
     assert isinstance(move, RunTask)
     assert move.input == {"url": "x", "headers": {"auth": "s3cret"}}
     fact = take(ready, move, Output(), AT)
     assert fact.set == {"ctx.seen": {"size": 10, "url": "x"}}
     assert "s3cret" not in repr((move.scope, fact))
+
+
+def test_what_a_call_was_made_with_is_on_record_as_a_hash_d20() -> None:
+    """The same for the same, in whatever order it stands."""
+
+    def hashed(tool: str) -> str | None:
+        return taken(work(f"- {tool}"), failed("http", "no")).input_hash
+
+    first = hashed("{name: a, kind: http, url: x, params: {n: '{{ workload.n }}', m: 1}}")
+    assert first is not None
+    assert hashed("{name: b, kind: http, params: {m: 1, n: 3}, url: x}") == first
+    assert hashed("{name: a, kind: http, url: x, params: {n: 4, m: 1}}") != first
+    assert hashed("{name: a, kind: noop, input: {n: 1}}") is None  # it is pure
+
+
+def test_a_secret_leaves_no_trace_in_the_hash_of_a_call_d20() -> None:
+    ready = with_keychain('{kind: http, url: x, headers: {auth: "{{ keychain.token }}"}}')
+    moves = [next_move(ready, AT, {"token": value}) for value in ("one", "another")]
+    assert isinstance(moves[0], RunTask)
+    assert isinstance(moves[1], RunTask)
+    assert moves[0].input["headers"] != moves[1].input["headers"]
+    assert moves[0].input_hash == moves[1].input_hash
 
 
 def test_a_failure_does_not_repeat_a_secret_d57() -> None:

@@ -11,7 +11,8 @@ from noetl.engine import facts, handle
 from noetl.engine.apply import advance
 from noetl.engine.commands import Report, Start
 from noetl.engine.facts import Fact, TaskDone
-from noetl.engine.pipeline import Decided, Place, RunTask, Work, next_move, take
+from noetl.engine.moves import Decided, Place, RunTask, Work
+from noetl.engine.pipeline import next_move, take
 from noetl.engine.results import absent, pick, recorded, restore, trim
 from noetl.engine.state import Frame, State
 from noetl.engine.work import work_of

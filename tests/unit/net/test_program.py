@@ -110,7 +110,7 @@ def test_ctx_is_weighed_only_where_it_could_get_too_large_d55() -> None:
     assert step(f"tool: {{kind: noop, set: {{{writes(16)}}}}}\nset: {{ctx.more: 1}}\n").weighs_ctx
 
 
-def test_credentials_and_the_inputs_that_hold_them_are_known_d20() -> None:
+def test_inputs_and_fields_that_read_the_keychain_are_known_d20() -> None:
     body = """\
         keychain: [{name: a, kind: env, variable: A}, {name: b, kind: basic, user: u, password: {env: B}}]
         workflow:
@@ -120,11 +120,15 @@ def test_credentials_and_the_inputs_that_hold_them_are_known_d20() -> None:
             url: "x/{{ workload.n }}"
             headers: {one: "{{ keychain.a }}", two: "{{ keychain.b.password }}"}
             json: {n: 1}
+          next: {arcs: [{step: read}]}
+        - step: read
+          tool: {kind: python, code: main, libs: ["{{ keychain.a }}"], input: {n: "{{ keychain.b }}", m: 1}}
         workload: {n: 1}
         """
-    task = program(dedent(body)).steps["start"].pipeline.tasks[0]
-    assert task.credentials == {"a", "b"}
-    assert task.secret_inputs == {"headers"}
+    steps = program(dedent(body)).steps
+    [sent], [read] = steps["start"].pipeline.tasks, steps["read"].pipeline.tasks
+    assert [set(sent.secret_inputs), set(sent.secret_fields)] == [{"headers"}, set()]
+    assert [set(read.secret_inputs), set(read.secret_fields)] == [{"n"}, {"libs"}]
 
 
 def test_a_policy_of_skips_only_counts_as_none_d26() -> None:

@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 from noetl.adapters.memory.results import MemoryResults
 from noetl.clock import SystemClock
 from noetl.engine import facts
-from noetl.engine.pipeline import RunTask
+from noetl.engine.moves import RunTask
 from noetl.errors import NotFound, Unavailable
 from noetl.output import Failure, Output
 from noetl.playbook.model import Credential

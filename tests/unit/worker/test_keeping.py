@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.engine import facts
-from noetl.engine.pipeline import RunTask
+from noetl.engine.moves import RunTask
 from noetl.output import JSON, Output
 from tests.unit.control.houses import MemoryHouse, run_house
 

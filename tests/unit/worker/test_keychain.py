@@ -12,7 +12,8 @@ import pytest
 
 from noetl.clock import SystemClock
 from noetl.engine.commands import Start
-from noetl.engine.pipeline import Decided, Place, RunTask, Work, next_move
+from noetl.engine.moves import Decided, Place, RunTask, Work
+from noetl.engine.pipeline import next_move
 from noetl.engine.state import Frame
 from noetl.errors import NoetlError, NotFound, Unavailable
 from noetl.net.check import check

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.json import decode
 
-from noetl.engine.pipeline import RunTask
+from noetl.engine.moves import RunTask
 from noetl.errors import NotFound
 from noetl.output import JSON, Output
 from noetl.testing.result_contract import all_of

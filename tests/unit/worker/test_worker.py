@@ -1,15 +1,17 @@
-"""A worker that leaves, and one that nobody answers: what it waits for, and what it does not."""
+"""A worker that leaves, one that nobody answers, a call without end: what is waited for, and what is not."""
 
 from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from noetl.clock import SystemClock
 from noetl.engine import facts
 from noetl.engine.commands import Report
-from noetl.engine.pipeline import RunTask
+from noetl.engine.moves import RunTask
 from noetl.errors import Unavailable
-from noetl.output import Output
+from noetl.output import Output, failed
 from noetl.ports import Answer, Link
 from tests.unit.control.houses import MemoryHouse, run_house
 
@@ -43,10 +45,37 @@ def test_a_call_whose_step_has_ended_without_it_is_not_waited_for() -> None:
     run_house(house, work)
     assert stopped.is_set()
     assert house.worker.drives == {}
-    [failed] = [told.fact for told in house.told if isinstance(told.fact, facts.StepFailed)]
-    assert (failed.error.kind, failed.error.message) == (
+    [late] = [told.fact for told in house.told if isinstance(told.fact, facts.StepFailed)]
+    assert (late.error.kind, late.error.message) == (
         "timeout", "start#1 took longer than its lifecycle.deadline_s allows",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("timeout", ["0.01", "{total: 0.01}"])
+def test_a_call_that_takes_longer_than_its_timeout_is_cancelled_and_may_be_tried_again_d33(
+    timeout: str,
+) -> None:
+    cancelled = asyncio.Event()
+
+    async def never(_: RunTask) -> Output:
+        answer: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
+        try:
+            return await answer
+        finally:
+            cancelled.set()
+
+    house = MemoryHouse({"t": ONE.replace("url: x", f"url: x, spec: {{timeout: {timeout}}}")}, never)
+
+    async def work(house: MemoryHouse) -> None:
+        await house.start("e", "t")
+        await house.end("e")
+
+    run_house(house, work)
+    assert cancelled.is_set()
+    [done] = [told.fact for told in house.told if isinstance(told.fact, facts.TaskDone)]
+    assert done.output == failed(
+        "timeout", 'task "start_task" took longer than its timeout of 0.01 s', retryable=True
+    )
 
 
 class QuickClock(SystemClock):
