@@ -91,6 +91,8 @@ def measure() -> list[tuple[str, float, str]]:
         "alias bomb": bomb,
         "self-alias": "&x [*x]",
         "1 MiB of list": "[" + "1," * 500_000,
+        "200,000 words": "- [" + "ab12," * 199_998 + "]",
+        "66,000 mappings": "- k: abcde\n" * 66_000,
     }
     for name, text in hostile.items():
         rows.append((f"parse of {name}", seconds(lambda text=text: parse(text)) * 1000, "ms"))  # type: ignore[misc]  # bound by default

@@ -6,7 +6,7 @@ import msgspec
 
 from noetl.engine import facts
 from noetl.engine.facts import Fact
-from noetl.engine.pipeline import RunTask
+from noetl.engine.moves import RunTask
 from noetl.engine.state import State
 from noetl.output import JSON, Failure, Output
 from noetl.testing.cluster import Cluster, Library

@@ -7,9 +7,9 @@ It knows nothing of playbooks.
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
 import yaml
@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from noetl.errors import Mark, Problem, Related
 from noetl.output import JSON
+from noetl.playbook.plain_words import CONSTANTS, NUMBER_START, resolve
 from noetl.playbook.problems import problem
 from noetl.playbook.slips import key_slip, slip
 
@@ -24,43 +25,50 @@ TEXT_BYTES_MAX = 1 << 20
 DEPTH_MAX = 64
 VALUES_MAX = 200_000
 ALIASED_MAX = 10_000  # values that aliases stand for, in all
+KNOWN_MAX = 1_000  # words whose value is remembered
 
 Path: TypeAlias = tuple[str | int, ...]
 
+_SCALAR, _SEQUENCE_END, _MAPPING_END = yaml.ScalarEvent, yaml.SequenceEndEvent, yaml.MappingEndEvent
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_NULL = frozenset({"", "~", "null", "Null", "NULL"})
-_BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)\Z")
-_RADIX = re.compile(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
-_NOT_JSON = re.compile(r"[-+]?\.(?:inf|Inf|INF)\Z|\.(?:nan|NaN|NAN)\Z")
-_NUMBER_START = frozenset("0123456789+-.")
 
 
 class Scalar(Struct, frozen=True, gc=False):
     """A value without parts: null, boolean, number or text."""
 
     value: bool | int | float | str | None
-    line: int
-    column: int
-    start: int  # offsets into the text, for pointing at a word inside
+    start: int  # where it stands: offsets into the text
     end: int
 
 
 class Sequence(Struct, frozen=True, gc=False):
     items: list[Tree]
-    line: int
-    column: int
+    start: int
 
 
 class Mapping(Struct, frozen=True, gc=False):
     entries: dict[str, Tree]
-    keys: dict[str, Scalar]  # where each key stands
-    line: int
-    column: int
+    keys: dict[str, int]  # where each key stands
+    start: int
 
 
 Tree: TypeAlias = Scalar | Sequence | Mapping
+
+
+class _Lines:
+    """Where the lines of a text begin, found out when somebody first asks for a place."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._starts: list[int] = []
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """Line and column."""
+        if not self._starts:
+            lines = f"{self._text}.".splitlines(keepends=True)  # the last one has a character at least
+            self._starts = [0, *accumulate(map(len, lines[:-1]))]
+        line = bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
 
 
 class Document(NamedTuple):
@@ -69,6 +77,10 @@ class Document(NamedTuple):
     file: str
     text: str
     root: Tree | None
+    lines: _Lines
+
+    def mark(self, offset: int) -> Mark:
+        return Mark(self.file, *self.lines.place(offset))
 
     def find(self, path: Path) -> Tree | None:
         """The value at `path`, or None."""
@@ -88,7 +100,7 @@ class Document(NamedTuple):
         for length in range(len(path), -1, -1):
             tree = self.find(path[:length])
             if tree is not None:
-                return Mark(self.file, tree.line, tree.column)
+                return self.mark(tree.start)
         return Mark(self.file, 1, 1)
 
     def key_at(self, path: Path) -> Mark:
@@ -96,7 +108,7 @@ class Document(NamedTuple):
         around = self.find(path[:-1])
         key = path[-1] if path else None
         if isinstance(around, Mapping) and isinstance(key, str) and key in around.keys:
-            return Mark(self.file, around.keys[key].line, around.keys[key].column)
+            return self.mark(around.keys[key])
         return self.at(path)
 
     def locate(self, path: Path, word: str | None) -> Mark:
@@ -105,11 +117,7 @@ class Document(NamedTuple):
         if not word or not isinstance(tree, Scalar):
             return self.at(path)
         found = re.search(rf"(?<![\w.]){re.escape(word)}(?!\w)", self.text[tree.start : tree.end])
-        if found is None:
-            return self.at(path)
-        index = tree.start + found.start()
-        line = tree.line + self.text.count("\n", tree.start, index)
-        return Mark(self.file, line, index - self.text.rfind("\n", 0, index))
+        return self.at(path) if found is None else self.mark(tree.start + found.start())
 
 
 class Parsed(NamedTuple):
@@ -125,7 +133,7 @@ def parse(text: str | bytes, file: str = "<playbook>") -> Parsed:
         except UnicodeDecodeError as error:
             at = Mark(file, text.count(b"\n", 0, error.start) + 1, 1)
             told = problem("yaml-encoding", at, f"the text is not UTF-8 (byte {error.start})")
-            return Parsed(Document(file, "", None), [told])
+            return Parsed(Document(file, "", None, _Lines("")), [told])
     else:
         decoded = text
     text = decoded.removeprefix("\ufeff")
@@ -133,8 +141,8 @@ def parse(text: str | bytes, file: str = "<playbook>") -> Parsed:
     try:
         root = composer.document()
     except _Stop as stop:
-        return Parsed(Document(file, text, None), [*composer.problems, stop.problem])
-    return Parsed(Document(file, text, root), composer.problems)
+        return Parsed(Document(file, text, None, composer.lines), [*composer.problems, stop.problem])
+    return Parsed(Document(file, text, root, composer.lines), composer.problems)
 
 
 def plain(tree: Tree | None) -> JSON:
@@ -150,28 +158,6 @@ def plain(tree: Tree | None) -> JSON:
             return {key: plain(value) for key, value in entries.items()}
 
 
-def resolve(text: str) -> bool | int | float | str | None:
-    """What an unquoted YAML 1.2 scalar means. Raises ValueError for a number that JSON can not hold."""
-    if text in _NULL:
-        return None
-    if text in _BOOL:
-        return _BOOL[text]
-    if text[0] not in _NUMBER_START:
-        return text
-    base = 10 if _INT.match(text) else 0 if _RADIX.match(text) else None
-    if base is not None:
-        if len(text) > 30 or not -(2**63) <= (whole := int(text, base)) < 2**63:
-            raise ValueError("a whole number must fit 64 bits")
-        return whole
-    if _FLOAT.match(text):
-        if not math.isfinite(number := float(text)):
-            raise ValueError("a number must be finite")
-        return number
-    if _NOT_JSON.match(text):
-        raise ValueError("a number must be finite")
-    return text
-
-
 class _Stop(Exception):
     """Reading can not go on."""
 
@@ -179,12 +165,8 @@ class _Stop(Exception):
         self.problem = problem
 
 
-class _Extent(NamedTuple):
-    values: int
-    height: int
-
-
-_LEAF = _Extent(1, 1)
+_Extent: TypeAlias = tuple[int, int]  # how many values a tree holds, and how many levels
+_LEAF: _Extent = (1, 1)
 
 
 class _Composer:
@@ -196,7 +178,8 @@ class _Composer:
         self.problems: list[Problem] = []
         self.values = 0
         self.aliased = 0
-        self.numbers: dict[str, int | float] = {}  # in a text with very many, most are there more than once
+        self.lines = _Lines(text)
+        self.known = CONSTANTS.copy()  # and numbers: where there are many, most stand there more than once
         self.anchors: dict[str, tuple[Tree, _Extent] | None] = {}  # None: not closed yet
 
     def document(self) -> Tree | None:
@@ -211,7 +194,8 @@ class _Composer:
             )
         try:
             # Events are drawn one by one, never drained: what is refused costs nothing behind it.
-            return self._document(iter(_LOADER(self.text).get_event, None))
+            self.draw = _LOADER(self.text).get_event
+            return self._document()
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             at = Mark(self.file, mark.line + 1, mark.column + 1) if mark else Mark(self.file, 1, 1)
@@ -220,28 +204,25 @@ class _Composer:
         except (yaml.YAMLError, UnicodeEncodeError) as error:
             raise _Stop(self._unreadable()) from error
 
-    def _document(self, events: Iterator[yaml.Event]) -> Tree | None:
+    def _document(self) -> Tree | None:
         root: Tree | None = None
         documents = 0
-        for event in events:
+        while (event := self.draw()) is not None:
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
                     raise _Stop(problem("yaml-documents", self._at(event), "a second document begins here"))
             elif isinstance(event, yaml.NodeEvent):
-                root, _ = self._tree(event, events, 1)
+                root, _ = self._tree(event, 1)
         return root
 
-    def _tree(self, event: yaml.Event, events: Iterator[yaml.Event], depth: int) -> tuple[Tree, _Extent]:
-        self.values += 1
-        if self.values > VALUES_MAX:
-            raise _Stop(problem("yaml-too-many-values", self._at(event), f"more than {VALUES_MAX:,} values"))
+    def _tree(self, event: yaml.Event, depth: int) -> tuple[Tree, _Extent]:
         if depth > DEPTH_MAX:
             raise _Stop(problem("yaml-too-deep", self._at(event), f"nested deeper than {DEPTH_MAX} levels"))
-        # What nearly all values are comes first: a hostile text has very many of them.
-        if type(event) is yaml.ScalarEvent and event.anchor is None and event.tag is None:
+        if type(event) is _SCALAR and event.anchor is None and event.tag is None:
             return self._scalar(event), _LEAF
         if isinstance(event, yaml.AliasEvent):
+            self._count(event)
             return self._alias(event, depth)
         anchor: str | None = getattr(event, "anchor", None)
         if anchor is not None:
@@ -252,12 +233,20 @@ class _Composer:
         if isinstance(event, yaml.ScalarEvent):
             made: tuple[Tree, _Extent] = (self._scalar(event), _LEAF)
         elif isinstance(event, yaml.SequenceStartEvent):
-            made = self._sequence(event, events, depth)
+            made = self._sequence(event, depth + 1)
         else:
-            made = self._mapping(event, events, depth)
+            made = self._mapping(event, depth + 1)
         if anchor is not None:
             self.anchors[anchor] = made
         return made
+
+    def _count(self, event: yaml.Event) -> None:
+        self.values += 1
+        if self.values > VALUES_MAX:
+            raise self._too_many(event)
+
+    def _too_many(self, event: yaml.Event) -> _Stop:
+        return _Stop(problem("yaml-too-many-values", self._at(event), f"more than {VALUES_MAX:,} values"))
 
     def _tag(self, event: yaml.Event) -> str:
         """The tag in the author's own words."""
@@ -267,65 +256,76 @@ class _Composer:
         return words[0] if words else "!"
 
     def _scalar(self, event: yaml.ScalarEvent) -> Scalar:
-        value: bool | int | float | str | None = event.value
+        self.values += 1
+        if self.values > VALUES_MAX:
+            raise self._too_many(event)
+        text = event.value
+        value: bool | int | float | str | None = text
         if not event.style and event.implicit[0]:
-            value = self.numbers.get(event.value)
-            if value is None:
-                value = self._resolved(event)
+            if text in self.known:
+                value = self.known[text]
+            elif text[0] in NUMBER_START:
+                value = self._number(event)
         start, end = event.start_mark, event.end_mark
         assert start is not None
         assert end is not None
-        return Scalar(value, start.line + 1, start.column + 1, start.index, end.index)
+        return Scalar(value, start.index, end.index)
 
-    def _resolved(self, event: yaml.ScalarEvent) -> bool | int | float | str | None:
+    def _number(self, event: yaml.ScalarEvent) -> bool | int | float | str | None:
         try:
             value = resolve(event.value)
         except ValueError as error:
             self._tell("bad-number", event, f'"{event.value[:40]}": {error}', fix="put it in quotes")
             return event.value
-        if isinstance(value, int | float):
-            self.numbers[event.value] = value
+        if len(self.known) < KNOWN_MAX and not isinstance(value, str):
+            self.known[event.value] = value
         return value
 
-    def _sequence(self, start: yaml.Event, events: Iterator[yaml.Event], depth: int) -> tuple[Tree, _Extent]:
+    def _sequence(self, start: yaml.Event, depth: int) -> tuple[Tree, _Extent]:
+        self._count(start)
         items: list[Tree] = []
-        values, height, depth = 1, 0, depth + 1
-        for event in events:
-            if type(event) is yaml.SequenceEndEvent:
+        more, height, draw, scalar = 0, 0, self.draw, self._scalar
+        # What nearly all values are comes first: a hostile text has very many of them.
+        leaf = _SCALAR if depth <= DEPTH_MAX else None
+        while True:
+            event = draw()
+            kind = type(event)
+            if kind is leaf and event.anchor is None and event.tag is None:
+                items.append(scalar(event))
+                continue
+            if kind is _SEQUENCE_END:
                 break
-            item, (inside, tall) = self._tree(event, events, depth)
+            item, (inside, tall) = self._tree(event, depth)
             items.append(item)
-            values += inside
+            more += inside - 1
             if tall > height:
                 height = tall
         at = start.start_mark
         assert at is not None
-        return Sequence(items, at.line + 1, at.column + 1), _Extent(values, height + 1)
+        return Sequence(items, at.index), (1 + len(items) + more, 1 + max(height, len(items) > 0))
 
-    def _mapping(self, start: yaml.Event, events: Iterator[yaml.Event], depth: int) -> tuple[Tree, _Extent]:
+    def _mapping(self, start: yaml.Event, depth: int) -> tuple[Tree, _Extent]:
+        self._count(start)
         entries: dict[str, Tree] = {}
-        keys: dict[str, Scalar] = {}
-        values, height, depth = 1, 0, depth + 1
-        for event in events:
-            if type(event) is yaml.MappingEndEvent:
-                break
-            key, _ = self._tree(event, events, depth)
-            tree, (inside, tall) = self._tree(next(events), events, depth)
+        keys: dict[str, int] = {}
+        values, height, draw = 1, 0, self.draw
+        while type(event := draw()) is not _MAPPING_END:
+            key, _ = self._tree(event, depth)
+            tree, (inside, tall) = self._tree(draw(), depth)
             values += inside + 1
             if tall > height:
                 height = tall
             if (name := self._key(key, event)) is None:
                 continue
-            assert isinstance(key, Scalar)
             if name in keys:
-                first = Mark(self.file, keys[name].line, keys[name].column)
+                first = Mark(self.file, *self.lines.place(keys[name]))
                 related = (Related(first, "it stands here first"),)
                 self._tell("duplicate-key", event, f'key "{name}" stands here twice', related=related)
                 continue
-            entries[name], keys[name] = tree, key
+            entries[name], keys[name] = tree, key.start
         at = start.start_mark
         assert at is not None
-        return Mapping(entries, keys, at.line + 1, at.column + 1), _Extent(values, height + 1)
+        return Mapping(entries, keys, at.index), (values, height + 1)
 
     def _key(self, key: Tree, event: yaml.Event) -> str | None:
         if not isinstance(key, Scalar):
@@ -337,7 +337,7 @@ class _Composer:
             written = self.text[key.start : key.end]
             self._tell("yaml-key", event, f"key {written} is not text", fix=f'"{written}":')
             return None
-        if key.value == self.text[key.start : key.end] == "<<":  # quoted it is a key like any other
+        if key.value == "<<" == self.text[key.start : key.end]:  # quoted it is a key like any other
             self._tell("yaml-merge", event, 'the merge key "<<" is not part of YAML 1.2')
             return None
         return key.value
@@ -348,12 +348,12 @@ class _Composer:
         known = self.anchors[event.anchor]
         if known is None:
             raise _Stop(problem("yaml-alias-cycle", self._at(event), f'"*{event.anchor}" contains itself'))
-        _, extent = known
-        self.aliased += extent.values
+        _, (values, height) = known
+        self.aliased += values
         if self.aliased > ALIASED_MAX:
             words = f"aliases stand for more than {ALIASED_MAX:,} values"
             raise _Stop(problem("yaml-alias-limit", self._at(event), words))
-        if depth + extent.height - 1 > DEPTH_MAX:
+        if depth + height - 1 > DEPTH_MAX:
             raise _Stop(problem("yaml-too-deep", self._at(event), f"nested deeper than {DEPTH_MAX} levels"))
         return known
 

@@ -15,7 +15,7 @@ from noetl.control.ownership import PartitionOwners
 from noetl.control.sweeper import sweep
 from noetl.engine.commands import Cancel, Command, Pause, Resume, Retry, Start
 from noetl.engine.facts import Processed
-from noetl.engine.pipeline import RunTask
+from noetl.engine.moves import RunTask
 from noetl.engine.state import State
 from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.net.check import check
@@ -32,7 +32,8 @@ from noetl.worker.worker import Outside, Worker
 _BOTHER: tuple[tuple[Command, ...], ...] = ((Pause(), Resume()), (Cancel(),), (Cancel(), Retry(), Retry()))
 PARTITIONS = 4
 TTL_S = 5.0  # of a partition, and of a granted frame
-FAULTS_S = 60.0
+FAULTS_S = (15.0, 30.0, 30.0, 60.0)  # how long there are faults: one of these
+FAULT_EVERY_S = 0.8  # in the mean
 END_S = 300.0
 
 
@@ -70,7 +71,6 @@ class Told(NamedTuple):
     """What one run of the world came to."""
 
     states: dict[str, State]
-    digest: str  # of all logs: the same seed gives the same
     faults: int
     seconds: float
     steps: int
@@ -84,8 +84,8 @@ class Cluster:
     ) -> None:
         self.loop = SimLoop(seed)  # type: ignore[abstract]  # what is not there must not be used
         self.build = build or Build()
-        self.calm = calm
         self.odds = Odds() if calm else _swarm(self.loop)
+        self.faults_s = 0.0 if calm else self.loop.dice.choice(FAULTS_S)
         self.store = self.build.store(self.loop, self.odds, PARTITIONS)
         self.queue = SimQueue(self.loop, self.odds, self.store)
         self.link = SimLink(self.loop, self.odds, self.store)
@@ -101,15 +101,18 @@ class Cluster:
     def run(self, starts: dict[str, tuple[str, dict[str, object]]], commands: bool = False) -> Told:
         """`starts`: execution id → path and workload. Faults for a while, then all must come to an end."""
         self.loop.run(self._world(starts, commands))
-        for crash in self.loop.crashes():
+        for crash in self.loop.crashes:
             raise AssertionError(f"a task crashed: {type(crash).__name__}: {crash}") from crash
         rows = self.store.truth.rows
         states = {execution_id: audit(execution_id, list(each)) for execution_id, each in rows.items()}
         for execution_id, live in self._at_rest():
             found = differences(states[execution_id], live.state)
             assert not found, f"{execution_id}: live is not what the log says: {found[0]}"
-        digest = hashlib.sha256(repr(sorted(rows.items())).encode()).hexdigest()
-        return Told(states, digest, self.faults, self.loop.time(), self.loop.steps)
+        return Told(states, self.faults, self.loop.time(), self.loop.steps)
+
+    def history(self) -> str:
+        """A digest of all logs: the same seed gives the same."""
+        return hashlib.sha256(repr(sorted(self.store.truth.rows.items())).encode()).hexdigest()
 
     def _at_rest(self) -> Iterator[tuple[str, Live]]:
         """What servers hold of executions, as far as they have seen all of the log."""
@@ -128,12 +131,12 @@ class Cluster:
         if commands:
             self.loop.spawn("world", self._bother(list(starts)))
         while not all(self._ended(execution_id) for execution_id in {**starts, **self.store.truth.rows}):
-            await clock.sleep(0.25)
+            await clock.sleep(self.loop.dice.random() * 2 * FAULT_EVERY_S)
             assert not self.store.violations, self.store.violations[0]
             assert self.loop.time() < END_S, f"liveness: not over after {END_S:.0f} virtual seconds"
-            if not self.calm and self.loop.time() < FAULTS_S and self.loop.dice.random() < 0.3:
+            if self.loop.time() < self.faults_s:
                 self._fault()
-            elif self.loop.time() >= FAULTS_S:
+            else:
                 self._calm_down()
 
     async def _start(self, execution_id: str, path: str, workload: dict[str, object]) -> None:
@@ -154,7 +157,7 @@ class Cluster:
                 await self._insist(execution_id, command)
                 await clock.sleep(dice.random() * 3)
         # A pause that was asked for may come late, after its resume: somebody looks after it in the end.
-        await clock.sleep(FAULTS_S)
+        await clock.sleep(self.faults_s)
         for execution_id in executions:
             await self._insist(execution_id, Resume())
 
@@ -193,7 +196,7 @@ class Cluster:
         while True:
             await owners.keep(control.set_time)
             await self.build.sweep(control)
-            await clock.sleep(1.0)
+            await clock.sleep(TTL_S / 3)
 
     async def _work(self, process: str, skew: float) -> None:
         clock = SimClock(self.loop, skew)
@@ -230,6 +233,7 @@ class Cluster:
         if what == "kill":
             self.loop.kill(self.lives[place])
             self.link.servers.pop(self.lives[place], None)
+            self.queue.lose_takers()
             self._bear(*place)
         elif what == "pause":
             self.loop.pause(self.lives[place], dice.random() * 12)

@@ -18,6 +18,7 @@ from noetl.ports import Clearing, Kept, ResultStore
 
 LARGE: Final = b"0123456789abcde\n" * 200_000  # 3.2 MB: several pieces, whatever a store cuts it into
 PIECE: Final = 100_003  # a prime: the pieces that are written are nobody's own
+PATIENCE_S: Final = 600.0  # with a store that hangs
 
 # Names that a store must never look up: they lead out, or to another's, or to nothing that has a name.
 HOSTILE: Final = (
@@ -75,7 +76,7 @@ class ResultStoreContract:
 
     def run(self, work: Work) -> None:
         async def main() -> None:
-            async with asyncio.timeout(60), self.open_store() as store:
+            async with asyncio.timeout(PATIENCE_S), self.open_store() as store:
                 await work(store)
 
         asyncio.run(main())

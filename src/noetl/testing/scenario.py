@@ -29,7 +29,8 @@ from noetl.engine.commands import (
     Wake,
 )
 from noetl.engine.facts import FrameParked, TaskDone
-from noetl.engine.pipeline import Answered, Decided, Park, RunTask, next_move, take
+from noetl.engine.moves import Answered, Decided, Park, RunTask
+from noetl.engine.pipeline import next_move, take
 from noetl.engine.state import State
 from noetl.engine.work import due, work_of
 from noetl.errors import PlaybookError, Rejected

@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-PROCESS: contextvars.ContextVar[str] = contextvars.ContextVar("PROCESS", default="world")
 STEPS_MAX = 2_000_000
 
 
@@ -43,20 +42,32 @@ class _Handle:
         return self.gone
 
 
+class _Process:
+    """What one simulated process is to do next, in order."""
+
+    __slots__ = ("dead", "paused_until", "queue")
+
+    def __init__(self) -> None:
+        self.queue: deque[_Handle] = deque()
+        self.dead = False
+        self.paused_until: float | None = None  # None: it runs
+
+
+PROCESS: contextvars.ContextVar[_Process] = contextvars.ContextVar("PROCESS")
+
+
 class SimLoop(asyncio.AbstractEventLoop):
     """Runs exactly one handle at a time, of a process that the seed picks."""
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
         self.steps = 0
-        self.errors: list[dict[str, Any]] = []
+        self.crashes: list[BaseException] = []  # what ended tasks: none of it should be ours
         self._now = 0.0
         self._count = 0
-        self._queues: dict[str, deque[_Handle]] = {}
-        self._ready: dict[str, deque[_Handle]] = {}  # of these the queues that hold something
-        self._timers: list[tuple[float, int, _Handle | asyncio.Future[None]]] = []
-        self._dead: set[str] = set()
-        self._paused: dict[str, float] = {}
+        self._processes: dict[str, _Process] = {}
+        self._ready: list[_Process] = []  # those that have something to do and are not paused
+        self._timers: list[tuple[float, int, _Handle | asyncio.Future[None] | _Process]] = []
         self._tasks: list[asyncio.Task[Any]] = []
         self._graveyard: list[object] = []  # kept: a coroutine that is collected would run its finally blocks
         self._over = False
@@ -64,8 +75,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def time(self) -> float:
         return self._now
 
-    def get_debug(self) -> bool:
-        return False
+    get_debug = staticmethod(bool)  # False, and at no cost: every future asks
 
     def is_running(self) -> bool:
         return not self._over
@@ -74,7 +84,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return self._over
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        self.errors.append(context)
+        del context  # a world that ends leaves tasks and answers behind that nobody asks for
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
@@ -93,7 +103,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def call_soon(
         self, callback: Callable[..., object], *args: object, context: contextvars.Context | None = None
     ) -> Any:
-        handle = _Handle(callback, args, context or contextvars.copy_context())
+        handle = _Handle(callback, args, contextvars.copy_context() if context is None else context)
         self._enqueue(handle)
         return handle
 
@@ -115,33 +125,45 @@ class SimLoop(asyncio.AbstractEventLoop):
         *args: object,
         context: contextvars.Context | None = None,
     ) -> Any:
-        handle = _Handle(callback, args, context or contextvars.copy_context())
-        self._count += 1
-        heapq.heappush(self._timers, (when, self._count, handle))
+        handle = _Handle(callback, args, contextvars.copy_context() if context is None else context)
+        self._set_timer(when, handle)
         return handle
 
     def sleeping(self, seconds: float) -> asyncio.Future[None]:
         """Done after so long. It is no step of its own: whoever waits for it goes on at that moment."""
         done: asyncio.Future[None] = asyncio.Future(loop=self)
-        self._count += 1
-        heapq.heappush(self._timers, (self._now + seconds, self._count, done))
+        self._set_timer(self._now + seconds, done)
         return done
+
+    def _set_timer(self, when: float, due: _Handle | asyncio.Future[None] | _Process) -> None:
+        self._count += 1
+        heapq.heappush(self._timers, (when, self._count, due))
 
     def spawn(self, process: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start something inside a simulated process."""
         context = contextvars.copy_context()
-        context.run(PROCESS.set, process)
+        context.run(PROCESS.set, self._process(process))
         return self.create_task(work, context=context)
+
+    def _process(self, name: str) -> _Process:
+        if name not in self._processes:
+            self._processes[name] = _Process()
+        return self._processes[name]
 
     def kill(self, process: str) -> None:
         """kill -9: what waits is dropped, and no finally block runs."""
-        self._dead.add(process)
-        self._ready.pop(process, None)
-        self._graveyard.append(self._queues.pop(process, None))
+        killed = self._process(process)
+        killed.dead = True
+        if killed in self._ready:
+            self._ready.remove(killed)
 
     def pause(self, process: str, seconds: float) -> None:
         """SIGSTOP, and SIGCONT after a while: the fault that finds missing fences."""
-        self._paused[process] = self._now + seconds
+        paused = self._process(process)
+        paused.paused_until = self._now + seconds
+        self._set_timer(paused.paused_until, paused)
+        if paused in self._ready:
+            self._ready.remove(paused)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         events._set_running_loop(self)
@@ -149,8 +171,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         gc.disable()  # a world is small and gone soon: to look for garbage in it costs a third of the time
         try:
             task = self.spawn("world", work)
-            while not task.done():
-                self._step()
+            self._run_until(task)
             return task.result()
         finally:
             self._over = True
@@ -158,75 +179,67 @@ class SimLoop(asyncio.AbstractEventLoop):
             events._set_running_loop(None)
             if collects:
                 gc.enable()
-            self._queues.clear()
-            self._ready.clear()
-            self._timers.clear()
 
     def _bury(self) -> None:
-        """The world is over: what never got to run is put away quietly."""
+        """The world is over: what never got to run is put away quietly, and nothing is left to collect."""
         for task in self._tasks:
             work = task.get_coro()
-            if not task.done() and inspect.iscoroutine(work):
+            if task.done():
+                if not task.cancelled() and (error := task.exception()) is not None:
+                    self.crashes.append(error)
+            elif inspect.iscoroutine(work):
                 with suppress(BaseException):
                     work.close()
-
-    def crashes(self) -> list[BaseException]:
-        """What ended tasks that nobody was waiting for, or that somebody was: none of it should be ours."""
-        ended = [task for task in self._tasks if task.done() and not task.cancelled()]
-        return [error for task in ended if (error := task.exception()) is not None]
+        for leftovers in (self._tasks, self._processes, self._ready, self._timers, self._graveyard):
+            leftovers.clear()
 
     def _enqueue(self, handle: _Handle) -> None:
-        process = handle.context.get(PROCESS, "world")
-        if self._over or process in self._dead:
+        process = handle.context.get(PROCESS)
+        if process is None or process.dead or self._over:
             self._graveyard.append(handle)
             return
-        queue = self._queues.get(process)
-        if queue is None:
-            queue = self._queues[process] = deque()
-        if not queue:
-            self._ready[process] = queue
+        queue = process.queue
+        if not queue and process.paused_until is None:
+            self._ready.append(process)
         queue.append(handle)
 
-    def _step(self) -> None:
-        runnable = list(self._ready) if not self._paused else self._not_paused()
-        if not runnable:
-            self._advance()
-            return
-        name = runnable[0] if len(runnable) == 1 else runnable[int(self.dice.random() * len(runnable))]
-        queue = self._ready[name]
-        handle = queue.popleft()
-        if not queue:
-            del self._ready[name]
-        self.steps += 1
-        if self.steps > STEPS_MAX:
-            raise Stuck("the world goes round without end")
-        if not handle.gone:
-            handle.context.run(handle.callback, *handle.args)
-
-    def _not_paused(self) -> list[str]:
-        now, paused = self._now, self._paused
-        return [name for name in self._ready if paused.get(name, now) <= now]
+    def _run_until(self, task: asyncio.Task[Any]) -> None:
+        ready, random_number = self._ready, self.dice.random
+        while not task.done():
+            if not ready:
+                self._advance()
+                continue
+            place = int(random_number() * len(ready)) if len(ready) > 1 else 0
+            queue = ready[place].queue
+            handle = queue.popleft()
+            if not queue:
+                del ready[place]
+            self.steps += 1
+            if self.steps > STEPS_MAX:
+                raise Stuck("the world goes round without end")
+            if not handle.gone:
+                handle.context.run(handle.callback, *handle.args)
 
     def _advance(self) -> None:
         """Nobody can run: time goes on to the next timer, or to the end of a pause."""
         timers = self._timers
-        if self._paused:
-            self._paused = {name: until for name, until in self._paused.items() if until > self._now}
-        ends = [until for name, until in self._paused.items() if name in self._ready]
-        while timers and _is_gone(timers[0][2]):
-            heapq.heappop(timers)
-        if timers:
-            ends.append(timers[0][0])
-        if not ends:
+        if not timers:
             raise Stuck("nothing can run, and nothing is timed")
-        self._now = max(self._now, min(ends))
-        while timers and timers[0][0] <= self._now:
+        now = self._now = max(self._now, timers[0][0])
+        while timers and timers[0][0] <= now:
             due = heapq.heappop(timers)[2]
-            if isinstance(due, _Handle):
+            if isinstance(due, asyncio.Future):
+                if not due.done():
+                    due.set_result(None)
+            elif isinstance(due, _Process):
+                self._go_on(due)
+            elif not due.gone:
                 self._enqueue(due)
-            elif not due.done():
-                due.set_result(None)
 
-
-def _is_gone(due: _Handle | asyncio.Future[None]) -> bool:
-    return due.gone if isinstance(due, _Handle) else due.done()
+    def _go_on(self, process: _Process) -> None:
+        """A pause is over, unless it was made longer since."""
+        if process.paused_until is None or process.paused_until > self._now:
+            return
+        process.paused_until = None
+        if process.queue and not process.dead:
+            self._ready.append(process)

@@ -8,7 +8,7 @@ import pytest
 
 from noetl.errors import Mark
 from noetl.output import JSON
-from noetl.playbook.source import Mapping, Parsed, parse, plain, resolve
+from noetl.playbook.source import Mapping, Parsed, parse, plain
 
 
 def value(text: str) -> JSON:
@@ -21,44 +21,6 @@ def codes(parsed: Parsed) -> list[tuple[str, int, int]]:
     return [(problem.code, problem.at.line, problem.at.column) for problem in parsed.problems]
 
 
-@pytest.mark.parametrize(
-    ("text", "meant"),
-    [
-        ("on", "on"),
-        ("yes", "yes"),
-        ("No", "No"),
-        ("off", "off"),
-        ("010", "010"),
-        ("0777", "0777"),
-        ("12:30", "12:30"),
-        ("12:30:45", "12:30:45"),
-        ("2026-11-15", "2026-11-15"),
-        ("1_000", "1_000"),
-        ("0b11", "0b11"),
-        ("true", True),
-        ("FALSE", False),
-        ("null", None),
-        ("~", None),
-        ("12", 12),
-        ("-0", 0),
-        ("+7", 7),
-        ("0x1F", 31),
-        ("0o17", 15),
-        ("1.5", 1.5),
-        ("1e3", 1000.0),
-        (".5", 0.5),
-        ("1.", 1.0),
-        ("-", "-"),
-        (".", "."),
-        ("1.2.3", "1.2.3"),
-    ],
-)
-def test_plain_scalars_are_read_as_yaml_1_2(text: str, meant: JSON) -> None:
-    found = resolve(text)
-    assert found == meant
-    assert type(found) is type(meant)
-
-
 def test_quoted_scalars_stay_text() -> None:
     assert value("a: 'true'\nb: \"12\"\nc: |\n  10\n") == {"a": "true", "b": "12", "c": "10\n"}
 
@@ -68,6 +30,13 @@ def test_every_value_and_key_knows_its_line_and_column() -> None:
     assert document.at(("a", 0, "b")) == Mark("p.yaml", 2, 8)
     assert document.key_at(("a", 0, "ключ", "c")) == Mark("p.yaml", 3, 12)
     assert document.at(("a", 0, "missing", "deeper")) == Mark("p.yaml", 2, 5)
+
+
+def test_lines_end_where_yaml_says_so() -> None:
+    document = parse("a: 1\r\nb: 2\rc: 3\x85d: 4\u2028e: 5\u2029f: |\r\n  x\r\n\r\n  y\ng:").document
+    places = [(mark.line, mark.column) for key in "abcdefg" for mark in (document.key_at((key,)),)]
+    assert places == [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (10, 1)]
+    assert document.at(("g",)) == Mark("<playbook>", 10, 3)
 
 
 def test_a_word_is_found_inside_its_text() -> None:

@@ -57,6 +57,12 @@ def test_what_must_be_there_is_asked_for() -> None:
     assert found.problems[0].fix == "Playbook"
 
 
+def test_no_guess_is_made_of_two_letters_that_stand_in_another_word() -> None:
+    (found,) = reading("id: x\nworkflow: [{step: start, tool: {kind: noop}}]\n").problems
+    assert (found.code, found.fix) == ("unknown-key", None)
+    assert found.message.startswith('playbook has no key "id"; it has "apiVersion", "kind", ')
+
+
 def test_unknown_keys_get_a_did_you_mean_at_every_level_d4() -> None:
     found = reading("""\
         executor: {spec: {policy: {limits: {cals: 3}}}}
