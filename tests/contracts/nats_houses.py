@@ -117,7 +117,7 @@ async def served(
     store, shelf = MemoryStore(SystemClock(), PARTITIONS), Shelf(bodies)
     server, connection = Server(url, store, shelf, key=key, provider=provider), Connection(url)
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await server.answering.open()
             await server.keep()
             yield server, connection, shelf

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import struct
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,8 +22,8 @@ from noetl.adapters.nats.stream import STREAM
 from noetl.errors import Rejected, Unavailable
 from noetl.ports import Claim, Pointer, WorkQueue
 from noetl.testing.contracts import WorkQueueContract
+from tests.ports import free_port
 from tests.services_nats import NatsServer, running_nats
-from tests.services_objects import free_port
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,7 @@ async def connected(server: NatsServer, count: int = 1) -> AsyncIterator[list[Co
     """And an end to what takes too long."""
     connections = [Connection(server.url) for _ in range(count)]
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             yield connections
     finally:
         for connection in connections:
@@ -154,7 +156,8 @@ def test_what_was_done_never_comes_again_and_what_was_not_goes_to_another_at_onc
             await leaving.done(third)  # too late, and no harm
             assert sorted(frames(await staying.take(2))) == ["a#1", "c#1"]
             assert first.pointer.frame == "a#1"
-            assert await held(server) == (2, 2)
+            while await held(server) != (2, 2):  # what was done is removed, if not at once
+                pass
 
     asyncio.run(work())
 
@@ -292,8 +295,8 @@ def test_a_stream_that_takes_pointers_and_never_says_so_is_made_anew(server: Nat
             for _ in range(2):
                 with pytest.raises(Unavailable, match="no answer"):
                     await queue.put([Pointer("e", "a#1", 1)])
-            await queue.put([Pointer("e", "b#1", 2)])
-            assert frames(await queue.take(2)) == ["b#1"]
+            await put_at_last(queue, [Pointer("e", "b#1", 2)])  # an answer may take longer than its patience
+            assert set(frames(await queue.take(2))) == {"b#1"}
 
     asyncio.run(work())
 
@@ -374,8 +377,12 @@ def test_requests_that_are_out_fail_when_the_connection_is_lost_and_later_ones_s
                 await asks.request("question", [b"two"])
             server.start()
             asking = asyncio.ensure_future(asked_at_last(asks))
-            message = await heard.get()
-            await answers.publish(message.reply, b"answer")
+            while not asking.done():
+                waiting = asyncio.ensure_future(heard.get())
+                await asyncio.wait([asking, waiting], return_when=asyncio.FIRST_COMPLETED)
+                if waiting.done():
+                    await answers.publish(waiting.result().reply, b"answer")
+                waiting.cancel()
             assert await asking == b"answer"
 
     with running_nats(tmp_path) as server:
@@ -407,7 +414,7 @@ def test_it_comes_back_by_itself_after_its_password_was_refused_for_a_while(
     async def work(server: NatsServer) -> None:
         connection = Connection(Access(server.url, user="u", password="first-password"))
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 heard: asyncio.Queue[Msg] = asyncio.Queue()
                 await connection.subscribe("news", heard.put_nowait)
                 await connection.settle()
@@ -486,6 +493,24 @@ def test_a_user_a_password_and_a_token_may_stand_in_the_address_with_anything_in
         assert "refuses" in refused(f"nats://{host}")
 
 
+def test_a_door_that_is_shut_before_the_reason_was_read_is_a_refusal() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'INFO {"version": "2.11.0", "max_payload": 1048576, "auth_required": true}\r\n')
+        await reader.readuntil(b"\r\n")  # CONNECT
+        at_once = struct.pack("ii", 1, 0)  # and without a word: what was sent and not read is gone
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+        writer.transport.abort()
+
+    async def work() -> None:
+        async with await asyncio.start_server(refuse, "127.0.0.1", 0) as refusing:
+            connection = Connection(f"nats://u:hidden-value@127.0.0.1:{refusing.sockets[0].getsockname()[1]}")
+            with pytest.raises(Unavailable, match="refuses the user"):
+                await connection.settle()
+            await connection.close()
+
+    asyncio.run(work())
+
+
 def test_nothing_is_told_to_a_server_without_tls_when_tls_was_asked_for(server: NatsServer) -> None:
     async def work() -> None:
         connection = Connection(f"tls://u:hidden-value@127.0.0.1:{server.port}")
@@ -499,7 +524,7 @@ def test_nothing_is_told_to_a_server_without_tls_when_tls_was_asked_for(server: 
 def test_a_server_that_is_away_is_unavailable_soon_and_without_its_password() -> None:
     async def work() -> None:
         connection = Connection(f"nats://user:hidden-value@127.0.0.1:{free_port()}")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             for _ in range(2):
                 with pytest.raises(Unavailable) as told:
                     await connection.settle()

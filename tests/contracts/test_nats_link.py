@@ -24,7 +24,7 @@ from noetl.control.executions import Control
 from noetl.control.playbooks import Compiled
 from noetl.engine.commands import Cancel, Pause, Report, Resume, Start
 from noetl.engine.facts import TaskDone
-from noetl.engine.pipeline import RunTask
+from noetl.engine.moves import RunTask
 from noetl.engine.work import work_of
 from noetl.errors import Damaged, NotFound, PlaybookError, Rejected, Unavailable
 from noetl.ids import partition_of
@@ -190,7 +190,7 @@ def test_without_an_owner_it_is_unavailable_at_once_and_with_another_one_it_goes
         connection = Connection(server.url)
         link = NatsLink(connection, Programs(shelf))
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 with pytest.raises(Unavailable, match="no server has partition"):
                     await link.begin("e", "start#1", "w")
                 with pytest.raises(Unavailable, match="no server is there"):
@@ -226,7 +226,7 @@ def test_servers_share_the_partitions_and_a_beat_reaches_all_of_them(server: Nat
         connection = Connection(server.url)
         link = NatsLink(connection, Programs(shelf))
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 for each in (*servers, *servers):  # who is there is known after one round
                     await each.keep()
                 assert [len(each.owners.owned) for each in servers] == [32, 32]
@@ -424,7 +424,7 @@ def test_a_server_that_falls_over_a_request_says_so_and_answers_the_next_one(ser
         loud: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: loud.append(context["exception"]))
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 await house.keep()
                 link = NatsLink(connection, house.programs)
                 with pytest.raises(Unavailable, match="ZeroDivisionError"):

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 
 import pytest
 from nats.aio.msg import Msg
 
-from noetl.adapters.nats.connection import Connection
-from noetl.adapters.nats.feed import LINES_MAX, UNREAD_MAX, NatsFeed
+from noetl.adapters.nats.connection import Connection, Hear, Listening
+from noetl.adapters.nats.feed import LINES_MAX, NEWS, UNREAD_MAX, WORDS, NatsFeed
 from noetl.adapters.nats.roster import FORGOTTEN_S, NatsRoster, RollCall
 from noetl.clock import SystemClock
+from noetl.ids import partition_of
 from noetl.ports import Feed, Heard, Roster, WorkerSeen
 from tests.services_nats import NatsServer, running_nats
 
+NEAR = "n73"  # in the partition of "e"
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 
@@ -30,7 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
 async def connected(server: NatsServer) -> AsyncIterator[tuple[Connection, Connection]]:
     one, other = Connection(server.url), Connection(server.url)
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             await one.open()
             await other.open()
             yield one, other
@@ -57,20 +59,24 @@ def test_what_comes_thick_and_fast_is_told_once_and_lines_stay_in_order(server: 
     async def work() -> None:
         async with connected(server) as (here, there):
             messages: list[Msg] = []
-            await there.subscribe("noetl.news.*", messages.append)
-            tells: Feed = NatsFeed(here)
+            for subject in (NEWS, WORDS):
+                await there.subscribe(f"{subject}.*", messages.append)
+            tells = NatsFeed(here)
             async with NatsFeed(there).listen("e") as news:
                 for number in range(1, 101):
                     tells.tell(Heard("e", number))
                     tells.tell(Heard("e", line=line(number)))
                 tells.tell(Heard("e", 50))
-                tells.tell(Heard("another", 1_000))
+                tells.tell(Heard(NEAR, 1_000))
                 assert await until(news, 100) == [
                     *(Heard("e", line=line(n)) for n in range(1, 101)),
                     Heard("e", 100),
                 ]
+            await tells.close()
+            await here.settle()
             await there.settle()
-            assert len(messages) == 2
+            # What tools said goes to those who follow them, how far logs reach to all who wait near them.
+            assert [each.subject for each in messages] == [f"{WORDS}.e", f"{NEWS}.{partition_of('e', 64)}"]
 
     asyncio.run(work())
 
@@ -84,8 +90,9 @@ def test_whoever_listens_to_all_hears_of_all_and_strange_ids_are_no_subjects(ser
                 for seq, id in enumerate(ids, 1):
                     tells.tell(Heard(id, seq))
                 await tells.close()
-                assert await until(all_news, len(ids)) == [Heard(id, seq) for seq, id in enumerate(ids, 1)]
-                assert await until(one, 3) == [Heard("a.b", 3)]
+                heard = {await anext(all_news) for _ in ids}
+                assert heard == {Heard(id, seq) for seq, id in enumerate(ids, 1)}
+                assert await anext(one) == Heard("a.b", 3)
 
     asyncio.run(work())
 
@@ -93,7 +100,7 @@ def test_whoever_listens_to_all_hears_of_all_and_strange_ids_are_no_subjects(ser
 def test_too_many_lines_lose_the_oldest_and_too_large_ones_are_dropped(server: NatsServer) -> None:
     async def work() -> None:
         async with connected(server) as (here, there):
-            tells = NatsFeed(here)
+            tells: Feed = NatsFeed(here)
             async with NatsFeed(there).listen("e") as news:
                 for number in range(LINES_MAX + 5):
                     tells.tell(Heard("e", line=line(number)))
@@ -104,8 +111,7 @@ def test_too_many_lines_lose_the_oldest_and_too_large_ones_are_dropped(server: N
                 ]
                 tells.tell(Heard("e", 2, line={**line(1), "words": "x" * 2_000_000}))
                 tells.tell(Heard("e", line=line(2)))
-                assert await until(news, 2) == [Heard("e", 2)]
-                assert await anext(news) == Heard("e", line=line(2))
+                assert await until(news, 2) == [Heard("e", line=line(2)), Heard("e", 2)]
 
     asyncio.run(work())
 
@@ -115,14 +121,63 @@ def test_whoever_listens_too_slowly_misses_the_oldest_and_what_is_no_news_is_pas
 ) -> None:
     async def work() -> None:
         async with connected(server) as (here, there), NatsFeed(there).listen("e") as news:
-            for body in (b"", b"{", b"[]", b'{"id": 1}', b"\xff", b"[" * 100_000):
-                await here.publish("noetl.news.e", body)
+            place = f"{NEWS}.{partition_of('e', 64)}"
+            for body in (b"", b"{", b"[]", b'["e"]', b'[["e", 1, 1]]', b"\xff", b"[" * 100_000):
+                await here.publish(place, body)
+                await here.publish(f"{WORDS}.e", body)
             for seq in range(1, UNREAD_MAX + 11):
-                await here.publish("noetl.news.e", b'{"id":"e","seq":%d}' % seq)
+                await here.publish(place, b'[["e",%d,false]]' % seq)
             await here.settle()
             await there.settle()
             heard = await until(news, UNREAD_MAX + 10)
             assert [each.seq for each in heard] == list(range(11, UNREAD_MAX + 11))
+
+    asyncio.run(work())
+
+
+def test_many_who_wait_share_what_nats_is_asked_for_and_the_last_one_ends_it(server: NatsServer) -> None:
+    async def work() -> None:
+        async with connected(server) as (here, _):
+            asked: list[str] = []
+
+            class Counted(Connection):
+                async def subscribe(self, subject: str, hear: Hear, *, group: str = "") -> Listening:
+                    asked.append(subject)
+                    return await super().subscribe(subject, hear, group=group)
+
+            counted = Counted(server.url)
+            tells, hears = NatsFeed(here), NatsFeed(counted)
+            news, words = f"{NEWS}.{partition_of('e', 64)}", f"{WORDS}.e"
+            async with AsyncExitStack() as all_who_wait:
+                waits = [await all_who_wait.enter_async_context(hears.listen(id)) for id in ("e", NEAR, "e")]
+                async with hears.listen(NEAR):
+                    pass
+                assert asked == [words, news, f"{WORDS}.{NEAR}"]
+                tells.tell(Heard("e", 7, over=True))
+                tells.tell(Heard(NEAR, 8))
+                heard = [await anext(each) for each in waits]
+                assert heard == [Heard("e", 7, True), Heard(NEAR, 8), Heard("e", 7, True)]
+            async with hears.listen("e") as again:
+                assert asked[3:] == [words, news]
+                tells.tell(Heard("e", 9))
+                assert await anext(again) == Heard("e", 9)
+            await tells.close()
+            await counted.close()
+
+    asyncio.run(work())
+
+
+def test_news_of_more_executions_than_a_message_holds_go_in_several(server: NatsServer) -> None:
+    async def work() -> None:
+        async with connected(server) as (here, there):
+            tells = NatsFeed(here)
+            many = [id for number in range(20_000) if partition_of(id := f"{number}" * 900, 64) == 5]
+            assert len("".join(many)) > here.message_bytes
+            async with NatsFeed(there).listen() as news:
+                for id in many:
+                    tells.tell(Heard(id, 1))
+                assert {(await anext(news)).execution_id for _ in many} == set(many)
+            await tells.close()
 
     asyncio.run(work())
 

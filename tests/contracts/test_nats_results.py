@@ -14,7 +14,8 @@ from noetl.adapters.nats.results import NatsResults
 from noetl.errors import NoetlError, Rejected, Unavailable
 from noetl.output import JSON
 from noetl.testing.result_contract import LARGE, ClearedStore, ResultStoreContract, error_of
-from tests.services_objects import free_port, nats_server
+from tests.ports import free_port
+from tests.services_objects import nats_server
 
 
 @pytest.fixture(scope="module")

@@ -160,7 +160,7 @@ def test_a_new_owner_tells_whoever_held_the_frame_before(server: NatsServer) -> 
         first, second = (Server(server.url, store, shelf, name=name) for name in ("s1", "s2"))
         connection = Connection(server.url)
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 await first.keep()
                 await first.link.start("e", shelf.digests["entries"], Start())
                 grant = await first.link.begin("e", "start#1", "w")

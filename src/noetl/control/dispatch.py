@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import inf
 
 from noetl.clock import Clock
 from noetl.control.house import Settings
@@ -188,6 +189,19 @@ class Dispatch:
     def _followed(self, live: Live, pool: str) -> None:
         live.unbegun[pool] -= 1
         self._pools[pool].unbegun -= 1
+
+    def first_end(self, lives: Mapping[str, Live]) -> float:
+        """When the first of all that is out counts as lost, if nobody is heard of."""
+        running = (live for live in lives.values() if live.state.status == "running")
+        return min((out.until for live in running for out in live.out.values()), default=inf)
+
+    def take_lapsed(self, lives: Mapping[str, Live]) -> None:
+        """What counts as lost by now is handed out again."""
+        now = self._clock.monotonic()
+        for live in lives.values():
+            if not live.busy:
+                lapsed = [frame for frame, out in live.out.items() if out.until <= now]
+                self.add(live, [frame for frame in lapsed if is_due(live, frame)])
 
     def recount(self, lives: Mapping[str, Live]) -> None:
         """What is out and no longer due is over; executions that left us take their pointers with them."""

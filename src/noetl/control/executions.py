@@ -6,8 +6,7 @@ It is the single writer of the executions that it owns; the store refuses it whe
 from __future__ import annotations
 
 import asyncio
-import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -17,11 +16,24 @@ from noetl.control.beats import take_back, take_beat
 from noetl.control.dispatch import Dispatch
 from noetl.control.house import Outside, Owners, Programs, Settings
 from noetl.control.items import Loops
-from noetl.control.live import Asked, Item, Live, Look, Lost, Out, is_due, is_open, refuse_given_up
+from noetl.control.live import (
+    Asked,
+    Item,
+    Live,
+    Look,
+    Lost,
+    Out,
+    answer_all,
+    is_due,
+    is_open,
+    refuse_given_up,
+    resolve,
+    turn,
+)
 from noetl.control.relatives import Relatives
 from noetl.control.saving import fold, save, saved
 from noetl.control.timers import Timers
-from noetl.engine import FACTS_PER_COMMIT_MAX, Event, Recorded, agenda_of, handle
+from noetl.engine import Event, Recorded, agenda_of, handle
 from noetl.engine.commands import Command, Report, Start
 from noetl.engine.iterations import iteration_outputs
 from noetl.engine.loops import ITEMS_LIMIT
@@ -39,12 +51,7 @@ T = TypeVar("T")
 BATCH_MAX = 256  # items of one execution that share a commit
 SOMEONE = "?"  # a worker whose grant we have forgotten: another server gave it, or we before a reload
 FACTS_PER_TURN = 100  # then other executions have their turn
-
-
-@types.coroutine
-def turn() -> Generator[None, None, None]:
-    """Let everyone else who is ready go first, once."""
-    yield
+FACTS_TOGETHER = 1_000  # then they are committed: what follows a commit is done in one go, and others wait
 
 
 class Control:
@@ -84,8 +91,7 @@ class Control:
     # What workers and callers ask
 
     async def start(self, execution_id: str, digest: str, start: Start) -> None:
-        live = await self._known(execution_id)
-        if live is None:
+        if (live := await self._known(execution_id)) is None:
             program = await self.programs.by_digest(digest)
             if self.probe is not None:
                 start = await self.probe(program, start)
@@ -206,10 +212,10 @@ class Control:
         live.busy = True
         try:
             await turn()
+            await self._batch(live)
         except BaseException:
             self.spawn(self._drain(live))  # it is given up, and the others that wait are not
             raise
-        await self._batch(live)
         if live.inbox:
             self.spawn(self._drain(live))
         else:
@@ -226,17 +232,14 @@ class Control:
         asked = [item for item in batch if isinstance(item, Asked)]
         try:
             events, refused = await self._decide(live, asked)
-            await self._commit(live, events)
-            self._after(live, events)
+            await self._record(live, events)
         except (Conflict, Fenced, Unavailable) as error:
             self._abandon(live, batch, error)
             return
         except BaseException as error:
             self._abandon(live, batch, error)  # a bug of ours, or our end: nobody waits for ever
             raise
-        for item in batch:
-            if item.answer not in refused:
-                _resolve(item.answer, item.then())
+        await answer_all([item for item in batch if item.answer not in refused])
         failpoint("control.before-dispatch")
         await self.dispatch.pump()
 
@@ -249,6 +252,9 @@ class Control:
         at = self.now()  # one instant for all that shares a commit: the log has one, and replay goes by it
         turned = 0  # facts when others had their turn last
         for item in asked:
+            if len(events) >= FACTS_TOGETHER:
+                await self._record(live, events)
+                events, at, turned = [], self.now(), 0
             if len(events) - turned >= FACTS_PER_TURN:
                 await turn()
                 turned = len(events)
@@ -263,9 +269,8 @@ class Control:
                 continue
             events += made
             while len(made) >= FACTS_PER_TURN:
-                if len(events) >= FACTS_PER_COMMIT_MAX:  # the rest goes into the next one (D70)
-                    await self._commit(live, events)
-                    self._after(live, events)
+                if len(events) >= FACTS_TOGETHER:  # the rest goes into the next one (D70)
+                    await self._record(live, events)
                     events, at = [], self.now()
                 await turn()
                 turned = len(events)
@@ -275,15 +280,16 @@ class Control:
     def _handle(self, live: Live, command: Command | None, at: datetime) -> list[Event]:
         return handle(live.program, live.state, command, at, live.agenda, at_most=FACTS_PER_TURN)
 
-    async def _commit(self, live: Live, events: list[Event]) -> None:
-        if not events:
-            return
-        facts = tuple(event.fact for event in events)
-        append = Append(live.id, events[0].seq, events[0].at, facts, live.owner, live.state.status)
-        failpoint("control.before-commit")
-        if (refused := (await self.store.append([append]))[0]) is not None:
-            raise refused
-        failpoint("control.after-commit")
+    async def _record(self, live: Live, events: list[Event]) -> None:
+        """Commit, and see to what follows of it."""
+        if events:
+            facts = tuple(event.fact for event in events)
+            append = Append(live.id, events[0].seq, events[0].at, facts, live.owner, live.state.status)
+            failpoint("control.before-commit")
+            if (refused := (await self.store.append([append]))[0]) is not None:
+                raise refused
+            failpoint("control.after-commit")
+        self._after(live, events)
 
     def _abandon(self, live: Live, batch: list[Item], error: BaseException) -> None:
         """What we hold is not, or may not be, what is on record: forget it. Whoever asked asks again."""
@@ -348,7 +354,7 @@ class Control:
         loading = self._loading[execution_id] = asyncio.get_running_loop().create_future()
         try:
             live = await self._load(execution_id)
-            _resolve(loading, live)
+            resolve(loading, live)
             return live
         except BaseException as error:
             loading.set_exception(error)
@@ -392,8 +398,3 @@ class Control:
 
 def _nothing() -> None:
     """An answer that says only that it is on record."""
-
-
-def _resolve(future: asyncio.Future[T], value: T) -> None:
-    if not future.done():
-        future.set_result(value)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import types
 from collections import deque
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from noetl.engine import Agenda
 from noetl.engine.commands import Command
@@ -16,6 +17,9 @@ from noetl.net.program import Program
 from noetl.output import JSON
 from noetl.ports import Epoch
 
+T = TypeVar("T")
+
+ANSWERS_PER_TURN = 64  # then other executions have their turn; fewer would cost wide loops a tenth
 SURELY = 4  # times the workers that are enough: then it is the cause, whatever else they had in hand
 
 
@@ -117,3 +121,27 @@ def is_open(live: Live, frame: str) -> bool:
         return False
     known = run.frames.get(index)
     return known is None or (known.parked is None and known.pc >= 0)
+
+
+@types.coroutine
+def turn() -> Generator[None, None, None]:
+    """Let everyone else who is ready go first, once."""
+    yield
+
+
+async def answer_all(batch: Sequence[Item]) -> None:
+    """Some at a time: an execution that many workers report to does not keep others from theirs."""
+    left = iter(batch)
+    try:
+        for number, item in enumerate(left, 1):
+            resolve(item.answer, item.then())
+            if number % ANSWERS_PER_TURN == 0:
+                await turn()
+    finally:
+        for item in left:  # it is our end, and nobody waits for ever
+            resolve(item.answer, item.then())
+
+
+def resolve(future: asyncio.Future[T], value: T) -> None:
+    if not future.done():
+        future.set_result(value)

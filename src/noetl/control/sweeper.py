@@ -39,6 +39,7 @@ async def sweep(control: Control) -> None:
     _forget(control)
     control.dispatch.recount(control.lives)
     await control.dispatch.pump()
+    control.timers.watch()
 
 
 async def _load(control: Control, execution_ids: list[str]) -> None:

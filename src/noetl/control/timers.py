@@ -15,6 +15,8 @@ from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
 if TYPE_CHECKING:
     from noetl.control.executions import Control
 
+AHEAD_S = 2.0  # so far leases are looked at from one sweep to the next
+LAPSE_S = 0.1  # from the end of a lease until we act on it
 PASSING = (Unavailable, Rejected, NotFound, Conflict, Fenced)  # the next sweep tries again
 
 
@@ -26,6 +28,7 @@ class Timers:
         self._heap: list[tuple[datetime, int, str, Command]] = []
         self._count = 0
         self._sleeper: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -65,6 +68,21 @@ class Timers:
             if execution_id in self._control.lives:
                 await self._control.command(execution_id, command)
 
+    def watch(self) -> None:
+        """What a lost worker had is handed out when its lease is over, and does not wait for a sweep."""
+        if self._watcher is None or self._watcher.done():
+            self._watcher = asyncio.ensure_future(self._watch())
+
+    async def _watch(self) -> None:
+        clock, dispatch, lives = self._control.clock, self._control.dispatch, self._control.lives
+        ahead = clock.monotonic() + AHEAD_S
+        while (until := dispatch.first_end(lives)) < ahead:
+            await clock.sleep(max(0.0, until - clock.monotonic()))
+            await clock.sleep(LAPSE_S)  # we may have been stalled: beats that wait to be heard come first
+            dispatch.take_lapsed(lives)
+            await dispatch.pump()
+
     def close(self) -> None:
-        if self._sleeper is not None:
-            self._sleeper.cancel()
+        for task in (self._sleeper, self._watcher):
+            if task is not None:
+                task.cancel()

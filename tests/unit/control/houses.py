@@ -18,7 +18,7 @@ from noetl.control.ownership import PartitionOwners
 from noetl.engine import Event
 from noetl.engine.commands import Start
 from noetl.engine.facts import Fact, Processed
-from noetl.engine.pipeline import RunTask
+from noetl.engine.moves import RunTask
 from noetl.output import JSON, Output
 from noetl.testing.cluster import Library
 from noetl.worker.calls import Ear, Toolbox

@@ -9,7 +9,9 @@ import pytest
 
 from noetl.adapters.memory.store import MemoryStore
 from noetl.clock import SystemClock
+from noetl.control.executions import FACTS_PER_TURN, FACTS_TOGETHER
 from noetl.control.house import Settings
+from noetl.control.live import ANSWERS_PER_TURN, turn
 from noetl.control.saving import fold
 from noetl.engine.commands import Pause, Resume
 from noetl.engine.state import State
@@ -83,3 +85,40 @@ def test_what_shares_a_commit_shares_its_instant_so_that_live_is_what_the_log_sa
         return differences(folded, house.control.lives["e"].state)
 
     assert run_house(house, work, slots=0) == []
+
+
+def test_much_that_follows_of_one_command_is_committed_in_pieces_and_others_have_their_turn() -> None:
+    many = "workflow:\n- step: start\n  loop: {in: '{{ range(3000) }}', iterator: n}\n  tool: []\n"
+    house = MemoryHouse({"many": many, "t": ONE})
+
+    async def work(house: MemoryHouse) -> list[str]:
+        starting = asyncio.ensure_future(house.start("e", "many"))
+        while "e" not in house.store.rows:
+            await turn()
+        await house.start("short", "t")
+        begun = list(house.store.rows)
+        assert not starting.done(), "it is still at it"
+        await starting
+        return begun
+
+    assert run_house(house, work, slots=0) == ["e", "short"]
+    lengths = [len(row.facts) for row in house.store.rows["e"]]
+    assert sum(lengths) > 3_000
+    assert max(lengths) < FACTS_TOGETHER + 2 * FACTS_PER_TURN
+
+
+def test_whoever_leads_and_is_gone_while_all_are_answered_leaves_nobody_waiting() -> None:
+    house = MemoryHouse({"t": ONE})
+
+    async def work(house: MemoryHouse) -> int:
+        await house.start("e", "t")
+        live = house.control.lives["e"]
+        asking = [
+            asyncio.ensure_future(house.control.ask(live, None, lambda: asking[0].cancel()))
+            for _ in range(3 * ANSWERS_PER_TURN)
+        ]
+        told = await asyncio.gather(*asking, return_exceptions=True)
+        assert await house.control.look(live, lambda: live.busy) is False
+        return sum(isinstance(each, BaseException) for each in told)
+
+    assert run_house(house, work, slots=0) == 1

@@ -13,7 +13,8 @@ from noetl.control.live import Lost
 from noetl.control.sweeper import sweep
 from noetl.engine import facts
 from noetl.engine.commands import Pause, Report, Resume
-from noetl.engine.pipeline import RunTask, next_move, take
+from noetl.engine.moves import RunTask
+from noetl.engine.pipeline import next_move, take
 from noetl.output import Output
 from noetl.ports import Answer, Claim, Pointer
 from tests.unit.control.houses import MemoryHouse, run_house
@@ -152,6 +153,22 @@ def test_what_was_lost_on_its_way_is_put_again() -> None:
         return [claim.pointer.frame for claim in await house.queue.take(9)]
 
     assert run_house(house, work, slots=0) == ["start#1"]
+
+
+def test_what_a_lost_worker_had_is_handed_out_when_its_lease_is_over_without_another_sweep() -> None:
+    house = MemoryHouse({"chain": CHAIN}, settings=Settings(lease_s=0.2, resend_s=0.2))
+
+    async def work(house: MemoryHouse) -> tuple[Pointer, Pointer]:
+        await house.start("e", "chain")
+        (first,) = await house.queue.take(1)
+        assert await house.control.begin("e", "start#1", "dead") is not None
+        await sweep(house.control)
+        (again,) = await house.queue.take(1)
+        house.control.timers.close()
+        return first.pointer, again.pointer
+
+    first, again = run_house(house, work, slots=0)
+    assert (again.frame, again.dispatch) == (first.frame, first.dispatch + 1)
 
 
 def test_what_is_parked_and_resumed_in_one_commit_goes_on_at_once() -> None:

@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 from nats.aio.client import Client, Srv
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
+from nats.errors import AuthorizationError, SecureConnRequiredError
 from nats.errors import Error as NatsError
-from nats.errors import SecureConnRequiredError
 
 from noetl.adapters.nats.access import Access
 from noetl.adapters.nats.parcels import Parcel
@@ -55,11 +55,33 @@ class CarefulClient(Client):
             raise SecureConnRequiredError
         await super()._process_info(info, initial_connection)
 
+    async def _process_connect_init(self) -> None:
+        """Who is refused may find the door shut before he has read why."""
+        try:
+            await super()._process_connect_init()
+        except ConnectionError as error:
+            if self._server_info.get("auth_required"):
+                raise AuthorizationError from error
+            raise
+
     async def _connect_to_server(self, s: Srv) -> None:
         if self._transport is not None:
             # Of a try that was refused: it would stay open.
             self._transport.close()  # type: ignore[no-untyped-call]  # nats-py has no types there
         await super()._connect_to_server(s)
+
+    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        """Who listens of ours hears it now: nats-py's own queues would wake a task for each message."""
+        made = self._subs.get(sid)
+        listening = getattr(made._cb, "__self__", None) if made is not None else None
+        if not isinstance(listening, Listening):
+            await super()._process_msg(sid, subject, reply, data, headers)
+            return
+        told = await self._process_headers(headers)
+        try:
+            listening.hear(self._build_message(sid, subject, reply, data, told))
+        except Exception as error:  # noqa: BLE001  # a border: a bug of one hearer must not deafen the others
+            await self._error_cb(error)
 
 
 class _Waiting:
@@ -100,7 +122,7 @@ class Listening:
 
     def __init__(self, subject: str, hear: Hear, group: str) -> None:
         self.subject, self.group = subject, group
-        self._hear = hear
+        self.hear = hear
         self._made: Subscription | None = None
 
     async def begin(self, client: Client) -> None:
@@ -116,7 +138,8 @@ class Listening:
             await self._made.unsubscribe()
 
     async def _heard(self, message: Msg) -> None:
-        self._hear(message)
+        """What a plain client of nats-py would call; ours calls `hear`."""
+        self.hear(message)
 
 
 class Connection:
@@ -237,6 +260,12 @@ class Connection:
         for listening in listenings:
             with suppress(NatsError, OSError):  # it is gone with the connection
                 await listening.end()
+
+    async def drop(self, listening: Listening) -> None:
+        """At once: what is on its way need not be heard."""
+        self._listening.pop(listening, None)
+        with suppress(NatsError, OSError):  # it is gone with the connection
+            await listening.end()
 
     async def inbox(self) -> str:
         """A subject that nobody else knows."""

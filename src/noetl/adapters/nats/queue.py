@@ -23,8 +23,9 @@ from noetl.clock import Clock, SystemClock
 from noetl.errors import Unavailable
 from noetl.ports import Claim, Pointer
 
-PULL_S: Final = 10.0  # so long a worker waits for work before it looks around
-HEARTBEAT_S: Final = 2.5  # the server tells that it knows of our waiting; silence for two: it does not
+# So long a worker waits for work before it looks around; and so long NATS gives work to one that has stalled.
+PULL_S: Final = 5.0
+HEARTBEAT_S: Final = 2.0  # the server tells that it knows of our waiting; silence for two: it does not
 # What is gone is made again after this, and never at once: nats-server 2.15 takes the files of a stream that
 # is made while its namesake is being deleted, and then it stores nothing any more.
 GONE_S: Final = 0.5

@@ -17,7 +17,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from noetl.engine.commands import Command, Report, Start
-from noetl.engine.pipeline import Place, Work
+from noetl.engine.moves import Place, Work
 from noetl.engine.state import Frame
 from noetl.errors import Damaged, NoetlError, NotFound, PlaybookError, Problem, Rejected, Unavailable
 from noetl.net.program import Program

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio
+from typing import Any, Final
 
 from noetl.adapters.postgres.database import PostgresDatabase
+from noetl.adapters.postgres.gathering import Gathering
 from noetl.adapters.postgres.troubles import is_text
 from noetl.errors import NotFound, Rejected
 from noetl.ports import Text, Version
 
 LISTED_MAX: Final = 1_000
 PATH_BYTES_MAX: Final = 2_000  # what fits into an index
+PATHS_MAX: Final = 4  # that are looked up at once, so that connections are left for others
 
 _TEXT: Final = "SELECT each.digest, each.path, each.text, each.origin FROM noetl.playbooks AS each"
 _GET: Final = f"{_TEXT} WHERE digest = $1"
@@ -53,6 +56,8 @@ class PostgresCatalog:
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
+        # Of many starts at once nearly all ask for the same text, which then is fetched once.
+        self._newest: Gathering[tuple[str, int | None], list[Any]] = Gathering(self._of_paths, PATHS_MAX)
 
     async def put(self, text: Text) -> None:
         if not all(is_text(value) for value in text if value is not None):
@@ -78,7 +83,7 @@ class PostgresCatalog:
 
     async def newest(self, path: str, version: int | None = None) -> Text:
         number = version if version is None or 0 < version <= _INTEGER_MAX else 0
-        found = await self._database.fetch(_OF_PATH, path, number)
+        found = await self._newest.ask((path, number))
         if not found:
             raise _unknown(path)
         *text, is_archived = found[0]
@@ -87,6 +92,9 @@ class PostgresCatalog:
         if is_archived:
             raise NotFound(f'"{path}" is archived: register it again to run it')
         return Text(*text)
+
+    async def _of_paths(self, asked: list[tuple[str, int | None]]) -> list[list[Any]]:
+        return await asyncio.gather(*(self._database.fetch(_OF_PATH, *each) for each in asked))
 
     async def versions(self, path: str) -> list[Version]:
         found = await self._database.fetch(_VERSIONS, path)

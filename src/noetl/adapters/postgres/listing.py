@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final, get_args
 
 from noetl.adapters.postgres.database import PostgresDatabase
+from noetl.adapters.postgres.gathering import Gathering
+from noetl.adapters.postgres.troubles import is_text
 from noetl.engine.state import Status
 from noetl.errors import NotFound
 from noetl.ports import Head
@@ -35,6 +37,7 @@ class PostgresListing:
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
+        self._gathered: Gathering[str, Head | None] = Gathering(self._heads_of)
 
     async def executions(
         self,
@@ -69,10 +72,10 @@ class PostgresListing:
 
     async def head(self, execution_id: str) -> Head:
         """Raises NotFound."""
-        found = await self._heads(f"{_SELECT} WHERE heads.execution_id = $1", execution_id)
-        if not found:
+        found = await self._gathered.ask(execution_id) if is_text(execution_id) else None
+        if found is None:
             raise NotFound(f"no execution {execution_id}")
-        return found[0]
+        return found
 
     async def children(self, execution_id: str) -> list[Head]:
         return await self._heads(f"{_SELECT} {_CHILDREN}", execution_id)
@@ -89,5 +92,10 @@ class PostgresListing:
             raise NotFound("nothing has been run yet")
         return found[0].execution_id
 
-    async def _heads(self, query: str, *values: str | int) -> list[Head]:
+    async def _heads_of(self, execution_ids: list[str]) -> list[Head | None]:
+        heads = await self._heads(f"{_SELECT} WHERE heads.execution_id = ANY($1::text[])", execution_ids)
+        found = {head.execution_id: head for head in heads}
+        return [found.get(each) for each in execution_ids]
+
+    async def _heads(self, query: str, *values: str | int | list[str]) -> list[Head]:
         return [Head(**row, pid=None) for row in await self._database.fetch(query, *values)]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from msgspec import DecodeError
 from msgspec.json import Decoder, Encoder
 
 from noetl.adapters.postgres.appending import PATIENCE_S, Appender, Ready
 from noetl.adapters.postgres.database import PostgresDatabase
+from noetl.adapters.postgres.gathering import Gathering
+from noetl.adapters.postgres.troubles import is_text
 from noetl.engine.facts import Fact, Requested
 from noetl.engine.state import Status
 from noetl.errors import Conflict, Damaged, Fenced, Unavailable
@@ -20,19 +22,26 @@ from noetl.ports import Append, Owned, Row, Snapshot
 
 PARTITIONS: Final = 64
 PAGE_ROWS: Final = 1_000  # of a long log, fetched at once
+FIRST_ROWS: Final = 50  # that are fetched of each of several logs at once: most have no more
+LOGS_MAX: Final = 32  # of which the first rows are fetched at once
 LEASE_PATIENCE_S: Final = 5.0  # at least; half a lease is too late to keep it
 SEQ_MAX: Final = (1 << 63) - 1
 FAR_BYTES: Final = 200_000  # more are decoded on another thread, so that the loop goes on meanwhile
 
 # From the row that holds `after` on, which the index finds: the rest of a long log is not looked at.
 _READ: Final = """
-SELECT first_seq, last_seq, at, body FROM noetl.log WHERE execution_id = $1 AND last_seq > $2
-AND first_seq >= coalesce((
-    SELECT first_seq FROM noetl.log WHERE execution_id = $1 AND first_seq <= $2
-    ORDER BY first_seq DESC LIMIT 1
-), 0) AND first_seq <= $3
-ORDER BY first_seq LIMIT $4
+SELECT asked.place, found.* FROM unnest($1::text[], $2::bigint[], $3::bigint[])
+WITH ORDINALITY AS asked (execution_id, after, up_to, place) CROSS JOIN LATERAL (
+    SELECT first_seq, last_seq, at, body FROM noetl.log
+    WHERE execution_id = asked.execution_id AND last_seq > asked.after
+    AND first_seq >= coalesce((
+        SELECT first_seq FROM noetl.log WHERE execution_id = asked.execution_id AND first_seq <= asked.after
+        ORDER BY first_seq DESC LIMIT 1
+    ), 0) AND first_seq <= asked.up_to
+    ORDER BY first_seq LIMIT $4
+) AS found ORDER BY asked.place, found.first_seq
 """
+_STATUS: Final = "SELECT execution_id, status FROM noetl.heads WHERE execution_id = ANY($1::text[])"
 _KEEP: Final = """
 INSERT INTO noetl.snapshots AS kept
 SELECT $1, $2, $3, $4 WHERE EXISTS (SELECT FROM noetl.heads WHERE execution_id = $1)
@@ -93,6 +102,8 @@ WITH first AS (
 SELECT partitions FROM first UNION ALL SELECT partitions FROM noetl.house
 """
 
+_Asked: TypeAlias = tuple[str, int, int]  # an execution, after, up to
+
 
 class PostgresStore:
     """Keeps the contracts of EventStore and Partitions."""
@@ -107,27 +118,26 @@ class PostgresStore:
         self._appender = Appender(database, patience_s)
         self._encoder = Encoder()
         self._decoder: Decoder[tuple[Fact, ...]] = Decoder(tuple[Fact, ...])
+        self._first_rows: Gathering[_Asked, list[Any]] = Gathering(self._found, LOGS_MAX)
+        self._statuses: Gathering[str, Status | None] = Gathering(self._status_of)
 
     async def append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
         return await self._appender.append([self._ready(each) for each in appends])
 
     async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[Row]:
-        rows: list[Row] = []
-        last = SEQ_MAX if up_to is None else up_to
-        while True:
-            found = await self._database.fetch(_READ, execution_id, after, last, PAGE_ROWS)
-            if sum(len(row["body"]) for row in found) > FAR_BYTES:
-                rows += await asyncio.to_thread(self._rows, execution_id, found)
-            else:
-                rows += self._rows(execution_id, found)
-            if len(found) < PAGE_ROWS:
-                return rows
-            after = found[-1]["last_seq"]
+        if not is_text(execution_id):
+            return []
+        after, last = min(after, SEQ_MAX), SEQ_MAX if up_to is None else min(up_to, SEQ_MAX)
+        found = await self._first_rows.ask((execution_id, after, last))
+        rows, limit = await self._decoded(execution_id, found), FIRST_ROWS
+        while len(found) == limit:
+            limit, after = PAGE_ROWS, found[-1]["last_seq"]
+            (found,) = await self._found([(execution_id, after, last)], limit)
+            rows += await self._decoded(execution_id, found)
+        return rows
 
     async def status(self, execution_id: str) -> Status | None:
-        query = "SELECT status FROM noetl.heads WHERE execution_id = $1"
-        found = await self._database.fetch(query, execution_id)
-        return found[0]["status"] if found else None
+        return await self._statuses.ask(execution_id) if is_text(execution_id) else None
 
     async def snapshot(self, execution_id: str) -> Snapshot | None:
         query = "SELECT seq, schema, body FROM noetl.snapshots WHERE execution_id = $1"
@@ -177,10 +187,26 @@ class PostgresStore:
             parent=parent,
         )
 
+    async def _found(self, asked: list[_Asked], limit: int = FIRST_ROWS) -> list[list[Any]]:
+        """The rows of each, so many at most."""
+        found: list[list[Any]] = [[] for _ in asked]
+        for row in await self._database.fetch(_READ, *map(list, zip(*asked, strict=True)), limit):
+            found[row["place"] - 1].append(row)
+        return found
+
+    async def _status_of(self, execution_ids: list[str]) -> list[Status | None]:
+        found = dict(await self._database.fetch(_STATUS, execution_ids))
+        return [found.get(each) for each in execution_ids]
+
+    async def _decoded(self, execution_id: str, found: list[Any]) -> list[Row]:
+        if sum(len(row["body"]) for row in found) > FAR_BYTES:
+            return await asyncio.to_thread(self._rows, execution_id, found)
+        return self._rows(execution_id, found)
+
     def _rows(self, execution_id: str, found: list[Any]) -> list[Row]:
         decode = self._decoder.decode
         try:
-            return [Row(first_seq, at, decode(body)) for first_seq, _, at, body in found]
+            return [Row(first_seq, at, decode(body)) for _, first_seq, _, at, body in found]
         except DecodeError as error:
             raise Damaged(f"the log of {execution_id} holds facts that can not be read: {error}") from error
 

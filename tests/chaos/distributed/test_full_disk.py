@@ -1,0 +1,99 @@
+"""The disk of NATS is full (test 9): what it holds waits, all else goes on, nothing is lost.
+
+A stream that has met a full disk takes nothing more, also when there is space again, until NATS is started anew
+(so it is with 2.15). The queue holds copies and is made anew by us. The results are in NATS alone: they wait for whoever
+runs NATS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from noetl.adapters.nats.connection import ANSWER_S
+from noetl.adapters.nats.queue import SILENCES_MAX
+from noetl.adapters.nats.results import BUCKET
+from noetl.adapters.nats.stream import STREAM
+from tests.chaos.disks import SmallDisk, small_disk
+from tests.chaos.distributed.audit import audited, told
+from tests.chaos.distributed.effects import serving
+from tests.chaos.distributed.house import LEASE_S, House, Plan, until
+from tests.chaos.distributed.load import CHAIN, Load, head
+
+MEGABYTES = 32
+SMALL, LARGE = 20, 6
+SWEEP_S = 10  # what nobody has followed for so long is put again
+LARGE_RESULT = head("large") + (
+    "workload: {url: ''}\nworkflow:\n- step: start\n"
+    '  tool: {kind: http, method: POST, url: "{{ workload.url }}/large?of={{ execution_id }}&mb=1"}\n'
+    '  set: {ctx.large_ref: "{{ output.ref }}"}\n  next: {arcs: [{step: read}]}\n'
+    '- {step: read, tool: {kind: resolve, ref: "{{ ctx.large_ref }}", set: {ctx.chars: "{{ output.data | length }}"}}}\n'
+)
+
+
+@asynccontextmanager
+async def opened_on_a_small_disk() -> AsyncIterator[tuple[House, SmallDisk]]:
+    folder = Path(tempfile.mkdtemp(prefix="noetl-chaos-", dir="/tmp"))
+    folder.chmod(0o711)
+    house = House(folder, Plan())
+    try:
+        with small_disk(house.folder.path / "nats", MEGABYTES) as disk:
+            try:
+                await house.open()
+                yield house, disk
+            finally:
+                await house.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_full_disk_of_nats_stops_what_it_must_and_costs_nothing_on_record() -> None:
+    asyncio.run(_fill_nats())
+
+
+async def _fill_nats() -> None:
+    async with opened_on_a_small_disk() as (house, disk), serving() as effects:
+        load = Load(house, effects)
+        await load.register(CHAIN, LARGE_RESULT)
+        await load.start("chaos/large")  # the bucket is there
+        await house.until_all_ended(60)
+        living = {name: child.pid for name, child in house.children.items()}
+
+        disk.fill()
+        large = [await load.start("chaos/large") for _ in range(LARGE)]
+        small = [await load.start("chaos/chain", ms=20) for _ in range(SMALL)]
+        await until(lambda: _has_met_it(house, STREAM, f"OBJ_{BUCKET}"), 60)
+        disk.make_space()
+        by_itself = await until(lambda: _all_ok(house, small), 120)
+        assert {name: child.pid for name, child in house.children.items()} == living
+
+        await house.kill("nats")
+        await house.start("nats")
+        restarted = await until(lambda: _all_ok(house, large), 60)
+        await audited(load)
+        told(
+            "a full disk of NATS",
+            executions=len(load.acked),
+            queue_goes_on_by_itself_after_s=by_itself,
+            results_go_on_after_a_restart_s=restarted,
+            repeats=effects.repeats,
+        )
+        assert by_itself <= SWEEP_S + SILENCES_MAX * ANSWER_S + LEASE_S
+        assert restarted <= SWEEP_S + ANSWER_S + LEASE_S
+
+
+async def _has_met_it(house: House, *streams: str) -> bool:
+    """NATS has tried to write to each, and could not."""
+    said = (house.logs / "nats.log").read_text("utf-8", "replace").splitlines()
+    failed = [line for line in said if "no space left on device" in line]
+    return all(any(stream in line for line in failed) for stream in streams)
+
+
+async def _all_ok(house: House, ids: list[str]) -> bool:
+    query = "SELECT count(*) FROM noetl.heads WHERE status = 'ok' AND execution_id = ANY($1::text[])"
+    ((count,),) = await house.rows(query, ids)
+    return bool(count == len(ids))
