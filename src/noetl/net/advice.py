@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 
 from noetl.net.net import Net, NetStep, NetTask
+from noetl.net.scope import OLD_NAMES
+from noetl.net.template import Template
 from noetl.net.writes import task_writes
 from noetl.output import JSON
 from noetl.playbook.conform import Report, has_braces
@@ -18,23 +20,28 @@ _SECRET = re.compile(
 )
 _KEY = r"(?!\$(?:\.|$)|\*(?:\.|$))[^.\[\]{}]+"
 _KEYS = re.compile(rf"{_KEY}(?:\.{_KEY})*")
+_GOES_ON = ("continue", "jump", "break")
+_SAYS_NO_ERROR = ("data", "ref", "meta")  # the parts of an output that may be there with an error or without
 
 
 def check_advice(net: Net, kinds: Kinds, report: Report) -> None:
+    working = frozenset(name for name, kind in kinds.items() if not kind.pure)
     for step in net.steps.values():
-        _pipeline(step.step, step.tasks, report)
-        _failure(step, kinds, report)
+        _pipeline(step.step, step.tasks, working, report)
+        _failure(step, working, report)
     for block in net.blocks.values():
-        _pipeline(block.block, block.tasks, report)
+        _pipeline(block.block, block.tasks, working, report)
     _secrets(net.playbook.workload, ("workload",), report)
     _credentials(net, report)
     for spec, at in _specs(net):
         _selects(spec, at, report)
 
 
-def _pipeline(owner: Pipeline, tasks: tuple[NetTask, ...], report: Report) -> None:
+def _pipeline(owner: Pipeline, tasks: tuple[NetTask, ...], working: frozenset[str], report: Report) -> None:
     for each in tasks:
         _rules(each, report)
+        if each.task.kind in working:
+            _unseen_error(each, report)
         _secrets(each.task.input, (*each.task.at, "input"), report)
     _parallel_writes(owner, report)
 
@@ -44,9 +51,12 @@ def _rules(each: NetTask, report: Report) -> None:
     if policy is None or not each.rules or not policy.whole:
         return
     if not any(rule.always for rule in each.rules) and policy.on_unmatched is None:
-        message = f'the rules of "{each.task.name}" have no else: what no rule fits goes on, errors too'
-        fix = "- else: {then: {do: continue}}"
-        report.tell("no-else", (*policy.at, "rules"), message, key=True, fix=fix)
+        message = (
+            f'the rules of "{each.task.name}" have no else: what no rule fits goes on, errors too;'
+            " write on_unmatched beside rules, or an else"
+        )
+        # Of all that would silence this, it is the one that makes no success of an error.
+        report.tell("no-else", (*policy.at, "rules"), message, key=True, fix="on_unmatched: fail")
     for rule in each.rules:
         if rule.rule.do != "retry":
             continue
@@ -58,6 +68,23 @@ def _rules(each: NetTask, report: Report) -> None:
         if rule.rule.delay is None:
             message = f'retry of "{each.task.name}" calls again at once'
             report.tell("retry-without-delay", at, message, fix="delay: 1.0")
+
+
+def _unseen_error(each: NetTask, report: Report) -> None:
+    """Told of rules that ask for something, but never how the call went; an `else` alone is meant so."""
+    asked = [rule.when for rule in each.rules if isinstance(rule.when, Template)]
+    last = next((rule.rule for rule in each.rules if rule.always), None)
+    if not asked or last is None or last.do not in _GOES_ON:
+        return
+    own = ("output", each.task.name, *OLD_NAMES)
+    if not any(
+        read.path[0] in own and (len(read.path) == 1 or read.path[1] not in _SAYS_NO_ERROR)
+        for when in asked
+        for read in when.reads
+    ):
+        message = f'no rule of "{each.task.name}" asks for an error, so that one may go on as if it were fine'
+        fix = "- when: \"{{ output.status == 'error' }}\"\n  then: {do: fail}"
+        report.tell("unseen-error", last.at, message, fix=fix)
 
 
 def _parallel_writes(owner: Pipeline, report: Report) -> None:
@@ -73,9 +100,9 @@ def _parallel_writes(owner: Pipeline, report: Report) -> None:
                 report.tell("parallel-ctx", (*at, target), message, key=True, fix=fix)
 
 
-def _failure(step: NetStep, kinds: Kinds, report: Report) -> None:
+def _failure(step: NetStep, working: frozenset[str], report: Report) -> None:
     """Told for steps that work on the world and lead on; a last step's failure is the execution's anyway."""
-    works = [task for task in step.step.tasks if task.kind in kinds and not kinds[task.kind].pure]
+    works = any(task.kind in working for task in step.step.tasks)
     if works and step.arcs and step.step.whole and not any(arc.takes_failure for arc in step.arcs):
         message = f'no arc takes a failure of "{step.step.name}": it ends the execution in error'
         fix = "- step: …\n  when: \"{{ event.name == 'step.failed' }}\""

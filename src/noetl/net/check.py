@@ -9,6 +9,7 @@ from noetl.net.advice import check_advice
 from noetl.net.compile import compile_net
 from noetl.net.names import check_names
 from noetl.net.net import Net
+from noetl.net.scripts import check_scripts
 from noetl.net.soundness import Verdict, check_soundness
 from noetl.playbook.conform import Report
 from noetl.playbook.dialects.canonical import read
@@ -40,6 +41,7 @@ def check(text: str | bytes, kinds: Kinds, file: str = "<playbook>") -> Checked:
     report.problems = problems
     net = compile_net(playbook, kinds, report)
     check_names(net, {kind.name: kind.output for kind in kinds.values() if kind.output}, report)
+    check_scripts(net, report)
     broken = any(problem.severity == "error" for problem in report.problems)
     verdict = check_soundness(net, report)
     check_advice(net, kinds, report)

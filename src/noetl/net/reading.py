@@ -49,6 +49,8 @@ class ReadChecker:
             root = str(read.path[0])
             if root in SCOPES:
                 if root in READABLE[spot.place] and not self._special(root, spot):
+                    if root == "output" and spot.place == "task" and not read.optional:
+                        self._output_before(spot, read)
                     if root in self.parts and len(read.path) > 1:
                         self.parts[root](spot, read)
                 else:
@@ -186,6 +188,20 @@ class ReadChecker:
                 inside = spot.path[len(spot.task.at) :]
                 found.setdefault(spot.task.at, set()).add(inside[1] if inside[0] == "input" else inside[0])
         return found
+
+    def _output_before(self, spot: Spot, read: Read) -> None:
+        """A task's fields see the output of the task before, which a step's first one does not have."""
+        assert spot.task is not None
+        owner, name = self._owner(spot), spot.task.name
+        if any(owner.runs_before(each, name) for each in owner.tasks):
+            return
+        word = ".".join(map(str, read.path))
+        message = (
+            f'no task of the step runs before "{name}", so there is no output yet;'
+            " what a step before gave must be set there, and read from ctx"
+        )
+        fix = f'set: {{ctx.x: "{{{{ {word} }}}}"}}'
+        self.report.tell("no-output-yet", spot.path, message, word=word, fix=fix)
 
     def _output(self, spot: Spot, read: Read) -> None:
         part = read.path[1]

@@ -72,7 +72,9 @@ class Report:
         self._compared += len(names)
         if self._compared > NAMES_COMPARED_MAX:
             return None
-        found = difflib.get_close_matches(word[:_WORD_CHARS_MAX], names, n=1, cutoff=0.6)
+        # The letters of a very short word stand in many a longer one that has nothing to do with it.
+        alike = 0.6 if len(word) > 2 else 0.75
+        found = difflib.get_close_matches(word[:_WORD_CHARS_MAX], names, n=1, cutoff=alike)
         return found[0] if found else None
 
 

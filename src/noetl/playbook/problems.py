@@ -15,7 +15,7 @@ LEVELS: dict[Level, str] = {
     "L1": "YAML: the text itself",
     "L2": "Shape: keys, types and values",
     "L3": "Names: steps, tasks, scopes, credentials, references",
-    "L4": "Templates: syntax, filters, guards",
+    "L4": "Templates and code: syntax, filters, guards",
     "L5": "Soundness of the net and of each pipeline",
     "L6": "Advice",
 }
@@ -97,6 +97,7 @@ CODES: dict[str, Code] = {
     "unset-iter": Code("L3", "warning", "Nothing in this step sets this part of `iter`, and it is not the iterator.", "Set it, correct the spelling, or give a `default`."),
     "unbound-input": Code("L3", "warning", "`input` does not bind this key here.", "Bind it in the step's or the task's `input`."),
     "task-not-run": Code("L3", "warning", "No way through the pipeline runs that task before this one.", "Read a task that runs earlier, or reorder."),
+    "no-output-yet": Code("L3", "warning", "The fields of a task see the output of the task before it in the same step; before this one none runs.", "Keep the value where the output is: `set: {ctx.x: \"{{ output.data.x }}\"}` on the step before, or on the arc that leads here; then read `ctx.x`."),
     "ref-expected": Code("L3", "error", "A name that ends in `_ref` takes a reference (D54).", "Give it `output.ref`, or drop the ending."),
     "ref-unexpected": Code("L3", "error", "A reference goes into a name that ends in `_ref` (D54).", "Rename the target, or store `output.data`."),
     "ref-read-through": Code("L3", "error", "A reference holds no payload: its content can not be read through it (D54).", "Fetch it with a task of kind `resolve`."),
@@ -114,6 +115,7 @@ CODES: dict[str, Code] = {
     "sql-in-quotes": Code("L4", "error", "Every `{{ }}` in SQL is bound as a value, and inside quotes or a comment it would be a part of them. Only quotes that hold nothing else, `'{{ x }}'`, are understood: they are dropped.", "Take it out of the quotes, and join text inside: `{{ '%' ~ name ~ '%' }}`; a name of a table or column is written `{{ name | sql_ident }}`."),
     "sql-in-word": Code("L4", "error", "Every `{{ }}` in SQL is bound as a value, so it can not be a part of a word or of a dotted name.", "Join the parts inside: `{{ ('sales_' ~ year) | sql_ident }}`."),
     "sql-not-a-value": Code("L4", "error", "Every `{{ }}` in SQL is bound as a value, and here stands something else: a name of a table, a word or sign of SQL, or a whole statement.", "Write names as `{{ name | sql_ident }}`, and words of SQL outside of `{{ }}`, between `{% if %}` and `{% endif %}`."),
+    "bad-code": Code("L4", "warning", "The `code` of a `python` task can not be compiled by the Python that checks it, so the task will fail there. It is no error, since a worker may have a newer Python. Of one playbook 32,768 characters of code are looked at.", "Mend the code."),
     # L5
     "unreachable-step": Code("L5", "warning", "No arcs lead here from the entry.", "Lead an arc here, or remove the step."),
     "unreachable-task": Code("L5", "warning", "No way through the pipeline comes here.", "Change the rules before it, or remove the task."),
@@ -125,7 +127,8 @@ CODES: dict[str, Code] = {
     "fall-through": Code("L5", "warning", "A jump leads forward to this task, and the task before it falls through into it as well.", "End the task before with an explicit `jump` or `break`."),
     "not-provable": Code("L5", "info", "An arc's target is a template, so it can not be proved that the net is sound (D41).", "List the targets: `to: [a, b]`."),
     # L6
-    "no-else": Code("L6", "warning", "The rules have no `else`: an error that no rule fits goes on as if it were fine (D23).", "Add `- else: {then: {do: …}}`, or `on_unmatched: fail`."),
+    "no-else": Code("L6", "warning", "The rules have no `else`: an error that no rule fits goes on as if it were fine (D23).", "Write `on_unmatched: fail` beside `rules`: an error that no rule fits then fails the task, and a success goes on. `on_unmatched: continue`, or an `else`, says that it is meant."),
+    "unseen-error": Code("L6", "warning", "The rules ask for the data, and never how the call went: an error may fall through to the `else` and go on as if it were fine.", "Ask for it first: `- when: \"{{ output.status == 'error' }}\"` with `then: {do: fail}`."),
     "retry-without-attempts": Code("L6", "warning", "`do: retry` without `attempts` makes 3 calls in all (D24).", "Say how many."),
     "retry-without-delay": Code("L6", "warning", "`do: retry` without `delay` calls again at once, which rarely helps.", "Add `delay`, and `backoff: exponential` for a busy service."),
     "parallel-ctx": Code("L6", "warning", "Iterations run in parallel and write the same `ctx` path without a reducer: the first different value fails the step (D47).", "Declare `loop.spec.policy.reduce`, or keep the value in `iter` or the output."),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta, Struct
 
 from noetl.clock import Clock, SystemClock
-from noetl.output import JSON, Output, failed
+from noetl.output import JSON, Output
 from noetl.tool import Call, Tool
 
 if TYPE_CHECKING:
@@ -98,22 +98,12 @@ params: {page: 1}
         self._client: Client | None = None
 
     async def run(self, input: HttpInput, call: Call) -> Output:
-        # The client brings aiohttp with it, which a playbook without `http` need not pay for.
-        from noetl.tools.http_request import Unfit, build
-
         if self._client is None:
+            # It brings aiohttp with it, which a playbook without `http` need not pay for.
             from noetl.tools.http_client import Client
 
             self._client = Client(self._clock, allow_private=self._allow_private, allow=self._allow)
-        try:
-            request = await build(input, call)
-            from noetl.tools.http_auth import send_signed_in, without_auth
-
-            if call.auth is None:
-                return without_auth(await self._client.send(request, input.response, call))
-            return await send_signed_in(self._client, request, input.response, call)
-        except Unfit as error:
-            return failed("input", str(error))
+        return await self._client.ask(input, call)
 
     async def close(self) -> None:
         if self._client is not None:

@@ -5,18 +5,21 @@ The check sits where the socket is made: it sees the final address, whatever nam
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from os import strerror
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import aiohttp
 
 from noetl.clock import Clock
 from noetl.output import JSON, Failure, Output, failed
 from noetl.tool import AddressPolicy, Call
-from noetl.tools.http_request import Request, Unfit, redirected, shown
+from noetl.tools.http_auth import send_signed_in, without_auth
+from noetl.tools.http_request import Request, Unfit, build, redirected, shown
 from noetl.tools.http_response import Asked, answered
+
+if TYPE_CHECKING:
+    from noetl.tools.http import HttpInput
 
 CONNECTIONS_MAX = 256
 HOPS_MAX = 10  # redirects that are followed, unless the spec says otherwise
@@ -29,12 +32,12 @@ class Timeouts(NamedTuple):
 
     connect: float | None
     read: float | None  # between two parts of the answer
-    total: float | None
 
     @classmethod
     def of(cls, spec: JSON) -> Timeouts:
-        parts = spec if isinstance(spec, dict) else {"total": spec}
-        return cls(_seconds(parts.get("connect")), _seconds(parts.get("read")), _seconds(parts.get("total")))
+        """Without `total`, which the worker sees to, as for every tool."""
+        parts = spec if isinstance(spec, dict) else {}
+        return cls(_seconds(parts.get("connect")), _seconds(parts.get("read")))
 
 
 def _seconds(value: JSON) -> float | None:
@@ -48,15 +51,24 @@ class Client:
         self._clock = clock
         self._policy = AddressPolicy(allow_private, tuple(allow))
         self._session: aiohttp.ClientSession | None = None
-        self._timeouts: dict[tuple[float | None, float | None], aiohttp.ClientTimeout] = {}
+        self._timeouts: dict[Timeouts, aiohttp.ClientTimeout] = {}
+
+    async def ask(self, input: HttpInput, call: Call) -> Output:
+        """What the world does is an Output, and so are fields that make no request."""
+        try:
+            request = await build(input, call)
+            if call.auth is None:
+                return without_auth(await self.send(request, input.response, call))
+            return await send_signed_in(self, request, input.response, call)
+        except Unfit as error:
+            return failed("input", str(error))
 
     async def send(self, request: Request, response: str, call: Call) -> Output:
-        """What the world does is an Output."""
+        """One request, and where it is redirected to."""
         timeouts = Timeouts.of(call.spec.get("timeout"))
         asked = Asked(response, call, self._clock, self._clock.monotonic())
         try:
-            async with asyncio.timeout(timeouts.total):
-                return await self._follow(request, asked, self._timeout(timeouts))
+            return await self._follow(request, asked, self._timeout(timeouts))
         except (aiohttp.ClientError, OSError) as error:
             return failure_of(error, request, timeouts)
 
@@ -86,13 +98,12 @@ class Client:
         return failed("http", f"more than {hops} redirects, the last one to {shown(request.url)}")
 
     def _timeout(self, timeouts: Timeouts) -> aiohttp.ClientTimeout:
-        key = timeouts.connect, timeouts.read
-        found = self._timeouts.get(key)
+        found = self._timeouts.get(timeouts)
         if found is None:
             if len(self._timeouts) >= 64:
                 self._timeouts.clear()
             found = aiohttp.ClientTimeout(total=None, connect=timeouts.connect, sock_read=timeouts.read)
-            self._timeouts[key] = found
+            self._timeouts[timeouts] = found
         return found
 
     def _open(self) -> aiohttp.ClientSession:
@@ -137,17 +148,17 @@ def failure_of(error: Exception, request: Request, timeouts: Timeouts) -> Output
         case aiohttp.SocketTimeoutError():
             words = f"nothing came for {timeouts.read} s from {request}"
             return failed("timeout", words, retryable=True)
-        case TimeoutError():
-            words = f"no answer within {timeouts.total} s from {request}"
-            return failed("timeout", words, retryable=True)
         case aiohttp.ClientConnectorDNSError():
             words, retryable = f'no address for the host "{error.host}"', True
         case aiohttp.ClientConnectorCertificateError():
             words, retryable = f"the certificate is not valid: {error.certificate_error}", False
         case aiohttp.ClientSSLError() | aiohttp.ServerFingerprintMismatch():
-            words, retryable = "no TLS connection", False
+            words, retryable = "no TLS connection: is it http://?", False
         case aiohttp.ClientConnectorError(os_error=PermissionError() as refused):
             words, retryable = f"refused: {refused.strerror}", False
+        case aiohttp.ClientConnectorError(os_error=ConnectionResetError()) if request.url.scheme == "https":
+            # What speaks plain HTTP may do so, and what is just being restarted.
+            words, retryable = "the connection was closed before TLS stood: is it http://?", True
         case aiohttp.ClientConnectorError():
             number = error.os_error.errno  # its text is a line of asyncio's, for programmers
             words, retryable = f"no connection: {strerror(number) if number else 'no address answers'}", True

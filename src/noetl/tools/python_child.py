@@ -15,7 +15,10 @@ import struct
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    import ast
 
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 DEPTH_MAX = 64  # of lists and mappings inside each other
@@ -91,6 +94,8 @@ class Room:
             exec(program, names)
             main = names.get("main")
             if not callable(main):
+                if "result" not in names:
+                    _refuse_idle(request["code"], names)
                 return names.get("result")
             value = main(**_wanted(main, arguments))
             return _awaited(value) if hasattr(value, "__await__") else value
@@ -196,6 +201,38 @@ def _require(lib: str) -> None:
         ) from None
 
 
+def _refuse_idle(code: str, names: dict[str, Any]) -> None:
+    """A script may print and set no `result`; one that defines functions and does no more is a slip."""
+    functions = (each for each in names.values() if isinstance(each, types.FunctionType))
+    own = [f"`{each.__name__}`" for each in functions if each.__module__ == MODULE]
+    if not own:
+        return
+    import ast
+    import warnings
+
+    with warnings.catch_warnings(action="ignore"):  # They were told when it was compiled.
+        body = ast.parse(code).body
+    if all(_is_idle(each) for each in body):
+        words = f"the code defines {', '.join(own[:5])} and calls nothing"
+        raise Refused(f"{words}: name a function `main`, which is called with `input`, or set `result`")
+
+
+def _is_idle(statement: ast.stmt) -> bool:
+    """Does it only make something known, or what is done in a main program, which this is not?"""
+    import ast
+
+    match statement:
+        case ast.FunctionDef(decorator_list=[]) | ast.AsyncFunctionDef(decorator_list=[]) | ast.ClassDef():
+            return True
+        case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant()):
+            return True
+        case ast.Assign() | ast.AnnAssign():
+            return not any(isinstance(inner, ast.Call) for inner in ast.walk(statement))
+        case ast.If(test=ast.Compare(left=ast.Name(id="__name__")), orelse=[]):
+            return True
+    return False
+
+
 def _wanted(main: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments that `main` has names for; all of them when it takes any."""
     code = getattr(main, "__code__", None)
@@ -294,7 +331,7 @@ def _told(error: BaseException, code: str, name: str) -> dict[str, Any]:
     message = f"{type(error).__name__}: {words}" if words else type(error).__name__
     if isinstance(error, MemoryError):
         message += " (the limit is spec.memory_mb)"
-    shown = [f"{_where(line, inside)}\n    {_text(lines, line)}" for line, inside in places]
+    shown = [f"{_where(line, inside, name)}\n    {_text(lines, line)}" for line, inside in places]
     if len(shown) > TRACEBACK_LINES_MAX:
         shown = [f"… {len(shown) - TRACEBACK_LINES_MAX} more", *shown[-TRACEBACK_LINES_MAX:]]
     details = {"traceback": "\n".join(shown), "line": places[-1][0] if places else None}
@@ -312,8 +349,9 @@ def _places(error: BaseException, name: str) -> Iterator[tuple[int, str]]:
         trace = trace.tb_next
 
 
-def _where(line: int, inside: str) -> str:
-    return f"line {line}, in {inside}" if inside not in ("", "<module>") else f"line {line}"
+def _where(line: int, inside: str, name: str) -> str:
+    place = f"line {line} of the {'code' if name == MODULE else 'script'}"
+    return f"{place}, in {inside}" if inside not in ("", "<module>") else place
 
 
 def _text(lines: list[str], line: int) -> str:

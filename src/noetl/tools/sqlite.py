@@ -70,7 +70,7 @@ query: SELECT 3 + 4 AS n
         import asyncio
 
         from noetl.tools.sql_text import BadSql, one_statement, statements
-        from noetl.tools.sqlite_work import Work
+        from noetl.tools.sqlite_work import File, Work
 
         try:
             if input.query is not None:
@@ -79,11 +79,11 @@ query: SELECT 3 + 4 AS n
                 found = statements(input.command, input.params, style="?")
             else:
                 return failed("input", "`query` or `command` must be given")
-            path = _path(input.path, call.folder)
+            file = File(_path(input.path, call.folder), input.path)
         except (BadSql, _OutOfPlace) as error:
             return failed("input", str(error))
         limit = call.spec.get("max_rows")
-        work = Work(path, found, attach=call.spec.get("attach") is True, max_rows=limit)
+        work = Work(file, found, attach=call.spec.get("attach") is True, max_rows=limit)
         if self._threads is None:
             from concurrent.futures import ThreadPoolExecutor
 

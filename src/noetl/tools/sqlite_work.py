@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Sequence
 from math import isfinite
 from threading import Event
@@ -30,6 +31,19 @@ class Done(NamedTuple):
     touched: int
 
 
+class File(NamedTuple):
+    path: str
+    written: str  # by the author
+
+
+class Unopened(Exception):
+    """There is no database to work on; the message is for the author."""
+
+    def __init__(self, message: str, cause: apsw.Error) -> None:
+        super().__init__(message)
+        self.cause = cause
+
+
 class TooManyRows(Exception):
     """More than spec.max_rows."""
 
@@ -37,8 +51,10 @@ class TooManyRows(Exception):
 class Work:
     """What is to be done to one file."""
 
-    def __init__(self, path: str, found: Sequence[Statement], *, attach: bool, max_rows: JSON = None) -> None:
-        self._path = path
+    def __init__(
+        self, file: File, found: Sequence[Statement], *, attach: bool, max_rows: JSON = None
+    ) -> None:
+        self._file = file
         self._statements = found
         self._attach = attach
         self._max_rows = max_rows if isinstance(max_rows, int) else None
@@ -56,9 +72,7 @@ class Work:
         try:
             for statement in self._statements:
                 refuse_transactions(statement)
-            connection = apsw.Connection(
-                self._path, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-            )
+            connection = self._opened()
             try:
                 self._prepare(connection)
                 done = self._all(connection)
@@ -67,11 +81,23 @@ class Work:
                 connection.close(True)
         except BadSql as error:
             return failed("input", str(error))
+        except Unopened as error:
+            return _failure(error.cause, str(error))
         except TooManyRows as error:
             return failed("payload-too-large", str(error))
         except apsw.Error as error:
             return _failure(error)
         return Output(data=done.rows, own={"sqlite": {"code": None, "rowcount": done.touched}})
+
+    def _opened(self) -> apsw.Connection:
+        try:
+            return apsw.Connection(
+                self._file.path, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+            )
+        except apsw.CantOpenError as error:
+            raise Unopened(
+                f'"{self._file.written}" can not be opened: {_reason(self._file)}', error
+            ) from error
 
     def _prepare(self, connection: apsw.Connection) -> None:
         self._connection = connection
@@ -130,6 +156,19 @@ class Work:
         return Done(rows, changed or len(rows))
 
 
+def _reason(file: File) -> str:
+    """Why SQLite could not open it, which it does not say."""
+    try:
+        with open(file.path, "r+b"):
+            return "SQLite can not use it"
+    except FileNotFoundError:
+        if not os.path.isdir(os.path.dirname(file.path)):
+            return f'there is no folder "{os.path.dirname(file.written)}"; make it first'
+        return "its folder may not be written to"
+    except OSError as error:
+        return error.strerror or str(error)
+
+
 def _allowed(code: int, first: str | None, second: str | None, _database: str | None, _by: str | None) -> int:
     """No other files, and no programs: ATTACH with an empty name is what VACUUM does."""
     if code == apsw.SQLITE_ATTACH and first != "":
@@ -164,13 +203,13 @@ def _plain(value: Any) -> JSON:
     return value
 
 
-def _failure(error: apsw.Error) -> Output:
+def _failure(error: apsw.Error, words: str | None = None) -> Output:
     extended = getattr(error, "extendedresult", 0) or 0
     code = apsw.mapping_extended_result_codes.get(extended) or apsw.mapping_result_codes.get(extended & 255)
-    message = str(error).removeprefix(f"{type(error).__name__}: ")[:1000] or type(error).__name__
+    words = words or str(error).removeprefix(f"{type(error).__name__}: ")
     failure = Failure(
         kind="sqlite",
-        message=message,
+        message=words[:1000] or type(error).__name__,
         retryable=isinstance(error, _RETRYABLE),
         details={"code": str(code) if code else None},
     )

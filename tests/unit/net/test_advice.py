@@ -14,6 +14,50 @@ def test_rules_without_else_are_doubted_d23() -> None:
     assert checked(body.replace("    rules:", "    on_unmatched: fail\n          rules:")).problems == ()
 
 
+def test_who_follows_the_advice_makes_no_success_of_an_error_d23() -> None:
+    rules = "rules: [{when: '{{ output.error.retryable }}', then: {do: retry, attempts: 5, delay: 1}}]"
+    body = task(f"kind: http\nurl: x\nspec:\n  policy:\n    {rules}")
+    (told_of,) = checked(body).problems
+    assert (told_of.code, told_of.fix) == ("no-else", "on_unmatched: fail")
+    followed = checked(body.replace("    rules:", f"    {told_of.fix}\n          rules:"))
+    assert followed.problems == ()
+    assert followed.net is not None
+    policy = followed.net.steps["start"].tasks[0].task.policy
+    assert policy is not None
+    assert policy.on_unmatched == "fail"  # an error fails the task, a success goes on
+
+
+GOES_ON = {
+    "continue": "{else: {then: {do: continue}}}",
+    "break": "{else: {then: {do: break}}}",
+    "jump": "{when: true, then: {do: jump, to: t}}",
+}
+
+
+@pytest.mark.parametrize("directive", GOES_ON)
+def test_rules_that_never_ask_for_an_error_and_let_it_go_on_are_doubted(directive: str) -> None:
+    rules = f"[{{when: '{{{{ output.data.more }}}}', then: {{do: fail}}}}, {GOES_ON[directive]}]"
+    body = task(f"kind: http\nname: t\nurl: x\nspec: {{policy: {{rules: {rules}}}}}")
+    assert [each.code for each in checked(body).problems] == ["unseen-error"]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["output.status == 'ok'", "output.error.retryable", "output.http.status > 399", "t.status == 'ok'"],
+)
+def test_rules_that_ask_how_the_call_went_are_not_doubted(asked: str) -> None:
+    rules = f'[{{when: "{{{{ {asked} }}}}", then: {{do: fail}}}}, {GOES_ON["continue"]}]'
+    body = task(f"kind: http\nname: t\nurl: x\nspec: {{policy: {{rules: {rules}}}}}")
+    assert checked(body).problems == ()
+
+
+def test_an_else_alone_and_a_tool_that_does_nothing_are_not_doubted() -> None:
+    alone = f"kind: http\nurl: x\nspec: {{policy: {{rules: [{GOES_ON['continue']}]}}}}"
+    assert checked(task(alone)).problems == ()
+    rules = f"[{{when: '{{{{ output.data.x }}}}', then: {{do: fail}}}}, {GOES_ON['continue']}]"
+    assert checked(task(f"kind: noop\nspec: {{policy: {{rules: {rules}}}}}")).problems == ()
+
+
 def test_a_policy_of_skip_rules_only_counts_as_none_d26() -> None:
     rules = "[{when: '{{ execution_id }}', then: {do: skip}}]"
     assert checked(task(f"kind: noop\nspec: {{policy: {{rules: {rules}}}}}")).problems == ()

@@ -62,7 +62,7 @@ PLACES = {
     "admission": "workflow:\n- step: start\n  spec: {policy: {admit: {rules: [{when: '%s', then: {allow: true}}]}}}\n  tool: {kind: noop}\n",
     "step input": "workflow:\n- step: start\n  input: {x: '%s'}\n  tool: {kind: noop}\n",
     "loop": "workflow:\n- step: start\n  loop: {in: '%s', iterator: i}\n  tool: {kind: noop}\n",
-    "task": "workflow:\n- step: start\n  loop: {in: [1], iterator: i}\n  tool: {kind: noop, input: {x: '%s'}}\n",
+    "task": "workflow:\n- step: start\n  loop: {in: [1], iterator: i}\n  tool: [{kind: noop}, {kind: noop, input: {x: '%s'}}]\n",
     "task set": "workflow:\n- step: start\n  loop: {in: [1], iterator: i}\n  tool: {kind: noop, set: {iter.x: '%s'}}\n",
     "skip": "workflow:\n- step: start\n  loop: {in: [1], iterator: i}\n  tool: {kind: noop, spec: {policy: {rules: [{when: '%s', then: {do: skip}}]}}}\n",
     "step set": "workflow:\n- step: start\n  tool: {kind: noop}\n  set: {step.x: '%s'}\n",
@@ -105,6 +105,35 @@ def test_each_place_sees_its_scopes_d18_d20_d26(place: str) -> None:
 def test_event_is_readable_in_the_input_of_a_join_d40() -> None:
     join = PLACES["step input"].replace("  tool", "  spec: {policy: {admit: {join: all}}}\n  tool")
     assert codes(join % "{{ event.tokens }}") == []
+
+
+FIRST = """\
+    workflow:
+    - step: start
+      tool:
+      - {name: a, kind: noop, input: {x: "%s"}%s}
+      - {name: b, kind: noop, input: {x: "{{ output.data }}"}%s}
+    """
+AGAIN = ", spec: {policy: {on_unmatched: fail, rules: [{when: '{{ output.status == ''error'' }}', then: {do: %s}}]}}"
+
+
+def test_the_first_task_of_a_step_has_no_output_before_it_d18() -> None:
+    (found,) = problems(FIRST % ("{{ output.data.rows }}", "", ""))
+    assert (told([found]), found.fix) == (
+        [("no-output-yet", 7, 42)],
+        'set: {ctx.x: "{{ output.data.rows }}"}',
+    )
+    assert codes(FIRST % ("{{ output }}", "", "")) == ["no-output-yet"]
+    assert codes(FIRST % ("{{ output.data.rows | default(0) }}", "", "")) == []
+
+
+@pytest.mark.parametrize(
+    "again",
+    [(AGAIN % "retry, attempts: 2, delay: 1", ""), ("", AGAIN % "jump, to: a")],
+    ids=["a retry", "a jump"],
+)
+def test_a_retry_or_a_jump_brings_the_first_task_an_output(again: tuple[str, str]) -> None:
+    assert codes(FIRST % ("{{ output.data.rows }}", *again)) == []
 
 
 def test_earlier_tasks_are_read_by_name_inside_the_pipeline_d18() -> None:
@@ -337,7 +366,7 @@ def test_statements_stand_in_text_fields_of_tools_only_d13() -> None:
 
 
 def test_program_code_is_no_template() -> None:
-    assert codes(task("kind: python\ncode: 'result = {{1: 2}}[1] {% x'")) == []
+    assert codes(task("kind: python\ncode: 'result = {1: 2}[1]  # {{ x }} {% x'")) == []
 
 
 @pytest.mark.parametrize(

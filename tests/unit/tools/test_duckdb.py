@@ -345,7 +345,7 @@ def test_a_call_that_is_cancelled_ends_its_query_and_leaves_nothing_behind() -> 
         running = asyncio.create_task(tool.run(fields, call(results=results)))
         await results.asked.wait()
         running.cancel()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             with pytest.raises(asyncio.CancelledError):
                 await running
         output = await tool.run(msgspec.convert({"query": {"text": ["SELECT 1 AS n"]}}, DuckdbInput), call())
@@ -355,7 +355,7 @@ def test_a_call_that_is_cancelled_ends_its_query_and_leaves_nothing_behind() -> 
     before, threads = leftovers(), threading.active_count()
     asyncio.run(go())
     assert leftovers() == before
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads
 
 
 def test_a_call_that_waits_for_a_thread_can_be_cancelled() -> None:
@@ -367,7 +367,7 @@ def test_a_call_that_waits_for_a_thread_can_be_cancelled() -> None:
         await asyncio.wait(running, timeout=0.05)
         for each in reversed(running):
             each.cancel()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             done = await asyncio.gather(*running, return_exceptions=True)
         assert [type(each) for each in done] == [asyncio.CancelledError] * 2
         await tool.close()

@@ -67,7 +67,7 @@ async def gone(pid: int) -> None:
     over = asyncio.Event()
     asyncio.get_running_loop().add_reader(handle, over.set)
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await over.wait()
     finally:
         asyncio.get_running_loop().remove_reader(handle)
@@ -84,6 +84,41 @@ def test_a_script_sees_the_keys_of_input_as_names_and_sets_result_d83() -> None:
 
 def test_a_script_that_sets_no_result_gives_null() -> None:
     assert ran("x = 1") == Output(own=QUIET)
+
+
+@pytest.mark.parametrize(
+    ("code", "named"),
+    [
+        ("def mian(a):\n    return a", "`mian`"),
+        ("'Adds.'\nimport json\nLIMIT: int = 3\n\ndef load(): ...\nasync def run(): ...", "`load`, `run`"),
+        ("def work(a):\n    return a\n\nif __name__ == '__main__':\n    work(1)", "`work`"),
+        ("class Row:\n    x = 1\n\ndef rows():\n    return [Row()]", "`rows`"),
+    ],
+)
+def test_functions_that_nobody_calls_are_named(code: str, named: str) -> None:
+    assert error_of(ran(code, a=1)).message == (
+        f"the code defines {named} and calls nothing:"
+        " name a function `main`, which is called with `input`, or set `result`"
+    )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import json",
+        "from os.path import join",
+        "x = 1",
+        "def show(a):\n    print(a)\n\nshow(a)",
+        "def show(a):\n    print(a)\n\nshown = [show(each) for each in (1, 2)]",
+        "def show(a):\n    print(a)\n\nfor each in (1, 2):\n    show(each)",
+        "from functools import cache\n\n@cache\ndef f(): ...",
+        "def f(): ...\n\nresult = None",
+        "def f(): ...\n\nassert f() is None",
+    ],
+)
+def test_a_script_that_does_something_needs_no_result(code: str) -> None:
+    output = ran(code, a=1)
+    assert (output.status, output.data) == ("ok", None)
 
 
 @pytest.mark.parametrize(
@@ -109,16 +144,28 @@ def test_an_exception_is_told_by_the_authors_own_lines() -> None:
         kind="python",
         message="JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
         details={
-            "traceback": "line 3, in main\n    return read(text)\nline 6, in read\n    return json.loads(text)",
+            "traceback": (
+                "line 3 of the code, in main\n    return read(text)\n"
+                "line 6 of the code, in read\n    return json.loads(text)"
+            ),
             "line": 6,
         },
     )
 
 
+def test_lines_of_a_file_are_told_as_its_own(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\nx / 0\n")
+
+    async def use(tool: Python) -> Output:
+        return await tool.run(PythonInput(script="a.py"), call(folder=str(tmp_path)))
+
+    assert error_of(with_tool(use)).details == {"traceback": "line 2 of the script\n    x / 0", "line": 2}
+
+
 def test_a_syntax_error_has_its_line_too() -> None:
     error = error_of(ran("def main():\n    return 1 +\n"))
     assert error.message == "SyntaxError: invalid syntax"
-    assert error.details == {"traceback": "line 2\n    return 1 +", "line": 2}
+    assert error.details == {"traceback": "line 2 of the code\n    return 1 +", "line": 2}
 
 
 def test_an_argument_that_is_missing_is_named() -> None:

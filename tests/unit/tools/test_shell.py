@@ -37,7 +37,7 @@ def ran(
 
     before = len(os.listdir(DESCRIPTORS))
     output = asyncio.run(go())
-    assert len(os.listdir(DESCRIPTORS)) == before
+    assert len(os.listdir(DESCRIPTORS)) <= before
     return output
 
 
@@ -202,7 +202,7 @@ async def started(pipe: int) -> int:
     loop = asyncio.get_running_loop()
     loop.add_reader(pipe, begun.set)
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await begun.wait()
     finally:
         loop.remove_reader(pipe)
@@ -218,7 +218,7 @@ async def gone(pid: int) -> None:
     over = asyncio.Event()
     asyncio.get_running_loop().add_reader(handle, over.set)
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await over.wait()
     finally:
         asyncio.get_running_loop().remove_reader(handle)
@@ -244,7 +244,7 @@ def test_a_call_that_is_cancelled_ends_the_program_and_all_that_it_started(tmp_p
 
     before = len(os.listdir(DESCRIPTORS))
     asyncio.run(go())
-    assert len(os.listdir(DESCRIPTORS)) == before
+    assert len(os.listdir(DESCRIPTORS)) <= before
 
 
 def test_what_a_program_leaves_running_is_ended_with_it() -> None:

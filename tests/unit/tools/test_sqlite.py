@@ -172,6 +172,27 @@ def test_a_path_that_can_not_be_is_told(db: Asking, path: str) -> None:
     assert output.error.kind in ("input", "sqlite")
 
 
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("no/such/a.db", 'there is no folder "no/such"; make it first'),
+        ("folder", "Is a directory"),
+        ("file/a.db", "Not a directory"),
+        ("/proc/a.db", "its folder may not be written to"),
+        ("n" * 300, "File name too long"),
+    ],
+)
+def test_a_file_that_can_not_be_opened_is_named_with_the_reason(db: Asking, path: str, why: str) -> None:
+    (db.folder / "folder").mkdir()
+    (db.folder / "file").touch()
+    input = SqliteInput(path=path, query=sql("SELECT 1", {}))
+    output = asyncio.run(db.tool.run(input, call(folder=str(db.folder))))
+    assert output.error is not None
+    assert (output.error.kind, output.error.retryable) == ("sqlite", False)
+    assert output.error.message == f'"{path}" can not be opened: {why}'
+    assert output.error.details == {"code": "SQLITE_CANTOPEN"}
+
+
 def test_a_path_is_relative_to_the_playbook_or_whole(db: Asking, tmp_path: Path) -> None:
     async def kind(path: str, folder: str | None) -> str | None:
         output = await db.tool.run(SqliteInput(path=path, query=sql("SELECT 1")), call(folder=folder))
