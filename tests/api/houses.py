@@ -176,6 +176,7 @@ async def opened(
         link=house.control, store=disk.store, listing=disk.listing, catalog=disk.catalog,
         playbooks=house.playbooks, results=disk.results, secrets=disk.secrets, tokens=disk.tokens, feed=feed,
         roster=roster, tools=tools, kinds=kinds, clock=clock, is_ready=is_ready,
+        refuse=house.refuse,
     )  # fmt: skip
     app = make_app(desk, settings or Settings(open=True))
     serving = Serving(app)
@@ -191,7 +192,7 @@ async def opened(
 
 def serve(folder: Path, work: Callable[[World], Awaitable[None]], settings: Settings | None = None) -> None:
     async def whole() -> None:
-        async with asyncio.timeout(60), opened(folder, settings) as world:
+        async with asyncio.timeout(180), opened(folder, settings) as world:
             await work(world)
 
     asyncio.run(whole())

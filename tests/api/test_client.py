@@ -26,7 +26,7 @@ LARGE = HEAD + (
 
 def served(folder: Path, work: Work, settings: Settings | None = None) -> None:
     async def whole() -> None:
-        async with asyncio.timeout(50), opened(folder, settings) as world:
+        async with asyncio.timeout(180), opened(folder, settings) as world:
             token = None
             if settings is not None and not settings.open:
                 token = await world.token("admin")

@@ -83,7 +83,7 @@ async def relayed(port: int, cut_after: int) -> AsyncIterator[Relay]:
 
 def test_each_event_comes_once_however_often_the_connection_is_lost(tmp_path: Path) -> None:
     async def work() -> None:
-        async with asyncio.timeout(50), opened(tmp_path) as world:
+        async with asyncio.timeout(180), opened(tmp_path) as world:
             id = await world.api.run(LOOP)
             rows = await world.house.disk.store.read(id)
             wanted = list(Envelopes(State(execution_id=id)).of(events_of(rows)))
@@ -104,7 +104,7 @@ def test_each_event_comes_once_however_often_the_connection_is_lost(tmp_path: Pa
 
 def test_a_stream_can_begin_behind_any_fact_and_goes_on_until_the_end(tmp_path: Path) -> None:
     async def work() -> None:
-        async with asyncio.timeout(50), opened(tmp_path) as world, Client(world.serving.url) as client:
+        async with asyncio.timeout(180), opened(tmp_path) as world, Client(world.serving.url) as client:
             digest = (await client.register(WAITING)).digest
             id = (await client.start(digest=digest)).execution_id
             seqs = []
@@ -121,7 +121,7 @@ def test_a_stream_can_begin_behind_any_fact_and_goes_on_until_the_end(tmp_path: 
 
 def test_the_facts_of_a_log_can_be_made_from_its_envelopes(tmp_path: Path) -> None:
     async def work() -> None:
-        async with asyncio.timeout(50), opened(tmp_path) as world, Client(world.serving.url) as client:
+        async with asyncio.timeout(180), opened(tmp_path) as world, Client(world.serving.url) as client:
             for text in (HELLO, LOOP):
                 id = await world.api.run(text)
                 streamed = [each async for each in client.stream(id)]
@@ -143,7 +143,7 @@ def test_a_fact_that_we_do_not_know_says_that_the_server_may_be_newer() -> None:
 
 def test_what_a_tool_says_is_heard_while_it_works(tmp_path: Path) -> None:
     async def work() -> None:
-        async with asyncio.timeout(50), opened(tmp_path) as world, Client(world.serving.url) as client:
+        async with asyncio.timeout(180), opened(tmp_path) as world, Client(world.serving.url) as client:
             digest = (await client.register(WAITING)).digest
             id = (await client.start(digest=digest)).execution_id
             words = []

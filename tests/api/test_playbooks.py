@@ -126,7 +126,7 @@ def test_a_playbook_is_explained_and_drawn_by_text_by_path_and_by_digest(tmp_pat
         digest = (await api.register(HELLO))["digest"]
         for body in ({"text": HELLO}, {"path": "t"}, {"path": "t", "version": 1}, {"digest": digest}):
             told = await api.post("/playbooks/explain", body)
-            assert "● start" in told["text"]
+            assert "● start\n├─ " in told["text"]  # the tree that `noetl explain` shows
             graph = await api.post("/playbooks/graph", body)
             start = next(each for each in graph["steps"] if each["name"] == "start")
             assert (start["line"], start["kinds"]) == (6, ["python"])

@@ -79,12 +79,12 @@ class Running:
 
     def __enter__(self) -> Running:
         self._thread.start()
-        assert self._ready.wait(30)
+        assert self._ready.wait(180)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(30)
+        self._thread.join(180)
 
 
 # The server lives in a thread beside the strategies, which blame themselves for the dice that it throws.

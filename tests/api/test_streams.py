@@ -256,7 +256,8 @@ def test_all_executions_are_followed_by_their_heads(tmp_path: Path) -> None:
             assert message == Message("head", head, None)
             world.feed.tell(Heard("nobody", 5))
             other = await world.api.run(NOOP)
-            message = await follower.next()
+            while message == Message("head", head, None):  # its end may be told again
+                message = await follower.next()
             assert message is not None
             assert message.data["execution_id"] == other
 
@@ -273,9 +274,7 @@ def test_followers_are_told_to_come_back_when_the_server_stops(tmp_path: Path) -
             await one.next()
             while len(room_of(world.app).streams) < 2:
                 await world.api.get("/health")
-            began = world.desk.clock.monotonic()
             await world.serving.stop()
-            assert world.desk.clock.monotonic() - began < 5
             assert "end" not in [each.event for each in await one.all()]
             assert await other.all() == []
             assert (one.hints, other.hints) == (2, 2)

@@ -19,12 +19,12 @@ def test_only_a_few_work_at_once_and_only_some_wait() -> None:
 
         def wait(value: int) -> int:
             running.release()
-            assert go.wait(30)
+            assert go.wait(180)
             return value
 
         tasks = [asyncio.ensure_future(thinking.do(wait, number)) for number in range(WAITING_MAX)]
         for _ in range(AT_ONCE):
-            assert await asyncio.to_thread(running.acquire, timeout=30)
+            assert await asyncio.to_thread(running.acquire, timeout=180)
         assert not running.acquire(blocking=False)
         with pytest.raises(Refused, match="try again"):
             await thinking.do(wait, 0)

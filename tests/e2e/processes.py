@@ -15,6 +15,7 @@ from tests.playbooks import HEAD
 
 ROOT = Path(__file__).parents[2]
 NOETL = Path(sys.executable).with_name("noetl")
+PATIENCE_S = 180  # with a process that does not end
 
 # Waits in a process of its own until a file is there; `start` and `after` note that they ran.
 SLOW = (
@@ -59,7 +60,7 @@ class House:
     def call(self, *arguments: str | Path, input: str | None = None) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [NOETL, *arguments], capture_output=True, text=True, encoding="utf-8", check=False,
-            cwd=self.folder, env=self.environment, input=input, timeout=60,
+            cwd=self.folder, env=self.environment, input=input, timeout=PATIENCE_S,
         )  # fmt: skip
 
     def json(self, *arguments: str | Path) -> tuple[int, dict[str, Any]]:
@@ -107,5 +108,5 @@ class Started:
 
     def end(self) -> tuple[int, str, str]:
         """Its exit code, and what is left of both streams."""
-        stdout, stderr = self.process.communicate(timeout=60)
+        stdout, stderr = self.process.communicate(timeout=PATIENCE_S)
         return self.process.returncode, stdout, stderr

@@ -110,7 +110,7 @@ def test_files_that_can_not_be_read_are_said_and_exit_with_2(tmp_path: Path) -> 
         2,
         "",
         f"noetl: {tmp_path}/no.yaml: there is no such file\n"
-        f"noetl: {tmp_path}: this is a folder, not a file\n",
+        f"noetl: {tmp_path}: there is no playbook in this folder\n",
     )
     assert call("explain", str(tmp_path)).returncode == 2
     assert call("migrate", str(tmp_path / "no.yaml")).returncode == 2

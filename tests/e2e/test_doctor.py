@@ -27,7 +27,9 @@ from noetl.wiring.doctor_sqlite import file_system
 from tests import services
 from tests.e2e.processes import NOETL
 from tests.playbooks import HEAD, kinds
-from tests.services_objects import free_port, nats_server
+from tests.ports import free_port
+from tests.services_objects import nats_server
+from tests.unit.cli.executed import mixed_file
 
 KEY = "A" * 43 + "="  # 32 bytes
 
@@ -152,6 +154,11 @@ def test_a_file_of_keys_that_others_may_read_is_told_with_its_cure(file: Path) -
 def test_secrets_that_no_key_here_opens_are_counted() -> None:
     assert keys_fit({"a": 2, "b": 1}, {"a"}).words == "1 of 3 stored secrets need a key that is not here"
     assert keys_fit({"a": 2}, {"a"}).grade == keys_fit({}, set()).grade == "ok"
+
+
+def test_what_nobody_runs_is_counted_in_a_sentence(tmp_path: Path) -> None:
+    found = looked_at(Asked(file=Path(mixed_file(tmp_path))))["sqlite-executions"]
+    assert found.words == "nobody runs 1 of 1 open execution; 0 processes of NoETL work here"
 
 
 def test_a_file_that_is_not_there_yet_is_no_fault_and_is_not_made(tmp_path: Path) -> None:

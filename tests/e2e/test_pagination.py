@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.e2e.processes import ROOT, House
+from tests.e2e.processes import PATIENCE_S, ROOT, House
 from tests.e2e.serving import Api, serving
 from tests.services import connected, database, postgres
 
@@ -48,7 +48,9 @@ def test_rows_end_up_exactly_once_and_a_parquet_file_comes_out(tmp_path: Path, k
             with serving() as api:
                 if killed:
                     with house.started("run", PLAYBOOK, *given(api)) as begun:
-                        assert await asyncio.to_thread(api.hundredth.wait, 30), "it ended before its time"
+                        assert await asyncio.to_thread(api.hundredth.wait, PATIENCE_S), (
+                            "it ended before its time"
+                        )
                         begun.process.kill()
                         assert begun.process.wait() == -signal.SIGKILL
                     code, document = await asyncio.to_thread(house.json, "resume", "last")

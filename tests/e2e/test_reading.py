@@ -147,7 +147,7 @@ def test_a_log_is_followed_until_its_end(tmp_path: Path) -> None:
     db = tmp_path / "own.db"
 
     async def work() -> tuple[int | None, list[bytes], bytes]:
-        async with open_house(db) as house, asyncio.timeout(30):
+        async with open_house(db) as house, asyncio.timeout(120):
             await parked(house, LEFT)
             process = await follow(db, "--format", "jsonl")
             lines = await until(process, b"frame.parked")
@@ -167,7 +167,7 @@ def test_who_follows_may_leave(tmp_path: Path) -> None:
     db = tmp_path / "own.db"
 
     async def work() -> tuple[int | None, bytes]:
-        async with open_house(db) as house, asyncio.timeout(30):
+        async with open_house(db) as house, asyncio.timeout(120):
             await parked(house, LEFT)
             process = await follow(db)
             await until(process, b"frame.parked")
@@ -180,7 +180,7 @@ def test_who_follows_may_leave(tmp_path: Path) -> None:
 
 def test_who_follows_what_nobody_runs_is_told_so(mixed: str) -> None:
     async def work() -> bytes:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             process = await follow(Path(mixed))
             assert process.stderr is not None
             said = await process.stderr.readline()
@@ -188,4 +188,5 @@ def test_who_follows_what_nobody_runs_is_told_so(mixed: str) -> None:
             await process.communicate()
             return said
 
-    assert asyncio.run(work()) == b"no process has it now: go on with noetl resume 0199b3c2-0004-7000\n"
+    said = f"no process has it now: go on with noetl resume 0199b3c2-0004-7000 --db {mixed}\n"
+    assert asyncio.run(work()) == said.encode()

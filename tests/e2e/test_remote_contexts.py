@@ -159,6 +159,11 @@ def test_a_server_that_asks_for_tokens_is_reached_by_a_context_that_has_one(tmp_
         token = json.loads(made.stdout)["token"]
         refused = home.call("list", "--server", url)
         assert (refused.returncode, "NOETL_TOKEN" in refused.stderr) == (1, True)
+        home.environment |= {"NOETL_SERVER": url, "NOETL_TOKEN": "what-is-none"}
+        refused = home.call("list")
+        assert (refused.returncode, "what-is-none" in refused.stderr) == (1, False)
+        assert "this is no token of NoETL: one begins with noetl_" in refused.stderr
+        del home.environment["NOETL_SERVER"], home.environment["NOETL_TOKEN"]
         (tmp_path / "boss.token").write_text(token)
         home.call("context", "set", "here", url, "--token-file", tmp_path / "boss.token")
         home.call("context", "use", "here")

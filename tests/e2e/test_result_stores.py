@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.processes import House
+from tests.e2e.processes import PATIENCE_S, House
 from tests.e2e.serving import serving
 from tests.e2e.test_sizes_of_results import INLINE_BYTES_MAX, done
 from tests.playbooks import HEAD
@@ -139,7 +139,7 @@ def test_a_changed_byte_fails_the_step_that_reads_it_and_nothing_false_is_told(
             assert process.process.poll() is None
         while house.call("signal", "last", "go").returncode:
             assert process.process.poll() is None
-        said, _ = process.process.communicate(timeout=60)
+        said, _ = process.process.communicate(timeout=PATIENCE_S)
     document = json.loads(said)
     assert (document["status"], document["error"]["kind"]) == ("error", "reference")
     assert "is not what was stored" in document["error"]["message"]

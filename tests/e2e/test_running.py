@@ -33,6 +33,9 @@ workflow:
 )
 FAILING = HEAD + "workflow:\n- {step: start, tool: {kind: python, code: 'def main(): return 1 // 0'}}\n"
 WRONG = HEAD + "workflow:\n- {step: start, next: {arcs: [{step: no}]}}\n"
+FIRST_OF_WRONG = (
+    'the playbook has 1 problem, at 5:38: unknown-step: arc of "start" leads to "no", which is no step'
+)
 
 
 @pytest.fixture
@@ -118,14 +121,14 @@ def test_problems_exit_with_2_and_the_request_is_on_record(house: House) -> None
     assert (code, document["status"], document["error"]) == (
         2,
         "error",
-        {"kind": "problems", "message": "the playbook has 1 problem"},
+        {"kind": "problems", "message": FIRST_OF_WRONG},
     )
     assert [each["code"] for each in document["problems"] if each["severity"] == "error"] == ["unknown-step"]
     assert house.json("resume", id) == (
         1,
         {
             "execution_id": id, "status": "error", "output": None, "duration_s": 0.0, "steps": [],
-            "error": {"kind": "problems", "message": "the playbook has 1 problem"},
+            "error": {"kind": "problems", "message": FIRST_OF_WRONG},
         },
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.processes import NOETL, House
+from tests.e2e.processes import NOETL, PATIENCE_S, House
 from tests.playbooks import HEAD
 
 
@@ -140,7 +140,7 @@ def test_a_full_disk_is_told_after_a_while_and_nothing_is_lost(house: House) -> 
     file = house.write(HEAD + f"workflow:\n- step: start\n  loop: {loop}\n  tool: {tool}\n")
     limited = ["prlimit", "--fsize=400000", str(NOETL), "run", str(file), "--format", "json"]
     done = subprocess.run(
-        limited, capture_output=True, text=True, check=False, env=house.environment, timeout=60
+        limited, capture_output=True, text=True, check=False, env=house.environment, timeout=PATIENCE_S
     )
     document = json.loads(done.stdout)
     id = document["execution_id"]

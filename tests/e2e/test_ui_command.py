@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.processes import House
 from tests.playbooks import HEAD
@@ -23,6 +25,45 @@ def test_the_page_is_where_it_says_and_shows_what_ran_before(tmp_path: Path) -> 
         started.process.send_signal(signal.SIGTERM)
         code, out, _ = started.end()
     assert (code, out) == (0, "")
+
+
+NEEDS_TOKEN = (
+    HEAD
+    + """\
+keychain: [{name: token, kind: env, variable: MY_TOKEN}]
+workflow:
+- step: start
+  tool: {kind: shell, argv: [sh, -c, 'test -e flag || exec sleep 600'], env: {T: "{{ keychain.token }}"}}
+"""
+)
+
+
+def asked(page: str, route: str, *, post: bool = False) -> Any:
+    request = urllib.request.Request(page.replace("/ui/", route), method="POST" if post else "GET")
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.load(answer)
+
+
+def test_whoever_only_looks_sets_nothing_going_and_resume_goes_on_with_the_rights_of_run(
+    tmp_path: Path,
+) -> None:
+    house = House(tmp_path)
+    house.environment["MY_TOKEN"] = "t0ken"
+    with house.started("run", house.write(NEEDS_TOKEN)) as run:
+        id = run.read_until("▶ start")[0].split()[-1]
+        run.process.kill()
+    (tmp_path / "flag").touch()
+    with house.started("ui", "--no-browser") as started:
+        (page,) = started.read_until("http://")
+        [head] = asked(page, "/executions")["items"]
+        assert (head["status"], head["owner_alive"], head["execution_id"][-6:]) == ("running", False, id[-6:])
+        asked(page, f"/executions/{head['execution_id']}/resume", post=True)
+        until = time.monotonic() + 60
+        while (now := asked(page, f"/executions/{head['execution_id']}"))["status"] == "running":
+            assert time.monotonic() < until
+        assert now["status"] == "ok"
+        started.process.send_signal(signal.SIGTERM)
+        started.end()
 
 
 def test_a_postgresql_is_looked_at_through_its_servers(tmp_path: Path) -> None:

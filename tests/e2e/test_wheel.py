@@ -88,7 +88,7 @@ def ui(noetl: Path, folder: Path, path: str) -> Iterator[str]:
             yield process.stdout.readline().strip()
         finally:
             process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0
+            assert process.wait(180) == 0
 
 
 def get(url: str) -> tuple[str, bytes]:

@@ -16,8 +16,8 @@ from noetl.cli.encoded import as_document
 from noetl.cli.exits import AWAY, EXIT_CODES, OK, WRONG, Usage
 from noetl.cli.finding import short
 from noetl.cli.screen import Screen, is_terminal
+from noetl.control.refusing import first_in_words, problems_in_words
 from noetl.errors import Damaged, NotFound, PlaybookError, Problem, Rejected, Unavailable
-from noetl.net.words import count
 from noetl.output import JSON
 
 _KINDS: dict[type[Exception], str] = {
@@ -41,7 +41,7 @@ class Voice:
         self.execution_id: str | None = None
         self.status = "error"  # of the execution, as far as it is known
         self.hint: str | None = None  # what to do about an error from outside
-        self.flag = ""  # what commands in hints carry, so that they go to the same server
+        self.flag = ""  # what commands in hints carry, so that they come to the same place
 
     def document(self, value: JSON) -> None:
         """The one that programs wait for; nothing for people."""
@@ -64,16 +64,23 @@ class Voice:
 
 def tell_problems(voice: Voice, found: Sequence[Problem], text: str) -> None:
     """Why a playbook can not run, for people and programs (D78)."""
-    errors = count(sum(problem.severity == "error" for problem in found), "problem")
     show_problems(found, text, voice.errors, rich=voice.errors.colour)
     voice.document(
         {
             "execution_id": voice.execution_id,
             "status": voice.status,
-            "error": {"kind": "problems", "message": f"the playbook has {errors}"},
+            "error": {"kind": "problems", "message": first_in_words(found)},
             "problems": json.loads(problems.as_json(found)),
         }
     )
+
+
+def tell_refused(voice: Voice, found: Sequence[Problem], text: str) -> int:
+    """The same of a request, and under which id it is on record, if it is."""
+    tell_problems(voice, found, text)
+    if voice.execution_id is not None:
+        voice.warn(f"{problems_in_words(found)}; the request is on record as {voice.execution_id}")
+    return WRONG
 
 
 def answered(form: FormatChoice, work: Callable[[Voice], int]) -> int:

@@ -21,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Start with: noetl run examples/hello.yaml",
+    epilog="Start with: noetl init hello.yaml, then noetl run hello.yaml",
 )
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="A playbook; `-` is standard input.")]
@@ -65,7 +65,10 @@ def noetl(
 
 @app.command()
 def check(
-    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Playbooks; `-` is standard input.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE", help="Playbooks, or folders of them; `-` is standard input."),
+    ],
     format: Annotated[FormatChoice, typer.Option(help="`auto` is rich on a terminal, else plain.")] = "auto",
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as problems.")] = False,
     dialect: Dialect = "canonical",
@@ -77,7 +80,7 @@ def check(
     \b
     Examples:
       noetl check hello.yaml
-      noetl check playbooks/*.yaml --strict
+      noetl check playbooks/ --strict
       noetl check old.yaml --dialect auto --format json
     """
 
@@ -188,7 +191,14 @@ def schema(output: Out = None) -> None:
 
 @app.command(name="run")
 def run_playbook(
-    file: File,
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|PATH",
+            help="A playbook, `-` is standard input; or, where there is no such file, the path of one that is"
+            " registered, or `PATH@VERSION`.",
+        ),
+    ],
     *,
     sets: Annotated[
         list[str] | None,
@@ -209,15 +219,15 @@ def run_playbook(
     """Run a playbook to its end, and show what is going on.
 
     Ctrl-C stops it cleanly: everything that was done stays on record, and `noetl resume` goes on.
-    With a server, the playbook is registered and runs there; Ctrl-C then ends only the looking on.
+    With a server, a file is registered and runs there; Ctrl-C then ends only the looking on.
     JSON is `{execution_id, status, output, error, duration_s, steps}`; an interrupted one has that status.
     Exits with 0 when it went well, 1 when it failed or was cancelled, 2 when the playbook has problems,
     130 when it was interrupted or paused.
 
     \b
     Examples:
-      noetl run hello.yaml
       noetl run hello.yaml --set name=you --set options.depth=2
+      noetl run team/hello@2
       noetl run old.yaml --dialect auto --workload values.json --format json
     """
 
@@ -369,6 +379,7 @@ from noetl.cli import (  # noqa: E402, F401
     app_catalog,
     app_context,
     app_gc,
+    app_init,
     app_reading,
     app_secrets,
     app_serving,

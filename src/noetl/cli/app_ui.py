@@ -21,9 +21,10 @@ def ui(
 ) -> None:
     """Look at playbooks and executions in the browser, write new ones and run them.
 
-    It serves the database on 127.0.0.1 as `noetl server` does, with a worker of its own; its address is
-    the only line on standard output. What other processes run on the same file is shown as well. Ctrl-C ends
-    it; what is open then goes on with the next `noetl ui`, `noetl server` or `noetl resume`.
+    It serves the database on 127.0.0.1, with a worker of its own that may do what `noetl run` may do; its
+    address is the only line on standard output. What other processes run on the same file is shown as well,
+    and what an ended `noetl run` left open stays so until you resume it. Ctrl-C ends it; what was begun here
+    goes on with the next `noetl ui`, `noetl server` or `noetl resume`.
     Of a server, open its address in the browser: the UI is there.
 
     \b

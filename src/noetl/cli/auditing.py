@@ -13,8 +13,7 @@ from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK
 from noetl.cli.finding import find_execution
-from noetl.cli.looking import Execution, Log, Shelf, execution_of, flag_of, opened, screen_for
-from noetl.cli.screen import Piece
+from noetl.cli.looking import Execution, Log, Shelf, execution_of, opened, screen_for
 from noetl.engine import Event
 from noetl.engine.facts import Processed
 from noetl.engine.state import LIVE
@@ -22,7 +21,9 @@ from noetl.errors import Damaged, NotFound
 from noetl.net.words import count
 from noetl.output import JSON, Output
 from noetl.views.audit import findings
+from noetl.views.beginning import why_not_begun
 from noetl.views.log import events_of
+from noetl.views.tree import Piece
 
 FOUND = 1
 PAGE = 100
@@ -73,7 +74,8 @@ async def _audit(disk: Shelf, given: str | None) -> Audit:
             for each in findings(log.events())
         ]
         audit.findings += _of_head(log)
-        audit.findings += [each async for each in _of_playbook(disk, execution)]
+        if why_not_begun(log.events()) is None:  # of what never began no text is kept
+            audit.findings += [each async for each in _of_playbook(disk, execution)]
         await _results(disk, log, audit)
     audit.findings += _of_file(disk)
     return audit
@@ -81,7 +83,7 @@ async def _audit(disk: Shelf, given: str | None) -> Audit:
 
 async def _executions(disk: Shelf, given: str | None) -> AsyncIterator[Execution]:
     if given is not None:
-        yield await execution_of(disk, await find_execution(disk.listing, given, flag_of(disk)))
+        yield await execution_of(disk, await find_execution(disk.listing, given, disk.flag))
         return
     before: str | None = None
     while True:

@@ -15,11 +15,9 @@ from noetl.cli.answering import Voice
 from noetl.cli.closing import Around, closing
 from noetl.cli.drawing import shown_progress
 from noetl.cli.exits import FAILED, INTERRUPTED, OK
-from noetl.cli.failing import failed_place
 from noetl.cli.finding import short
 from noetl.cli.interrupts import Interrupted, Interrupts
 from noetl.cli.progress import Progress
-from noetl.cli.screen import Piece
 from noetl.engine.state import State, Status
 from noetl.errors import Unavailable
 from noetl.output import JSON
@@ -28,6 +26,7 @@ from noetl.tool import Tools
 from noetl.views.documents import ShowDocument, remembered, show_document
 from noetl.views.log import events_of
 from noetl.views.runs import Runs
+from noetl.views.tree import Piece
 from noetl.wiring import GRACE_S, Disk, House, relax_collector
 
 Begin: TypeAlias = Callable[[House], Awaitable[None]]  # makes the execution ours, and sets it going
@@ -52,7 +51,7 @@ class Kit(NamedTuple):
 async def carry_on(voice: Voice, disk: Disk, kit: Kit, execution_id: str, begin: Begin) -> int:
     """Until it has ended, is paused or interrupted; what came of it is told, and is the exit code."""
     voice.execution_id = execution_id
-    progress = Progress(execution_id, disk.database.clock)
+    progress = Progress(execution_id, disk.database.clock, flag=voice.flag)
 
     def hear() -> None:
         words = f"stopping: calls that run have {GRACE_S:g} s; press again to stop at once"
@@ -79,7 +78,7 @@ async def _explain_trouble(voice: Voice, disk: Disk) -> None:
     voice.status = "interrupted"
     with suppress(Unavailable):
         if await disk.store.status(voice.execution_id) is not None:
-            voice.hint = f"nothing is lost; go on with: noetl resume {short(voice.execution_id)}"
+            voice.hint = f"nothing is lost; go on with: noetl resume {short(voice.execution_id)}{voice.flag}"
 
 
 async def _until_rest(
@@ -130,7 +129,8 @@ async def _interrupted(voice: Voice, disk: Disk) -> int:
         events = events_of(disk.store.stream(voice.execution_id))
         shown = show_document(remembered(voice.execution_id, events))
         voice.document(_as_told(shown, "interrupted"))
-    voice.warn(f"interrupted: nothing is lost; go on with: noetl resume {short(voice.execution_id)}")
+    name = f"{short(voice.execution_id)}{voice.flag}"
+    voice.warn(f"interrupted: nothing is lost; go on with: noetl resume {name}")
     return INTERRUPTED
 
 
@@ -149,6 +149,5 @@ def conclusion(voice: Voice, runs: Runs) -> int:
     if voice.json:
         voice.document(shown)
     else:
-        around = Around(voice.screen.columns, voice.flag, failed_place(runs))
-        voice.screen.lines(closing(shown, around))
+        voice.screen.lines(closing(shown, Around(voice.screen.columns, voice.flag)))
     return CODES[shown.status]

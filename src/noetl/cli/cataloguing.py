@@ -16,9 +16,8 @@ from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK, Usage
 from noetl.cli.looking import screen_for
 from noetl.cli.registering import catalog_at
-from noetl.cli.screen import Piece, Screen, Style, is_terminal
+from noetl.cli.screen import Screen, is_terminal
 from noetl.cli.times import ago
-from noetl.cli.tree import table
 from noetl.clock import SystemClock
 from noetl.config import database_path
 from noetl.errors import NotFound
@@ -26,6 +25,7 @@ from noetl.net.visible import visible
 from noetl.output import JSON
 from noetl.ports import Catalog, Version
 from noetl.views.log import instant
+from noetl.views.tree import Piece, Style, table
 
 PAGE = 100
 SHORT_CHARS = 12  # of a digest

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from noetl.cli import problems
 from noetl.cli.choices import DialectChoice, FormatChoice
 from noetl.cli.exits import OK, WRONG, Usage
+from noetl.cli.folders import files_in, is_playbook
 from noetl.cli.loading import Loaded, Refused, Said, installed, load
-from noetl.cli.screen import Piece, Screen, is_terminal
+from noetl.cli.screen import Screen, is_terminal
 from noetl.errors import Problem
+from noetl.playbook.kinds import Kinds
+from noetl.views.tree import Piece
 
 VERDICTS = {
     "sound": Piece("sound: with guards free, every token has a way to its end", "good"),
@@ -36,11 +40,8 @@ def run_check(files: Sequence[str], form: FormatChoice, dialect: DialectChoice, 
     findings: list[Finding] = []
     unreadable = False
     reporter = _Reporter(form)
-    for file in files:
-        try:
-            loaded = load(file, dialect, kinds)
-        except Usage as error:
-            errors.line(f"noetl: {error}")
+    for loaded in _loaded(files, dialect, kinds, errors):
+        if loaded is None:
             unreadable = True
             continue
         if isinstance(loaded, Loaded):
@@ -51,6 +52,30 @@ def run_check(files: Sequence[str], form: FormatChoice, dialect: DialectChoice, 
     counted = {"error", "warning"} if strict else {"error"}
     wrong = any(problem.severity in counted for finding in findings for problem in finding.problems)
     return WRONG if wrong or unreadable else OK
+
+
+def _loaded(
+    files: Sequence[str], dialect: DialectChoice, kinds: Kinds, errors: Screen
+) -> Iterator[Loaded | Refused | None]:
+    """Files as they were named, and of folders all that are playbooks. None: why there is none was said."""
+    for given in files:
+        is_folder = os.path.isdir(given)
+        found = 0
+        for file in files_in(given) if is_folder else [given]:
+            try:
+                loaded = load(file, dialect, kinds)
+            except Usage as error:
+                errors.line(f"noetl: {error}")
+                yield None
+                continue
+            if is_folder and not is_playbook(loaded):
+                errors.line(f"noetl: {file}: skipped: it is no playbook")
+                continue
+            found += 1
+            yield loaded
+        if is_folder and not found:
+            errors.line(f"noetl: {given}: there is no playbook in this folder")
+            yield None
 
 
 def _found(loaded: Loaded | Refused) -> Finding:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
+from shlex import quote
 from typing import NamedTuple
 
-from noetl.cli.failing import cure, did_not_begin
-from noetl.cli.finding import short
-from noetl.cli.screen import Piece, Style
+from noetl.cli.encoded import as_lines
+from noetl.cli.failing import cure, did_not_begin, printed_lines
+from noetl.cli.finding import pasted, short
 from noetl.cli.times import duration
-from noetl.cli.tree import table
 from noetl.ids import run_id
 from noetl.net.visible import head, one_line, visible, width
 from noetl.output import JSON
-from noetl.playbook.write import emit
-from noetl.views.documents import ErrorShown, OutputShown, ShowDocument, StepShown
+from noetl.views.documents import ErrorShown, Iterations, OutputShown, ShowDocument, StepShown
+from noetl.views.tree import Piece, Style, table
 
 STEPS_SHOWN_MAX = 40
 OUTPUT_LINES_MAX = 20
@@ -30,8 +29,7 @@ class Around(NamedTuple):
     """What its document does not say."""
 
     columns: int  # of the screen
-    flag: str = ""  # what commands in hints carry, so that they go to the same server
-    failed_place: str | None = None  # the run that failed, or its iteration
+    flag: str = ""  # what commands in hints carry, so that they come to the same place
 
 
 def closing(document: ShowDocument, around: Around) -> Iterator[list[Piece]]:
@@ -48,7 +46,7 @@ def closing(document: ShowDocument, around: Around) -> Iterator[list[Piece]]:
         yield from _error(document.error, around)
     elif document.output is not None:
         yield from _output(document.output, f"noetl output {name}", around.columns)
-    if (hint := _hint(document, name)) is not None:
+    if (hint := _hint(document, name, around.flag)) is not None:
         yield [Piece(hint, "faint")]
 
 
@@ -70,10 +68,7 @@ def _row(step: StepShown) -> list[Piece]:
     name = step.step if step.id == run_id(step.step, 1) else step.id
     status = f"{step.status}, handled" if step.handled else step.status
     time = duration(step.duration_s) if step.duration_s is not None else ""
-    iterations = ""
-    if step.iterations is not None:
-        iterations = f"{step.iterations.count:,}"
-        iterations += f", {step.iterations.failed:,} failed" if step.iterations.failed else ""
+    iterations = _iterations(step.iterations) if step.iterations is not None else ""
     calls = f"{step.calls:,}" if step.calls else ""
     calls += f", {step.retries:,} retried" if step.retries else ""
     if step.why:
@@ -82,10 +77,15 @@ def _row(step: StepShown) -> list[Piece]:
     return [*cells, Piece(iterations), Piece(calls)]
 
 
+def _iterations(loop: Iterations) -> str:
+    words = f"{loop.count:,}"
+    words += f", {loop.failed:,} failed" if loop.failed else ""
+    return f"{words}; {_iterations(loop.inside)} inside" if loop.inside is not None else words
+
+
 def _error(error: ErrorShown, around: Around) -> Iterator[list[Piece]]:
-    place = around.failed_place or error.run or error.step
-    where = f" in {one_line(place)}" if place else ""
-    first, *others = error.message.splitlines() or [""]
+    where = f" in {one_line(error.place)}" if error.place else ""
+    first, *others = pasted(error.message, around.flag).splitlines() or [""]
     yield [Piece(f"{error.kind}{where}: ", "error"), Piece(first)]
     for line in others[:TRACE_LINES_MAX]:
         yield [Piece(f"  {line}")]
@@ -93,6 +93,8 @@ def _error(error: ErrorShown, around: Around) -> Iterator[list[Piece]]:
     if isinstance(trace, str):
         for line in trace.splitlines()[-TRACE_LINES_MAX:]:
             yield [Piece(f"  {_cut(line, around.columns - 2)}", "faint")]
+    for line in printed_lines(error):
+        yield [Piece(_cut(line, around.columns), "faint")]
     if (words := cure(error)) is not None:
         yield [Piece(words, "faint")]
 
@@ -102,20 +104,12 @@ def _output(output: OutputShown, see: str, columns: int) -> Iterator[list[Piece]
         if isinstance(output.ref, dict):
             yield [Piece("output: ", "faint"), Piece(f"{_size(output.ref)}, see {see}")]
         return
-    lines = _data_lines(output.data)
+    lines = as_lines(output.data)
     yield [Piece("output:", "faint")]
     for line in lines[:OUTPUT_LINES_MAX]:
         yield [Piece(f"  {_cut(line, columns - 2)}")]
     if len(lines) > OUTPUT_LINES_MAX:
         yield [Piece(f"  … {len(lines) - OUTPUT_LINES_MAX:,} lines more, see {see}", "faint")]
-
-
-def _data_lines(data: JSON) -> list[str]:
-    if isinstance(data, str):
-        return data.splitlines() or [""]
-    if isinstance(data, dict | list):
-        return emit(data).splitlines()
-    return [json.dumps(data)]
 
 
 def _size(ref: dict[str, JSON]) -> str:
@@ -130,14 +124,20 @@ def _cut(line: str, columns: int) -> str:
     return text if width(text) <= columns and len(line) <= columns else head(text, columns - 1) + "…"
 
 
-def _hint(document: ShowDocument, name: str) -> str | None:
+def _hint(document: ShowDocument, name: str, flag: str) -> str | None:
     match document.status:
         case "error" if did_not_begin(document):
             return "it did not begin: mend that, and run it anew"
         case "error":
-            return f"noetl show {name} tells more; noetl retry {name} takes up what failed"
+            step = document.error.step if document.error is not None else None
+            why = f"noetl show {name} tells more"
+            if step is not None:
+                why = f"noetl explain {short(document.execution_id)} {quote(one_line(step))}{flag} tells why"
+            return f"{why}; noetl retry {name} takes up what failed"
         case "paused":
             return f"go on with: noetl resume {name}"
         case "running":
             return f"noetl show {name} tells more"
+        case "ok" if any(step.iterations is not None and step.iterations.failed for step in document.steps):
+            return f"noetl show {name} lists what failed"
     return None

@@ -41,7 +41,7 @@ def run_pause(asked: Named) -> int:
         if head.status != "running":
             raise Rejected("not-running", f"it can not be paused: it is {head.status}")
         await carried_out(disk, head, Pause(), lambda fact: isinstance(fact, Paused))
-        return voice.told("paused", f"paused; go on with: noetl resume {short(execution_id)}")
+        return voice.told("paused", f"paused; go on with: noetl resume {short(execution_id)}{disk.flag}")
 
     async def there(voice: Voice, disk: ServerDisk, execution_id: str) -> int:
         from noetl.cli.remote_commanding import pause_there
@@ -86,7 +86,7 @@ def run_signal(asked: Named, name: str, data: str | None) -> int:
             Signal(name=name, data=value),
             lambda fact: isinstance(fact, FrameResumed) and fact.frame in woken,
         ):
-            words = f"it is on record; go on with: noetl resume {short(execution_id)}"
+            words = f"it is on record; go on with: noetl resume {short(execution_id)}{disk.flag}"
         return voice.told(TOLD.get(head.status, head.status), words)
 
     async def there(voice: Voice, disk: ServerDisk, execution_id: str) -> int:
@@ -162,7 +162,7 @@ async def _post(disk: Disk, execution_id: str, command: Command, is_effect: Call
         if not head.owner_alive:
             raise Unavailable(
                 "its process has ended meanwhile; the command is carried out when it goes on:"
-                f" noetl resume {short(execution_id)}"
+                f" noetl resume {short(execution_id)}{disk.flag}"
             )
         await clock.sleep(LOOK_S)
     raise Unavailable(f"process {head.pid} has not answered within {ANSWER_S:g} s; the command waits for it")

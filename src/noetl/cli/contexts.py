@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from noetl.cli.exits import Usage
-from noetl.config import DATABASE, SERVER, TOKEN, contexts_path, database_path
+from noetl.config import DATABASE, SERVER, TOKEN, contexts_path, database_path, database_url
 from noetl.secret import Secret
 
 LOCAL: Final = "local"
@@ -80,6 +80,18 @@ def server_at(place: str | None, environment: Mapping[str, str] = os.environ) ->
     if not os.path.exists(path):
         return None
     return _named(load(path).current, environment)
+
+
+def flag_at(place: str | None) -> str:
+    """What commands in hints carry, so that they find the same file; nothing where none was named.
+
+    The address of a PostgreSQL is not repeated: it may hold a password.
+    """
+    if place is None or database_url(place) is not None:
+        return ""
+    from shlex import quote
+
+    return f" --db {quote(place)}"
 
 
 def _named(given: str, environment: Mapping[str, str]) -> Server | None:

@@ -14,9 +14,10 @@ from noetl.cli.contexts import place_of, server_at
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import FAILED, OK
 from noetl.cli.looking import screen_for
-from noetl.cli.screen import Piece, Screen, Style, folded
+from noetl.cli.screen import Screen
 from noetl.config import database_path, database_url, nats_url
 from noetl.net.words import count
+from noetl.views.tree import Piece, Style, folded
 from noetl.wiring.doctor import Asked, Finding, Grade, examine, is_wrong
 
 SIGNS: dict[Grade, Piece] = {

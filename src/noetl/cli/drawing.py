@@ -11,11 +11,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from noetl.cli.progress import Progress, Row, loop_words, shown
-from noetl.cli.screen import Piece, Screen, Style
+from noetl.cli.finding import short
+from noetl.cli.progress import Progress
+from noetl.cli.rows import Row, loop_words, shown
+from noetl.cli.screen import Screen
 from noetl.cli.times import duration
 from noetl.clock import Clock
 from noetl.net.visible import visible
+from noetl.views.tree import Piece, Style
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -64,9 +67,10 @@ class PlainView:
 
     def close(self) -> None:
         """What ran to the last gets no line of its start any more."""
-        self._screen.lines(self._progress.lines())
+        self._screen.lines(self._progress.lines(last=True))
         if self._progress.left_out:
-            self._screen.line(f"… {self._progress.left_out:,} lines more; see noetl events")
+            see = f"noetl events {short(self._progress.root)}{self._progress.flag}"
+            self._screen.line(f"… {self._progress.left_out:,} lines more; see {see}")
         self._screen.stream.flush()
 
 
@@ -91,11 +95,11 @@ class LiveView:
         self._live.update(self._rows(), refresh=True)
 
     def close(self) -> None:
-        self._scroll()
+        self._scroll(last=True)
         self._live.stop()
 
-    def _scroll(self) -> None:
-        for line in self._progress.lines():
+    def _scroll(self, *, last: bool = False) -> None:
+        for line in self._progress.lines(last=last):
             self._live.console.print(_text(line), soft_wrap=True)
 
     def _rows(self) -> Table:

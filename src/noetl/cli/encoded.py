@@ -1,6 +1,6 @@
-"""JSON for standard output: one document, or one a line. What could forge text on a terminal is escaped.
+"""JSON for programs: one document, or one a line. What could forge text on a terminal is escaped.
 
-Only the spelling changes by that: whoever reads the JSON reads the same values.
+Only the spelling changes by that: whoever reads the JSON reads the same values. People get YAML.
 """
 
 from __future__ import annotations
@@ -26,8 +26,14 @@ def as_line(value: object) -> str:
 
 
 def as_lines(value: JSON) -> list[str]:
-    """A value for people to read."""
-    return as_document(value).splitlines()
+    """A value for people to read: YAML, and a text as it is."""
+    if isinstance(value, str):
+        return value.splitlines() or [""]
+    if isinstance(value, dict | list):
+        from noetl.playbook.write import emit  # what only writes JSON need not wait for it
+
+        return emit(value).splitlines()
+    return [_harmless(_encode(value))]
 
 
 def _harmless(encoded: bytes) -> str:

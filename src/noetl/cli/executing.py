@@ -12,26 +12,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from noetl.cli import files
-from noetl.cli.answering import Voice, answered, tell_problems
+from noetl.cli.answering import Voice, answered, tell_refused
 from noetl.cli.asked import Named, RunAsked
 from noetl.cli.carrying import TOLD, Kit, carry_on, conclude
 from noetl.cli.checking import show_notes
-from noetl.cli.contexts import server_at
-from noetl.cli.exits import WRONG, Usage
-from noetl.cli.failing import must_have_begun
+from noetl.cli.contexts import flag_at, server_at
+from noetl.cli.exits import Usage
+from noetl.cli.failing import refuse_what_never_began
 from noetl.cli.finding import find_execution
 from noetl.cli.loading import Loaded, Refused, load, registered
-from noetl.cli.looking import Shelf, flag_of, opened
+from noetl.cli.looking import Shelf, opened
 from noetl.cli.workload import given_workload, undeclared
 from noetl.config import database_path
+from noetl.control.refusing import Refusal, path_in, reason_of
 from noetl.engine.commands import Resume, Retry
 from noetl.engine.state import LIVE
-from noetl.errors import Problem, Unavailable
+from noetl.errors import PlaybookError, Problem, Unavailable
 from noetl.net.check import Checked, check
 from noetl.net.words import count
-from noetl.output import JSON, Failure
-from noetl.playbook.source import Document, Scalar, parse
-from noetl.ports import Text
+from noetl.output import JSON
+from noetl.playbook.source import Document, parse
 from noetl.wiring import Disk, House, open_disk, record_refused
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def _run(voice: Voice, asked: RunAsked) -> int:
     if asked.file == files.STDIN == asked.workload:
         raise Usage("standard input can be read only once: it is the playbook or the workload")
     workload = given_workload(asked.workload, asked.sets)
+    voice.flag = flag_at(asked.db)
     kit = Kit.installed()
     known = registered(asked.file, asked.db)
     if known is None:
@@ -137,25 +138,20 @@ def _refuse(
     workload: dict[str, JSON],
 ) -> int:
     """The request is on record all the same (D65, D78), unless nobody can say under which path."""
-    errors = count(sum(problem.severity == "error" for problem in found), "problem")
-    failure = Failure(kind="problems", message=f"the playbook has {errors}")
-    path = document.find(("metadata", "path"))
-    if isinstance(path, Scalar) and isinstance(path.value, str) and path.value:
+    path = path_in(document)
+    if path is not None:
         digest = hashlib.sha256(document.text.encode()).hexdigest()
-        text = Text(digest, path.value, document.text)
+        refusal = Refusal(path, workload, reason_of(PlaybookError(found)), digest)
         try:
-            voice.execution_id = asyncio.run(_record(_opened(voice, asked.db), text, workload, failure))
+            voice.execution_id = asyncio.run(_record(_opened(voice, asked.db), refusal))
         except Unavailable as error:
             voice.warn(f"this request is not on record: {error}")
-    tell_problems(voice, found, document.text)
-    if voice.execution_id is not None:
-        voice.warn(f"{failure.message}; the request is on record as {voice.execution_id}")
-    return WRONG
+    return tell_refused(voice, found, document.text)
 
 
-async def _record(disk: Disk, text: Text, workload: dict[str, JSON], failure: Failure) -> str:
+async def _record(disk: Disk, refusal: Refusal) -> str:
     try:
-        return await record_refused(disk, text, workload, failure)
+        return await record_refused(disk, refusal)
     finally:
         disk.close()
 
@@ -176,7 +172,7 @@ def run_retry(asked: Named, step: str | None, *, from_start: bool) -> int:
     retry = Retry(step=step, from_start=from_start)
 
     async def work(voice: Voice, disk: Disk, execution_id: str) -> int:
-        await must_have_begun(disk, execution_id)
+        await refuse_what_never_began(disk, execution_id)
 
         async def begin(house: House) -> None:
             await house.command(execution_id, retry)
@@ -198,7 +194,7 @@ def with_execution(asked: Named, work: Work, there: WorkThere) -> int:
     async def found(voice: Voice, disk: Shelf) -> int:
         if asked.detach and isinstance(disk, Disk):
             raise Usage("--detach needs a server, see --server: what runs here ends with this process")
-        voice.flag = flag_of(disk)
+        voice.flag = disk.flag
         execution_id = await find_execution(disk.listing, asked.given, voice.flag)
         head = await disk.listing.head(execution_id)
         voice.execution_id, voice.status = execution_id, TOLD.get(head.status, head.status)

@@ -11,13 +11,14 @@ from noetl.cli.checking import show_notes, show_problems
 from noetl.cli.choices import DialectChoice, GraphChoice
 from noetl.cli.exits import OK, WRONG, Usage
 from noetl.cli.loading import Refused, installed, load
-from noetl.cli.screen import Piece, Screen
-from noetl.cli.telling import told, told_task
+from noetl.cli.screen import Screen
 from noetl.errors import Problem
 from noetl.net.check import Checked
 from noetl.net.net import Net
 from noetl.net.words import count
 from noetl.playbook.kinds import Kinds
+from noetl.views.telling import told, told_task
+from noetl.views.tree import Piece
 
 
 def run_explain(

@@ -1,4 +1,4 @@
-"""Where an execution failed, down to the iteration, and what to do about it, for those who tell of it."""
+"""What to do about an execution that failed or never began, for those who tell of it."""
 
 from __future__ import annotations
 
@@ -6,23 +6,11 @@ import re
 from typing import Final
 
 from noetl.cli.looking import Shelf
-from noetl.engine.facts import Evaluated
-from noetl.errors import Rejected
-from noetl.ids import frame_id
+from noetl.views.beginning import FACTS, must_have_begun
 from noetl.views.documents import ErrorShown, ShowDocument
-from noetl.views.runs import Runs
+from noetl.views.log import events_of
 
 _UNFOLDED: Final = re.compile(r'write different values to "(ctx\.[^"]+)" and no reducer')
-
-
-def failed_place(runs: Runs) -> str | None:
-    """The run of the first failure that nothing handled; of a loop, its iteration that failed first."""
-    step, run = runs.failed_at or (None, None)
-    kept = runs.state.failed.get(run) if run is not None else None
-    loop = kept.loop if kept is not None else None
-    if kept is None or loop is None or loop.error_at is None or kept.failure != loop.error:
-        return run or step
-    return frame_id(kept.id, loop.error_at)
 
 
 def cure(error: ErrorShown) -> str | None:
@@ -34,16 +22,18 @@ def cure(error: ErrorShown) -> str | None:
     return f"{how} would keep the last one; append, sum and others fold them too"
 
 
+def printed_lines(error: ErrorShown) -> list[str]:
+    """What the call that failed printed last, under a heading; nothing when it printed nothing."""
+    lines = error.printed.splitlines()
+    return ["printed:", *(f"  {line}" for line in lines)] if lines else []
+
+
 def did_not_begin(document: ShowDocument) -> bool:
     """It ended before its first step (D65): there is nothing to retry."""
     return document.status == "error" and not document.steps
 
 
-async def must_have_begun(disk: Shelf, execution_id: str) -> None:
-    """Raises Rejected for a request whose playbook had problems: no step of it can be told or taken up."""
-    for row in await disk.store.read(execution_id, 0, 2):
-        for fact in row.facts:
-            match fact:
-                case Evaluated(error=error) if error is not None and error.kind == "problems":
-                    words = f"it never began: {error.message}; mend it, and run it anew: noetl run FILE"
-                    raise Rejected("never-began", words)
+async def refuse_what_never_began(disk: Shelf, execution_id: str) -> None:
+    """Raises Rejected for a request that could not run: no step of it can be told or taken up."""
+    first = events_of(await disk.store.read(execution_id, 0, FACTS))
+    must_have_begun(first, f"run it anew: noetl run FILE{disk.flag}")

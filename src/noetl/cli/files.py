@@ -40,6 +40,15 @@ def write(file: str, data: bytes) -> None:
         raise Usage(f"{file}: {_reason(error)}") from error
 
 
+def make(file: str, data: bytes) -> None:
+    """A new file. Raises Usage also when there is one."""
+    try:
+        with open(file, "xb") as stream:
+            stream.write(data)
+    except OSError as error:
+        raise Usage(f"{file}: {_reason(error)}") from error
+
+
 def _write(path: str, data: bytes) -> None:
     old = os.stat(path) if os.path.exists(path) else None
     if old is not None and not stat.S_ISREG(old.st_mode):
@@ -77,6 +86,8 @@ def _reason(error: OSError) -> str:
     match error:
         case FileNotFoundError():
             return "there is no such file"
+        case FileExistsError():
+            return "it is there already: name another file"
         case IsADirectoryError():
             return "this is a folder, not a file"
         case PermissionError():

@@ -14,6 +14,7 @@ PAGE = 200  # executions that are looked at together when `last` is searched
 FOUND_SHOWN_MAX = 10  # ids that begin alike
 
 _ID_PART = re.compile(r"[0-9a-f-]{1,36}\Z")
+_COMMAND = re.compile(r"(?:: |see )noetl [a-z]+( [^ :;]+)*\Z")  # at the end of what an error says
 
 
 class Listed(Protocol):
@@ -39,10 +40,15 @@ def short(execution_id: str) -> str:
     return execution_id[:SHORT_CHARS]
 
 
+def pasted(words: str, flag: str) -> str:
+    """The same; a command at its end comes to the place where we have looked."""
+    return f"{words}{flag}" if _COMMAND.search(words) else words
+
+
 async def find_execution(listing: Listing, given: str, flag: str = "") -> str:
     """The id of the one execution that is meant. Raises Usage when it is none, or not clear which.
 
-    `flag`: what commands in hints carry, so that they go to the same server.
+    `flag`: what commands in hints carry, so that they come to the same place.
     """
     if given == LAST:
         return await _last(listing)

@@ -13,7 +13,7 @@ from noetl.cli.encoded import as_line
 from noetl.cli.exits import OK, Usage
 from noetl.cli.finding import short
 from noetl.cli.looking import Log, Shelf, execution_of, log_of, opened, screen_for
-from noetl.cli.screen import Piece, Screen, Style
+from noetl.cli.screen import Screen
 from noetl.engine.state import State
 from noetl.net.visible import one_line, shorten
 from noetl.net.words import value as in_words
@@ -21,6 +21,7 @@ from noetl.output import JSON
 from noetl.ports import Row
 from noetl.views.envelopes import Envelope, Envelopes
 from noetl.views.log import events_of, readable
+from noetl.views.tree import Piece, Style
 from noetl.wiring import Disk
 
 POLL_S = 0.2
@@ -42,6 +43,7 @@ _TOLD = frozenset(
         "token",
         "attempt",
         "epoch",
+        "input_hash",
         "started_at",
         "digest",
         "next",
@@ -112,7 +114,7 @@ async def _of_file(disk: Disk, log: Log) -> AsyncIterator[list[Row]]:
                 return
             if not execution.owner_alive and not warned:
                 warned = True
-                words = f"no process has it now: go on with noetl resume {short(log.id)}"
+                words = f"no process has it now: go on with noetl resume {short(log.id)}{disk.flag}"
                 Screen(sys.stderr).line(Piece(words, "warning"))
         await disk.database.clock.sleep(POLL_S)
 

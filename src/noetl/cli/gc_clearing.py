@@ -15,9 +15,9 @@ from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK, Usage
 from noetl.cli.gc_planning import Grace, Unneeded, unneeded
 from noetl.cli.looking import opened_file, screen_for
-from noetl.cli.screen import Piece
 from noetl.errors import NotFound
 from noetl.net.words import count
+from noetl.views.tree import Piece
 from noetl.wiring import Disk
 from noetl.worker.keeping import seconds_of
 

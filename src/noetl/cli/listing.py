@@ -12,14 +12,13 @@ import msgspec
 from msgspec import UNSET
 
 from noetl.cli.choices import FormatChoice
-from noetl.cli.contexts import server_at
+from noetl.cli.contexts import flag_at, server_at
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK
-from noetl.cli.looking import STYLES, Execution, Log, Shelf, Standing, flag_of, opened, screen_for
+from noetl.cli.looking import STYLES, Execution, Log, Shelf, Standing, opened, screen_for
 from noetl.cli.overview import document_of
-from noetl.cli.screen import Piece, Screen
+from noetl.cli.screen import Screen
 from noetl.cli.times import ago, duration
-from noetl.cli.tree import table
 from noetl.config import database_path
 from noetl.engine.facts import Finished
 from noetl.errors import Damaged
@@ -27,6 +26,7 @@ from noetl.net.visible import head, visible, width
 from noetl.output import JSON, Output
 from noetl.views.documents import ErrorShown, OutputShown, ShowDocument
 from noetl.views.log import events_of, instant
+from noetl.views.tree import Piece, table
 
 PAGE = 100
 PATH_COLUMNS_MIN = 12
@@ -45,7 +45,7 @@ class Wanted(NamedTuple):
 
 def run_list(wanted: Wanted, form: FormatChoice, db: str | None) -> int:
     if server_at(db) is None and not database_path(db).exists():
-        _tell([], form, [], _NOTHING)
+        _tell([], form, [], f"{_NOTHING}{flag_at(db)}")
         return OK
     with opened(db) as disk:
         return asyncio.run(_list(disk, wanted, form))
@@ -56,7 +56,7 @@ async def _list(disk: Shelf, wanted: Wanted, form: FormatChoice) -> int:
     found = [execution async for execution in _executions(disk, wanted)]
     documents = [await _document(disk, each, now) for each in found] if form == "json" else []
     everything = wanted.status is None and not wanted.open_only
-    without_any = f"{_NOTHING}{flag_of(disk)}" if everything else _NONE_SUCH
+    without_any = f"{_NOTHING}{disk.flag}" if everything else _NONE_SUCH
     _tell(documents, form, list(_rows(found, now)), without_any)
     return OK
 

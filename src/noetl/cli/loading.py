@@ -68,12 +68,17 @@ def load(file: str, dialect: DialectChoice, kinds: Kinds) -> Loaded | Refused:
     return Loaded(check(migration.text, kinds, f"{source.name} (migrated)"), notes)
 
 
+def means_file(given: str) -> bool:
+    """A file wins over a playbook that is registered under the same name."""
+    return given == files.STDIN or os.path.exists(given)
+
+
 def registered(given: str, db: str | None) -> Text | None:
     """What is registered under `path` or `path@version`, where no such file is; None: a file is meant.
 
     Raises NotFound when it has no such version or is archived, and Usage when it is neither of them.
     """
-    if given == files.STDIN or os.path.exists(given):
+    if means_file(given):
         return None
     import asyncio  # a check of a file need not wait for these
 
@@ -82,18 +87,16 @@ def registered(given: str, db: str | None) -> Text | None:
 
     place = database_path(db)
     if not place.exists():
-        return None
+        raise _neither(given)
     disk = open_disk(place)
     try:
-        found = asyncio.run(_found(disk.catalog, given))
+        return asyncio.run(found_in(disk.catalog, given))
     finally:
         disk.close()
-    if found is None:
-        raise Usage(f"{given}: there is no such file, and no playbook is registered under this path")
-    return found
 
 
-async def _found(catalog: Catalog, given: str) -> Text | None:
+async def found_in(catalog: Catalog, given: str) -> Text:
+    """The same, of any catalog."""
     numbered = _NUMBERED.fullmatch(given)
     for path, version in ((given, None), (numbered[1], int(numbered[2])) if numbered else (given, None)):
         try:
@@ -101,4 +104,8 @@ async def _found(catalog: Catalog, given: str) -> Text | None:
         except NotFound:
             continue
         return await catalog.newest(path, version)
-    return None
+    raise _neither(given)
+
+
+def _neither(given: str) -> Usage:
+    return Usage(f"{given}: there is no such file, and no playbook is registered under this path")

@@ -12,17 +12,19 @@ from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from noetl.cli.choices import FormatChoice
-from noetl.cli.contexts import server_at
+from noetl.cli.contexts import flag_at, server_at
 from noetl.cli.exits import Usage
-from noetl.cli.finding import find_execution
-from noetl.cli.screen import Screen, Style, is_terminal
+from noetl.cli.finding import find_execution, pasted
+from noetl.cli.screen import Screen, is_terminal
 from noetl.clock import Clock
 from noetl.config import database_path
 from noetl.engine import Event
 from noetl.engine.state import LIVE, Status
+from noetl.errors import Damaged, NotFound
 from noetl.output import JSON
 from noetl.ports import Catalog, Head, Listing, Row, Snapshot
 from noetl.views.log import events_of
+from noetl.views.tree import Style
 from noetl.wiring import Disk, open_disk
 
 Standing: TypeAlias = Literal["running", "interrupted", "paused", "ok", "error", "cancelled"]
@@ -76,6 +78,11 @@ class Shelf(Protocol):
     @property
     def database(self) -> Beneath: ...
 
+    @property
+    def flag(self) -> str:
+        """What commands in hints carry, so that they come to the same place."""
+        ...
+
 
 class Execution(Head):
     """The same for people: does it run?"""
@@ -120,7 +127,8 @@ def opened(db: str | None) -> Iterator[Shelf]:
     if (server := server_at(db)) is not None:
         from noetl.cli.remote import ServerDisk
 
-        yield ServerDisk.of(server)
+        with hinting(server.flag):
+            yield ServerDisk.of(server)
         return
     with opened_file(db) as disk:
         yield disk
@@ -134,16 +142,23 @@ def opened_file(db: str | None) -> Iterator[Disk]:
     path = database_path(db)
     if not path.exists():
         raise Usage(f"{path}: there is no such database: nothing was run there yet; --db names another")
-    disk = open_disk(path)
+    disk = open_disk(path)._replace(flag=flag_at(db))
     try:
-        yield disk
+        with hinting(disk.flag):
+            yield disk
     finally:
         disk.close()
 
 
-def flag_of(disk: Shelf) -> str:
-    """What commands in hints carry, so that they go to the same server; nothing for a file."""
-    return str(getattr(disk, "flag", ""))
+@contextmanager
+def hinting(flag: str) -> Iterator[None]:
+    """Who finds that something is missing or damaged says what to type, and does not know where it looked."""
+    try:
+        yield
+    except (NotFound, Damaged) as error:
+        if (words := pasted(str(error), flag)) == str(error):
+            raise
+        raise type(error)(words) from error
 
 
 async def execution_of(disk: Shelf, execution_id: str) -> Execution:
@@ -152,7 +167,7 @@ async def execution_of(disk: Shelf, execution_id: str) -> Execution:
 
 async def log_of(disk: Shelf, given: str) -> Log:
     """`given` is an id, the beginning of one, or `last`."""
-    execution_id = await find_execution(disk.listing, given, flag_of(disk))
+    execution_id = await find_execution(disk.listing, given, disk.flag)
     execution = await execution_of(disk, execution_id)
     log = Log(execution, await disk.store.read(execution_id))
     gc.freeze()  # Facts are no garbage: to look through 100,000 of them again and again takes a second.

@@ -9,9 +9,10 @@ from noetl.cli import files
 from noetl.cli.checking import show_notes, show_problems
 from noetl.cli.exits import OK, WRONG, Usage
 from noetl.cli.loading import Said
-from noetl.cli.screen import Piece, Screen, Style
+from noetl.cli.screen import Screen
 from noetl.errors import PlaybookError
 from noetl.playbook.source import parse
+from noetl.views.tree import Piece, Style
 
 
 def run_migrate(file: str, out: str | None, *, write: bool, diff: bool, exact: bool, annotate: bool) -> int:

@@ -9,14 +9,15 @@ from noetl.cli import files
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import FAILED, OK
 from noetl.cli.finding import find_execution
-from noetl.cli.looking import Shelf, execution_of, flag_of, log_of, opened
-from noetl.cli.screen import Piece, Screen, is_terminal
+from noetl.cli.looking import Shelf, execution_of, log_of, opened
+from noetl.cli.screen import Screen, is_terminal
 from noetl.engine.iterations import iteration_outputs
 from noetl.errors import Damaged, NotFound
 from noetl.net.visible import one_line, visible
 from noetl.output import JSON, Output
 from noetl.views.log import readable
 from noetl.views.outputs import Given, decoded, given_by_playbook, given_by_step
+from noetl.views.tree import Piece
 
 DEPTH_MAX = 16  # of results that are lists of results
 
@@ -46,7 +47,7 @@ async def _output(disk: Shelf, given: str, step: str | None, *, raw: bool) -> in
 
 async def _of_playbook(disk: Shelf, given: str) -> Given:
     """Its last facts say it, however long its log is."""
-    execution = await execution_of(disk, await find_execution(disk.listing, given, flag_of(disk)))
+    execution = await execution_of(disk, await find_execution(disk.listing, given, disk.flag))
     id = execution.execution_id
     if execution.live:
         return Given(None, None, f"{id} has not ended")

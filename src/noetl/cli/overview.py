@@ -12,23 +12,20 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_document, as_lines
 from noetl.cli.exits import OK
-from noetl.cli.failing import cure, did_not_begin, failed_place
-from noetl.cli.finding import short
+from noetl.cli.failing import cure, did_not_begin, printed_lines
+from noetl.cli.finding import pasted, short
 from noetl.cli.looking import (
     STYLES,
     Execution,
     Log,
     Shelf,
     execution_of,
-    flag_of,
     log_of,
     opened,
     screen_for,
 )
 from noetl.cli.overview_called import called_lines
-from noetl.cli.screen import Piece
 from noetl.cli.times import ago, duration
-from noetl.cli.tree import Branch, branches
 from noetl.errors import NotFound
 from noetl.net.visible import one_line, shorten, width
 from noetl.net.words import count
@@ -43,6 +40,7 @@ from noetl.views.documents import (
     show_document,
 )
 from noetl.views.log import readable
+from noetl.views.tree import Branch, Piece, branches
 
 if TYPE_CHECKING:
     from noetl.client import Client
@@ -71,7 +69,7 @@ async def _show(disk: Shelf, given: str, form: FormatChoice) -> int:
     if form == "json":
         sys.stdout.write(as_document(document))
         return OK
-    family = _Family(disk, now, flag_of(disk))
+    family = _Family(disk, now, disk.flag)
     await family.open(document)
     screen = screen_for(form)
     screen.lines(_told(log.execution, document, family, screen.columns))
@@ -143,22 +141,13 @@ def _ending(log: Log, document: ShowDocument, flag: str) -> Iterator[list[Piece]
     """What came of it, and what to do next."""
     name = f"{short(log.id)}{flag}"
     if document.error is not None:
-        yield from _error(document.error, _failed_place(log, document))
+        yield from _error(document.error, flag)
         if did_not_begin(document):
             yield [Piece("it did not begin: mend that, and run it anew", "faint")]
     if document.output is not None and document.output.status == "ok":
         yield from _output(document.output, f"noetl output {name}")
     if log.execution.standing == "interrupted":
         yield [Piece(f"no process has it: go on with noetl resume {name}", "warning")]
-
-
-def _failed_place(log: Log, document: ShowDocument) -> str | None:
-    """Of a loop, the iteration that failed: the log is read once more for it."""
-    failed = document.error.run if document.error is not None else None
-    if not any(step.id == failed and step.iterations is not None for step in document.steps):
-        return failed
-    with readable(log.id):
-        return failed_place(remembered(log.id, log.events()))
 
 
 def _headline(execution: Execution, document: ShowDocument, now: datetime) -> list[Piece]:
@@ -214,14 +203,19 @@ def _figures(step: StepShown, execution: Execution) -> Iterator[Piece]:
 
 def _loop(loop: Iterations) -> Piece:
     said = f"{loop.succeeded:,} of {count(loop.count, 'iteration')}"
-    return Piece(f"{said}, {loop.failed:,} failed", "warning") if loop.failed else Piece(said)
+    said += f", {loop.failed:,} failed" if loop.failed else ""
+    if (inside := loop.inside) is not None:
+        said += f", {inside.succeeded:,} of {inside.count:,} inside"
+        said += f", {inside.failed:,} failed" if inside.failed else ""
+    return Piece(said, "warning" if loop.failed or (inside is not None and inside.failed) else "")
 
 
 def _below(step: StepShown, execution: Execution, family: _Family) -> Iterator[Branch]:
     if step.error is not None:
         yield Branch((Piece(_failure(step.error), "warning" if step.handled else "error"),))
+    yield from _failures(step)
     if step.why is not None:
-        yield Branch((Piece(one_line(step.why), "info"), *_signal(step, execution, family.flag)))
+        yield Branch((Piece(one_line(step.why), "info"),), tuple(_signal(step, execution, family.flag)))
     if step.child is not None:
         yield _child(step.child, family)
     yield from _steps(step.blocks, execution, family)
@@ -229,11 +223,22 @@ def _below(step: StepShown, execution: Execution, family: _Family) -> Iterator[B
         yield Branch((Piece(f"… {count(step.blocks_left_out, 'call')} of blocks more", "faint"),))
 
 
-def _signal(step: StepShown, execution: Execution, flag: str) -> Iterator[Piece]:
+def _failures(step: StepShown) -> Iterator[Branch]:
+    """Of iterations; where one alone has failed its step, or blocks did, that is said elsewhere."""
+    failed = step.iterations.failed if step.iterations is not None else 0
+    if (failed == 1 and step.error is not None) or any(block.error is not None for block in step.blocks):
+        return
+    for each in step.failures:
+        yield Branch((Piece(f"[{each.index}] ", "name"), Piece(_failure(each.error), "warning")))
+    if step.failures and failed > len(step.failures):
+        yield Branch((Piece(f"… {failed - len(step.failures):,} more that failed", "faint"),))
+
+
+def _signal(step: StepShown, execution: Execution, flag: str) -> Iterator[Branch]:
     _, waits, name = (step.why or "").partition("waits for the signal ")
     if waits:
         words = f"noetl signal {short(execution.execution_id)} {quote(one_line(name))}{flag}"
-        yield Piece(f": {words}", "faint")
+        yield Branch((Piece(words, "faint"),), whole=True)
 
 
 def _child(id: str, family: _Family) -> Branch:
@@ -254,15 +259,16 @@ def _failure(error: Failure | ErrorShown) -> str:
     return shorten(f"{one_line(error.kind)}: {one_line(error.message)}", MESSAGE_CHARS)
 
 
-def _error(error: ErrorShown, place: str | None) -> Iterator[list[Piece]]:
+def _error(error: ErrorShown, flag: str) -> Iterator[list[Piece]]:
     yield []
-    place = place or error.run or error.step
-    where = f" in {one_line(place)}" if place else ""
-    yield [Piece(f"error{where}  ", "error"), Piece(_failure(error))]
+    where = f" in {one_line(error.place)}" if error.place else ""
+    yield [Piece(f"error{where}  ", "error"), Piece(pasted(_failure(error), flag))]
     traceback = error.details.get("traceback")
     if isinstance(traceback, str):
         for line in traceback.rstrip().splitlines()[-TRACEBACK_LINES:]:
             yield [Piece(f"  {line}", "faint")]
+    for line in printed_lines(error):
+        yield [Piece(line, "faint")]
     if (words := cure(error)) is not None:
         yield [Piece(words, "faint")]
 

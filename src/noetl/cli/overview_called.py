@@ -6,11 +6,10 @@ from collections.abc import AsyncIterator, Container
 
 from noetl.cli.finding import short
 from noetl.cli.looking import STYLES, Log, Shelf, execution_of
-from noetl.cli.screen import Piece
-from noetl.cli.tree import table
 from noetl.engine.facts import ForChild, FrameParked
 from noetl.errors import NotFound
 from noetl.net.visible import one_line
+from noetl.views.tree import Piece, table
 
 CALLED_SHOWN = 50
 
@@ -31,7 +30,8 @@ async def called_lines(disk: Shelf, log: Log, shown: Container[str]) -> AsyncIte
     for line in table([await _row(disk, fact) for fact in called[:CALLED_SHOWN]]):
         yield line
     if len(called) > CALLED_SHOWN:
-        yield [Piece(f"  … {len(called) - CALLED_SHOWN:,} more, see noetl events", "faint")]
+        see = f"noetl events {short(log.id)}{disk.flag}"
+        yield [Piece(f"  … {len(called) - CALLED_SHOWN:,} more, see {see}", "faint")]
 
 
 async def _row(disk: Shelf, fact: FrameParked) -> list[Piece]:

@@ -6,11 +6,11 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from noetl.cli.screen import Piece
 from noetl.errors import Mark, Problem, Severity
 from noetl.net.visible import head, visible, width
 from noetl.net.words import count
 from noetl.output import JSON
+from noetl.views.tree import Piece
 
 SOURCE_COLUMNS_MAX = 160
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")

@@ -5,56 +5,23 @@ It is cheap per fact, since loops make hundreds of thousands; whoever shows it l
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from shlex import quote
 from typing import Protocol
 
-from msgspec import Struct, field
-
-from noetl.cli.finding import short
-from noetl.cli.screen import Piece
+from noetl.cli.rows import Row, failure_words, shown, tally, waits_words
 from noetl.cli.times import duration
 from noetl.clock import Clock
 from noetl.engine import Event, facts
-from noetl.engine.facts import Fact, ForChild, ForSignal, ForTime, Until
+from noetl.engine.facts import Fact, ForSignal, Until
 from noetl.engine.state import Run, State
-from noetl.ids import frame_parts, run_id
-from noetl.net.visible import one_line, shorten
-from noetl.net.words import count
-from noetl.output import Failure
+from noetl.ids import frame_parts
+from noetl.net.visible import one_line
+from noetl.views.tree import Piece
 from noetl.worker.drive import Said
 
 SAMPLES = 32  # looks at a loop, from which its rate is counted
-MESSAGE_MAX = 160  # characters of an error in a line
 PENDING_MAX = 2_000  # lines between two looks; more are counted and not shown
-
-
-class Row(Struct, kw_only=True):
-    """A run that has not ended."""
-
-    execution_id: str
-    id: str
-    step: str
-    depth: int  # of its execution below the one that we follow, and of blocks
-    scheduled_at: datetime
-    told: bool = False  # was its start shown?
-    total: int | None = None  # iterations, of a loop
-    done: int = 0  # those that have ended, with the failed ones
-    failed: int = 0
-    retries: int = 0
-    note: str = ""  # what it does between two attempts
-    waits: str = ""
-    samples: deque[tuple[float, int]] = field(default_factory=deque)
-
-    @property
-    def rate(self) -> float | None:
-        """Iterations in a second, lately; None: not known yet."""
-        if len(self.samples) < 2:
-            return None
-        (then, before), (now, done) = self.samples[0], self.samples[-1]
-        return (done - before) / (now - then) if now > then and done > before else None
 
 
 class Watched(Protocol):
@@ -75,13 +42,16 @@ class Progress:
         self.rows: dict[tuple[str, str], Row] = {}
         self.left_out = 0  # lines that nobody has seen
         self._clock = clock
-        self._flag = flag  # what commands in hints carry
+        self.flag = flag  # what commands in hints carry
         self._lines: list[list[Piece]] = []
+        self._done_lines: dict[str, list[Piece]] = {}  # of runs that are done, and not routed yet
+        self._routes = True  # what is done is routed at once
         self._depths = {root: 0}
         self._recount: list[str] = []  # runs whose counts are to be taken from the state
         self._known: dict[type[Fact], Callable[[str, Event], None]] = {
             facts.Requested: self._requested,
             facts.StepScheduled: self._scheduled,
+            facts.StepStarted: self._started,
             facts.LoopStarted: self._loop_started,
             facts.IterationDone: self._iteration_done,
             facts.IterationFailed: self._iteration_failed,
@@ -140,8 +110,10 @@ class Progress:
                 if len(row.samples) > SAMPLES:
                     row.samples.popleft()
 
-    def lines(self) -> list[list[Piece]]:
-        """What there is to tell since the last time."""
+    def lines(self, *, last: bool = False) -> list[list[Piece]]:
+        """What there is to tell since the last time. `last`: nothing comes any more."""
+        if last:
+            self._tell_done()
         lines, self._lines = self._lines, []
         return lines
 
@@ -161,6 +133,13 @@ class Progress:
         else:
             name = shown(row) if row is not None else said.frame
             self._tell(Piece("  ", "faint"), Piece(name, "name"), Piece(f"  {one_line(said.words)}", "faint"))
+
+    def wait(self, run: str, words: str) -> None:
+        """A run of the execution itself waits for what no fact tells of; it is said once."""
+        row = self.rows.get((self.root, run))
+        if row is not None and not row.waits:
+            row.waits, row.told = words, True
+            self._tell(Piece("… ", "info"), Piece(shown(row), "name"), Piece(f"  {one_line(words)}"))
 
     def say(self, words: str) -> None:
         """A line of another's, between ours."""
@@ -194,10 +173,19 @@ class Progress:
 
     def _add(self, id: str, run: str, step: str, *, parent: str | None, at: datetime) -> None:
         depth = self._depths.get(id, 0)
+        caller = None
         if parent is not None:
             caller = self.rows.get((id, frame_parts(parent)[0]))
             depth = caller.depth + 1 if caller else depth + 1
-        self.rows[id, run] = Row(execution_id=id, id=run, step=step, depth=depth, scheduled_at=at)
+        self.rows[id, run] = Row(
+            execution_id=id, id=run, step=step, depth=depth, scheduled_at=at, caller=caller
+        )
+
+    def _started(self, id: str, event: Event) -> None:
+        fact = event.fact
+        assert isinstance(fact, facts.StepStarted)
+        if (row := self.rows.get((id, fact.run))) is not None:
+            row.waits = ""
 
     def _loop_started(self, id: str, event: Event) -> None:
         del id
@@ -209,13 +197,13 @@ class Progress:
         fact = event.fact
         assert isinstance(fact, facts.IterationDone)
         if (row := self.rows.get((id, fact.run))) is not None:
-            row.done += 1
+            row.end_iteration()
 
     def _iteration_failed(self, id: str, event: Event) -> None:
         fact = event.fact
         assert isinstance(fact, facts.IterationFailed)
         if (row := self.rows.get((id, fact.run))) is not None:
-            row.done += 1
+            row.end_iteration()
             row.failed += 1
 
     def _task_done(self, id: str, event: Event) -> None:
@@ -229,7 +217,8 @@ class Progress:
         row.note = ""
         if fact.directive != "retry":
             return
-        row.retries += 1
+        for each in (row, *row.around()):
+            each.retries += 1
         wait = max(0.0, (fact.until - event.at).total_seconds()) if fact.until is not None else 0.0
         row.note = f"attempt {fact.attempt + 1}" + (f" in {duration(wait)}" if wait >= 0.1 else "")
         if row.total is None and row.depth == 0:
@@ -248,7 +237,7 @@ class Progress:
         awaited = isinstance(until, ForSignal)
         if row is None or (row.total is not None and not awaited):
             return
-        words = waits_words(id, until, self._flag)
+        words = waits_words(id, until, self.flag)
         if words != row.waits and (awaited or row.depth == 0):  # not once for each iteration
             row.told = True
             self._tell(Piece("… ", "info"), Piece(shown(row), "name"), Piece(f"  {words}"))
@@ -264,13 +253,17 @@ class Progress:
         fact = event.fact
         assert isinstance(fact, facts.StepDone | facts.LoopDone)
         if (row := self.rows.pop((id, fact.run), None)) is not None and row.depth == 0:
-            time = duration((event.at - row.scheduled_at).total_seconds())
-            self._tell(
-                Piece("✓ ", "good"),
-                Piece(shown(row), "name"),
-                Piece(f"  {time}", "faint"),
-                Piece(_tally(row)),
-            )
+            time = Piece(f"  {duration((event.at - row.scheduled_at).total_seconds())}", "faint")
+            line = [Piece("✓ ", "good"), Piece(shown(row), "name"), time, Piece(tally(row))]
+            if self._routes:
+                self._done_lines[fact.run] = line
+            else:
+                self._tell(*line)
+
+    def _tell_done(self) -> None:
+        for line in self._done_lines.values():
+            self._tell(*line)
+        self._done_lines.clear()
 
     def _step_failed(self, id: str, event: Event) -> None:
         fact = event.fact
@@ -280,87 +273,42 @@ class Progress:
             return
         words = Piece(f"  {failure_words(fact.error)}")
         if row is not None:
-            self._tell(Piece("✗ ", "error"), Piece(shown(row), "name"), words, Piece(_tally(row)))
+            self._tell(Piece("✗ ", "error"), Piece(shown(row), "name"), words, Piece(tally(row)))
         elif id == self.root:
             self._tell(Piece("✗ ", "error"), words)
 
     def _routed(self, id: str, event: Event) -> None:
-        """A step that was done, and whose `set` or arcs could not be evaluated (D16)."""
+        """What was done is well only now: its `set` or arcs may be such that can not be evaluated (D16)."""
         fact = event.fact
         assert isinstance(fact, facts.NextEvaluated)
+        line = self._done_lines.pop(fact.run, None) if id == self.root else None
         if fact.error is not None and id == self.root:
             words = Piece(f"  {failure_words(fact.error)}")
             self._tell(Piece("✗ ", "error"), Piece(frame_parts(fact.run)[0].partition("#")[0], "name"), words)
+        elif line is not None:
+            self._tell(*line)
 
     def _paused(self, id: str, event: Event) -> None:
         del event
         if id == self.root:
+            self._stop_routing()
             self._tell(Piece("pausing: what runs comes to an end first", "warning"))
 
     def _cancelled(self, id: str, event: Event) -> None:
         fact = event.fact
         assert isinstance(fact, facts.Cancelled)
         if id == self.root:
+            self._stop_routing()
             why = f" ({one_line(fact.reason)})" if fact.reason else ""
             self._tell(Piece(f"cancelling{why}: calls that run have 10 s", "warning"))
 
+    def _stop_routing(self) -> None:
+        self._tell_done()
+        self._routes = False
+
     def _finished(self, id: str, event: Event) -> None:
         del event
+        if id == self.root:
+            self._tell_done()
         for key in [key for key in self.rows if key[0] == id]:
             del self.rows[key]
-
-
-def shown(row: Row) -> str:
-    """A step by its name, its second run by its id."""
-    return one_line(row.step if row.id == run_id(row.step, 1) else row.id)
-
-
-def _tally(row: Row) -> str:
-    words = ""
-    if row.total is not None:
-        words += f"  {count(row.done, 'iteration')}"
-    if row.failed:
-        words += f", {row.failed:,} failed"
-    if row.retries:
-        words += f"{',' if words else ' '} {row.retries:,} retried"
-    return words
-
-
-def loop_words(row: Row) -> str:
-    """`1,200/10,000 iterations, 350/s, 3 failed`."""
-    assert row.total is not None
-    words = [f"{min(row.done, row.total):,}/{row.total:,} iterations"]
-    if row.rate is not None:
-        words.append(per_second(row.rate))
-    if row.failed:
-        words.append(f"{row.failed:,} failed")
-    if row.retries:
-        words.append(f"{row.retries:,} retried")
-    if row.waits:
-        words.append(row.waits)
-    return ", ".join(words)
-
-
-def per_second(rate: float) -> str:
-    """`350/s`, `2.5/s`, `12.0/min`."""
-    if rate >= 10:
-        return f"{rate:,.0f}/s"
-    return f"{rate:.1f}/s" if rate >= 0.5 else f"{rate * 60:.1f}/min"
-
-
-def failure_words(error: Failure) -> str:
-    return shorten(one_line(f"{error.kind}: {error.message}"), MESSAGE_MAX)
-
-
-def waits_words(id: str, until: Until, flag: str) -> str:
-    """What it waits for, and how to make that come."""
-    match until:
-        case ForTime(at=at):
-            return f"waits until {at.astimezone().strftime('%Y-%m-%d %H:%M:%S %Z').strip()}"
-        case ForSignal(name=name):
-            # Quoted: a playbook of a stranger must not put words into the shell of who copies this.
-            told = one_line(name)
-            return f'waits for the signal "{told}": noetl signal {short(id)} {quote(told)}{flag}'
-        case ForChild(execution_id=child, path=path):
-            return f"runs {one_line(path)} ({short(child)})"
-    return "runs a block"

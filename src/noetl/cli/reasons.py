@@ -10,13 +10,13 @@ from noetl.cli.answering import Voice, answered
 from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK, Usage
-from noetl.cli.failing import must_have_begun
+from noetl.cli.failing import refuse_what_never_began
 from noetl.cli.loading import installed
 from noetl.cli.looking import Shelf, log_of, opened, screen_for
-from noetl.cli.screen import Piece
 from noetl.control.playbooks import Playbooks
 from noetl.net.program import Program
 from noetl.views.log import readable
+from noetl.views.tree import Piece
 from noetl.views.why import Why, why
 from noetl.views.why_told import tell
 
@@ -56,7 +56,7 @@ def run_explain_execution(given: str, step: str | None, db: str | None, form: Fo
 
 async def _why(disk: Shelf, given: str, step: str | None) -> Why:
     log = await log_of(disk, given)
-    await must_have_begun(disk, log.id)
+    await refuse_what_never_began(disk, log.id)
     program = await Playbooks(disk.catalog, installed()).by_digest(log.execution.digest)
     if step is None or (step not in program.steps and step not in program.blocks):
         what = "name a step" if step is None else f'the playbook has no step "{step}"'

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,25 +17,19 @@ from noetl.cli.checking import show_notes, show_problems
 from noetl.cli.choices import DialectChoice, FormatChoice
 from noetl.cli.contexts import server_at
 from noetl.cli.exits import OK, WRONG, Usage
+from noetl.cli.folders import files_in, is_playbook
 from noetl.cli.loading import Loaded, Refused, installed, load
 from noetl.cli.looking import opened
-from noetl.cli.screen import Piece
-from noetl.cli.tree import table
 from noetl.config import database_path
 from noetl.errors import NotFound, Problem
 from noetl.net.visible import visible
 from noetl.net.words import count
 from noetl.output import JSON
-from noetl.playbook.source import Document, Scalar
 from noetl.ports import Catalog, Text, Version
+from noetl.views.tree import Piece, table
 from noetl.wiring import open_disk
 
 State: TypeAlias = Literal["new", "known", "current again"]
-
-SUFFIXES = (".yaml", ".yml")
-FILES_MAX = 10_000  # in one folder and below it
-# What the root of a playbook says of itself, for texts that are no YAML.
-_SAYS = re.compile(r"^(apiVersion\s*:\s*[\"']?noetl\.io/|kind\s*:\s*[\"']?Playbook\b)", re.MULTILINE)
 
 
 class RegisterAsked(NamedTuple):
@@ -148,9 +141,9 @@ def _read(voice: Voice, asked: RegisterAsked) -> list[Found]:
     for given in asked.files:
         is_folder = os.path.isdir(given)
         inside = []
-        for file in _files_in(given) if is_folder else [given]:
+        for file in files_in(given) if is_folder else [given]:
             each = Found(file, load(file, asked.dialect, kinds))
-            if is_folder and not _is_playbook(each):
+            if is_folder and not is_playbook(each.loaded):
                 voice.warn(f"{file}: skipped: it is no playbook")
                 continue
             inside.append(each)
@@ -161,35 +154,6 @@ def _read(voice: Voice, asked: RegisterAsked) -> list[Found]:
         if isinstance(each.loaded, Loaded):
             show_notes(each.loaded.notes, voice.errors)
     return found
-
-
-def _files_in(folder: str) -> list[str]:
-    """Also in the folders below, without those that are hidden. Links to folders are not followed."""
-    names: list[str] = []
-    for place, folders, inside in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        names += [
-            os.path.join(place, name)
-            for name in inside
-            if name.lower().endswith(SUFFIXES) and not name.startswith(".")
-        ]
-        if len(names) > FILES_MAX:
-            raise Usage(f"{folder}: more than {FILES_MAX:,} files: name folders inside of it")
-    return sorted(names)
-
-
-def _is_playbook(found: Found) -> bool:
-    """Does it say so itself? Whatever else is wrong with it, its author wants to know."""
-    if isinstance(found.loaded, Loaded):
-        document = found.loaded.checked.document
-        if _value(document, "kind") == "Playbook" or _value(document, "apiVersion").startswith("noetl.io/"):
-            return True
-    return _SAYS.search(found.source) is not None
-
-
-def _value(document: Document, key: str) -> str:
-    found = document.find((key,))
-    return found.value if isinstance(found, Scalar) and isinstance(found.value, str) else ""
 
 
 def _be_sure_of_paths(texts: dict[str, Text]) -> None:

@@ -49,7 +49,7 @@ class ServerDisk(NamedTuple):
     catalog: ServerCatalog
     results: ResultsThere
     database: NoFile
-    flag: str = ""  # what hints carry, so that they go to the same server
+    flag: str = ""
 
     @classmethod
     def of(cls, server: Server) -> ServerDisk:

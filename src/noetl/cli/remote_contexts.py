@@ -12,14 +12,14 @@ from noetl.cli.contexts import LOCAL, Context, Contexts
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK, Usage
 from noetl.cli.looking import screen_for
-from noetl.cli.screen import Piece, Screen
-from noetl.cli.tree import table
+from noetl.cli.screen import Screen
 from noetl.client.wire import address, is_private, token_value
 from noetl.config import DATABASE, SERVER, TOKEN, contexts_path, database_path
 from noetl.errors import NotFound
 from noetl.net.visible import visible
 from noetl.output import JSON
 from noetl.secret import Secret
+from noetl.views.tree import Piece, table
 
 
 def run_set(name: str, url: str, token: str | None, token_file: str | None, form: FormatChoice) -> int:

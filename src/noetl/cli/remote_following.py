@@ -10,7 +10,6 @@ from noetl.cli.answering import Voice
 from noetl.cli.drawing import shown_progress
 from noetl.cli.progress import Progress
 from noetl.cli.remote import ServerDisk
-from noetl.cli.screen import Piece
 from noetl.client import Line, fact_of
 from noetl.engine import Event, apply
 from noetl.engine.facts import ForChild, FrameParked
@@ -18,10 +17,12 @@ from noetl.engine.state import State
 from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.views.envelopes import Envelope
 from noetl.views.runs import Runs
+from noetl.views.tree import Piece
 from noetl.worker.drive import Said
 
 CHILDREN_MAX: Final = 16  # that are followed at once; of others only their caller's wait is shown
 
+QUIET_S: Final = 5.0  # without a fact; then the server is asked whether there is a worker
 LOOK_S: Final = 0.2
 LOOKS_MAX: Final = 100  # for a child that is about to be started
 
@@ -55,8 +56,10 @@ class _Family:
         self._disk = disk
         self._progress = progress
         self._children: dict[str, asyncio.Task[None]] = {}
+        self._patience: asyncio.Task[None] | None = None
 
     async def follow(self, runs: Runs) -> None:
+        self._patience = asyncio.ensure_future(self._look_for_workers(runs))
         seen = Followed(runs.state.execution_id, runs.state)
         async for each in self._disk.client.stream(seen.id, runs.state.seq):
             if isinstance(each, Line):
@@ -66,6 +69,18 @@ class _Family:
                 self._see(seen, event)
                 if runs.state.status == "paused":
                     return
+
+    async def _look_for_workers(self, runs: Runs) -> None:
+        """Whether anyone does what is due stands in no log."""
+        while True:
+            seq = runs.state.seq
+            await self._disk.client.clock.sleep(QUIET_S)
+            if runs.state.seq > seq or not self._progress.rows:
+                continue
+            with suppress(Unavailable, NotFound, Rejected):
+                for step in (await self._disk.client.show(runs.state.execution_id)).steps:
+                    if step.status in ("scheduled", "running") and step.why is not None:
+                        self._progress.wait(step.id, step.why)
 
     async def _follow_child(self, id: str) -> None:
         """What can not be followed is not shown; its caller is."""
@@ -99,7 +114,7 @@ class _Family:
         self._progress.hear(Said(id, line.frame, line.kind, line.words))
 
     async def close(self) -> None:
-        children = list(self._children.values())
-        for each in children:
+        tasks = [*self._children.values(), *([] if self._patience is None else [self._patience])]
+        for each in tasks:
             each.cancel()
-        await asyncio.gather(*children, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -11,20 +11,22 @@ from contextlib import suppress
 from pathlib import Path
 
 from noetl.cli import files
-from noetl.cli.answering import Voice, tell_problems
+from noetl.cli.answering import Voice, tell_refused
 from noetl.cli.asked import RunAsked
 from noetl.cli.carrying import conclusion
 from noetl.cli.contexts import Server
 from noetl.cli.executing import warn_of
-from noetl.cli.exits import INTERRUPTED, OK, WRONG, Usage
-from noetl.cli.failing import must_have_begun
+from noetl.cli.exits import INTERRUPTED, OK, Usage
+from noetl.cli.failing import refuse_what_never_began
 from noetl.cli.finding import short
 from noetl.cli.interrupts import Interrupted, Interrupts
+from noetl.cli.loading import found_in, means_file
 from noetl.cli.remote import ServerDisk
 from noetl.cli.remote_following import follow
 from noetl.cli.workload import given_workload
+from noetl.client import PlaybookRefused, Told
 from noetl.engine.state import LIVE
-from noetl.errors import Mark, NotFound, PlaybookError, Unavailable
+from noetl.errors import NotFound, PlaybookError, Unavailable
 from noetl.net.visible import one_line
 from noetl.output import JSON
 from noetl.playbook.source import Document, Mapping, Scalar, Sequence, Tree, parse, plain
@@ -37,31 +39,50 @@ def run_there(voice: Voice, asked: RunAsked, server: Server) -> int:
     if asked.file == files.STDIN == asked.workload:
         raise Usage("standard input can be read only once: it is the playbook or the workload")
     workload = given_workload(asked.workload, asked.sets)
+    voice.flag = server.flag
+    disk = ServerDisk.of(server)
+    if not means_file(asked.file):
+        return asyncio.run(_run_registered(voice, asked, disk, workload))
     source = files.read(asked.file)
     document, problems = parse(source.data, source.name)
     if not document.text:  # the server takes text: what is none needs no server
-        tell_problems(voice, problems, "")
-        return WRONG
-    voice.flag = server.flag
-    return asyncio.run(_run(voice, asked, ServerDisk.of(server), document, workload))
+        return tell_refused(voice, problems, "")
+    return asyncio.run(_run_text(voice, asked, disk, document, workload))
 
 
-async def _run(
+async def _run_registered(voice: Voice, asked: RunAsked, disk: ServerDisk, workload: dict[str, JSON]) -> int:
+    text = await found_in(disk.catalog, asked.file)
+    started = await disk.client.start(workload=workload, digest=text.digest)
+    _warn(voice, asked, started, parse(text.text, text.path).document, workload)
+    return await _begun(voice, disk, started, detach=asked.detach)
+
+
+async def _run_text(
     voice: Voice, asked: RunAsked, disk: ServerDisk, document: Document, workload: dict[str, JSON]
 ) -> int:
     client = disk.client
     try:
         await _look_for_children(disk, asked.file, document)
-        known = await client.register(document.text, dialect=asked.dialect, file=document.file)
+        started = await client.start_text(document.text, workload, dialect=asked.dialect, file=document.file)
     except PlaybookError as error:
-        tell_problems(voice, error.problems, document.text)
-        return WRONG
+        if isinstance(error, PlaybookRefused):
+            voice.execution_id = error.execution_id
+        return tell_refused(voice, error.problems, document.text)
+    _warn(voice, asked, started, document, workload)
+    return await _begun(voice, disk, started, detach=asked.detach)
+
+
+def _warn(
+    voice: Voice, asked: RunAsked, started: Told, document: Document, workload: dict[str, JSON]
+) -> None:
     declared = plain(document.find(("workload",)))
-    warnings = sum(each.severity == "warning" for each in known.problems)
+    warnings = sum(each.severity == "warning" for each in started.problems)
     warn_of(voice, asked.file, warnings, declared if isinstance(declared, dict) else {}, workload)
-    started = await client.start(digest=known.digest, workload=workload)
+
+
+async def _begun(voice: Voice, disk: ServerDisk, started: Told, *, detach: bool) -> int:
     voice.execution_id, voice.status = started.execution_id, "running"
-    if asked.detach:
+    if detach:
         return _detached(voice, started.status)
     return await _look_on(voice, disk, Runs(started.execution_id))
 
@@ -84,7 +105,7 @@ async def resume_there(voice: Voice, disk: ServerDisk, execution_id: str, *, det
 async def retry_there(
     voice: Voice, disk: ServerDisk, execution_id: str, step: str | None, *, from_start: bool, detach: bool
 ) -> int:
-    await must_have_begun(disk, execution_id)
+    await refuse_what_never_began(disk, execution_id)
     runs = await _so_far(disk, execution_id)
     told = await disk.client.retry(execution_id, step, from_start=from_start)
     if detach:
@@ -151,7 +172,7 @@ async def _look_for_children(disk: ServerDisk, file: str, document: Document) ->
     """A playbook that is called by its file can not be found from a server. Raises Usage."""
     if file == files.STDIN:
         return
-    for path, at in _called(document.root, document.file):
+    for path, start in _called(document.root):
         beside = Path(file).parent / path
         if not beside.is_file():
             continue
@@ -162,20 +183,19 @@ async def _look_for_children(disk: ServerDisk, file: str, document: Document) ->
             name = called.value if isinstance(called, Scalar) else None
             instead = f', and call it by its path "{one_line(str(name))}"' if name else ""
             words = f'"{one_line(path)}" lies beside this file, and not on the server'
+            at = document.mark(start)
             raise Usage(f"{at}: {words}: first noetl register {beside}{disk.flag}{instead}") from None
 
 
-def _called(tree: Tree | None, file: str) -> Iterator[tuple[str, Mark]]:
-    """The paths of the playbooks that tasks call, each with its place."""
+def _called(tree: Tree | None) -> Iterator[tuple[str, int]]:
+    """The paths of the playbooks that tasks call, and where each stands in the text."""
     match tree:
         case Mapping(entries=entries):
             match entries.get("kind"), entries.get("path"):
-                case Scalar(value="playbook"), Scalar(value=str(path), line=line, column=column) if (
-                    "{{" not in path
-                ):
-                    yield path, Mark(file, line, column)
+                case Scalar(value="playbook"), Scalar(value=str(path), start=start) if "{{" not in path:
+                    yield path, start
             for each in entries.values():
-                yield from _called(each, file)
+                yield from _called(each)
         case Sequence(items=items):
             for each in items:
-                yield from _called(each, file)
+                yield from _called(each)

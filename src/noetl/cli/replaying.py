@@ -13,7 +13,6 @@ from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK
 from noetl.cli.looking import Log, Shelf, log_of, opened, screen_for
-from noetl.cli.screen import Piece
 from noetl.control.saving import fold
 from noetl.engine.snapshot import SCHEMA, thaw
 from noetl.engine.state import State
@@ -21,6 +20,7 @@ from noetl.net.words import count
 from noetl.ports import Row, Snapshot
 from noetl.views.log import readable
 from noetl.views.replay import Difference, differences
+from noetl.views.tree import Piece
 
 DIFFERENT = 1
 

@@ -8,13 +8,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, NamedTuple, TextIO, TypeAlias
+from typing import TextIO
 
-from noetl.net.visible import visible, width, wrap
-
-Style: TypeAlias = Literal[
-    "", "error", "warning", "info", "strong", "name", "kind", "faint", "good", "added", "removed"
-]
+from noetl.net.visible import visible
+from noetl.views.tree import Piece, Style
 
 PLAIN_COLUMNS = 100
 COLUMNS_MIN, COLUMNS_MAX = 40, 160
@@ -31,11 +28,6 @@ _RICH: dict[Style, str] = {
     "added": "green",
     "removed": "red",
 }
-
-
-class Piece(NamedTuple):
-    text: str
-    style: Style = ""
 
 
 class Screen:
@@ -88,25 +80,3 @@ def _columns(stream: TextIO) -> int:
 def _safe(piece: Piece | str) -> Piece:
     text, style = piece if isinstance(piece, Piece) else Piece(piece)
     return Piece(visible(text), style)
-
-
-def folded(pieces: Sequence[Piece], columns: int) -> list[list[Piece]]:
-    """Broken at spaces into lines of at most `columns`; every word keeps its style."""
-    lines: list[list[Piece]] = [[]]
-    used = 0
-    for text, style in pieces:
-        for number, word in enumerate(text.split(" ")):
-            space = 1 if number else 0
-            for part_number, part in enumerate(wrap(word, max(1, columns))):
-                if used and (part_number or used + space + width(part) > columns):
-                    lines.append([])
-                    used = space = 0
-                _append(lines[-1], Piece(" " * space + part, style))
-                used += space + width(part)
-    return lines
-
-
-def _append(line: list[Piece], piece: Piece) -> None:
-    if line and line[-1].style == piece.style:
-        piece = Piece(line.pop().text + piece.text, piece.style)
-    line.append(piece)

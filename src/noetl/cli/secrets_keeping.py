@@ -16,15 +16,15 @@ from noetl.cli.contexts import server_at
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK, Usage
 from noetl.cli.looking import screen_for
-from noetl.cli.screen import Piece, Screen
+from noetl.cli.screen import Screen
 from noetl.cli.times import ago
-from noetl.cli.tree import table
 from noetl.clock import SystemClock
 from noetl.config import database_path
 from noetl.errors import NotFound
 from noetl.net.visible import visible
 from noetl.output import JSON
 from noetl.views.log import instant
+from noetl.views.tree import Piece, table
 from noetl.wiring import open_disk
 
 VALUE_BYTES_MAX: Final = 1 << 20  # of what is read; what may be stored is less

@@ -16,6 +16,7 @@ from noetl.config import LINK_KEY, NATS, database_path, database_url, keep_days,
 from noetl.errors import NoetlError
 from noetl.playbook.conform import NAME
 from noetl.server.desk import Desk
+from noetl.wiring import relax_collector
 from noetl.wiring.instruments import Instruments, begin_log
 
 EXTRAS = "pip install 'noetl[postgres,nats]'"
@@ -28,6 +29,7 @@ class ServeAsked(NamedTuple):
     port: int
     auth: bool | None  # None: as is usual
     name: str
+    own: bool = False  # for whoever owns file and machine: what `noetl run` may do may be done
 
 
 class WorkAsked(NamedTuple):
@@ -92,7 +94,7 @@ async def _house(
     if url is None:
         from noetl.wiring.local_server import open_local_server
 
-        async with open_local_server(database_path(asked.database)) as local:
+        async with open_local_server(database_path(asked.database), served=not asked.own) as local:
             yield local.desk, local.instruments, fallen
         return
     try:
@@ -169,6 +171,7 @@ def _telling(fallen: asyncio.Future[BaseException]) -> Callable[[BaseException],
 
 async def _until_told(fallen: asyncio.Future[BaseException]) -> int:
     """A signal ends it well; a bug of ours ends it loudly, and whoever watches starts it again."""
+    relax_collector()
     with Interrupts(lambda: _say("stopping")) as interrupts:
         fallen.add_done_callback(lambda _: interrupts.first.set())
         await interrupts.first.wait()

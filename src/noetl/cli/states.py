@@ -10,15 +10,14 @@ from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_document, as_lines
 from noetl.cli.exits import OK, Usage
 from noetl.cli.looking import STYLES, Log, Shelf, log_of, opened, screen_for
-from noetl.cli.screen import Piece
 from noetl.cli.times import duration
-from noetl.cli.tree import table
 from noetl.net.visible import one_line
 from noetl.net.words import count
 from noetl.output import JSON
 from noetl.views.documents import Iterations, StateDocument, remembered, state_document
 from noetl.views.log import instant, readable
 from noetl.views.runs import Runs
+from noetl.views.tree import Piece, table
 
 LISTED_MAX = 100  # tokens, and runs; JSON has all of them
 
@@ -79,10 +78,9 @@ def _when(runs: Runs) -> Iterator[Piece]:
 
 
 def _values(name: str, value: dict[str, JSON]) -> Iterator[list[Piece]]:
-    first, *more = as_lines(value)
-    yield [Piece(name, "strong"), Piece(f" {first}")]
-    for line in more:
-        yield [Piece(line)]
+    yield [Piece(name, "strong"), *([] if value else [Piece(" none", "faint")])]
+    for line in as_lines(value) if value else ():
+        yield [Piece(f"  {line}")]
 
 
 def _listed(name: str, rows: Sequence[Sequence[Piece]], total: int) -> Iterator[list[Piece]]:

@@ -15,9 +15,8 @@ from noetl.cli.contexts import server_at
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK, Usage
 from noetl.cli.looking import opened_file, screen_for
-from noetl.cli.screen import Piece, Screen
+from noetl.cli.screen import Screen
 from noetl.cli.times import ago
-from noetl.cli.tree import table
 from noetl.clock import Clock, SystemClock
 from noetl.config import database_path, database_url
 from noetl.control.tokens import SCOPES, digest_of, new_token
@@ -25,6 +24,7 @@ from noetl.net.visible import visible
 from noetl.output import JSON
 from noetl.ports import Token, Tokens
 from noetl.views.log import instant
+from noetl.views.tree import Piece, table
 from noetl.wiring import open_disk
 from noetl.wiring.tokens import open_tokens
 from noetl.worker.keeping import seconds_of

@@ -12,12 +12,12 @@ from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK
 from noetl.cli.looking import screen_for
-from noetl.cli.screen import Piece, Screen, folded
-from noetl.cli.tree import table
+from noetl.cli.screen import Screen
 from noetl.errors import NotFound
 from noetl.output import JSON
 from noetl.tool import Tools
 from noetl.views.kinds import FieldTold, KindTold, as_text, told, unfolded
+from noetl.views.tree import Piece, folded, table
 
 
 def run_tools(kind: str | None, form: FormatChoice) -> int:

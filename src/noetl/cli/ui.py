@@ -23,5 +23,5 @@ def run_ui(db: str | None, port: int, *, browser: bool) -> int:
             threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
 
     os.environ.setdefault(LOG, "warning")  # a person looks at the page, and not at the log
-    asked = ServeAsked(database=db, nats=None, host="127.0.0.1", port=port, auth=False, name="")
+    asked = ServeAsked(database=db, nats=None, host="127.0.0.1", port=port, auth=False, name="", own=True)
     return run_server(asked, show)

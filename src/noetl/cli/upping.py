@@ -12,10 +12,10 @@ from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_line
 from noetl.cli.exits import OK
 from noetl.cli.interrupts import Interrupted, Interrupts
-from noetl.cli.screen import Piece
 from noetl.cli.times import duration
 from noetl.clock import SystemClock
 from noetl.output import JSON
+from noetl.views.tree import Piece
 from noetl.wiring.trial import Asked, Told, Trial
 
 NAME_COLUMNS = 12
@@ -82,7 +82,7 @@ def _welcome(voice: Voice, state: dict[str, JSON], seconds: float) -> None:
         f"ready after {duration(seconds)}: {url}",
         f"  noetl context set up {url} --token-file {token}",
         "  noetl context use up",
-        f"  noetl run examples/hello.yaml --server {url}",
+        "  noetl init hello.yaml; noetl run hello.yaml",
         f"one more worker: set -a; . {state['environment_file']}; noetl worker --pool default",
         "Ctrl-C stops all of it; what is open goes on with the next `noetl up`",
     ):

@@ -3,7 +3,7 @@
 `async with Client(url, token) as client: run = await client.run("examples/hello", {"name": "x"})`.
 """
 
-from noetl.client.answers import CredentialSeen, Ended, Registered, Told
+from noetl.client.answers import CredentialSeen, Ended, PlaybookRefused, Registered, Told
 from noetl.client.client import Client
 from noetl.client.shelf import ServerCatalog, ServerListing, ServerResults, ServerStore
 from noetl.client.stream import Line, fact_of
@@ -14,6 +14,7 @@ __all__ = [
     "CredentialSeen",
     "Ended",
     "Line",
+    "PlaybookRefused",
     "Registered",
     "ServerCatalog",
     "ServerListing",

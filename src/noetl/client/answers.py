@@ -5,6 +5,7 @@ Fields that we do not know are passed over: a server may be newer than its clien
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, TypeVar
 
@@ -66,6 +67,15 @@ class Trouble(Struct, frozen=True, kw_only=True):
     detail: str = ""
     code: str = ""
     problems: tuple[ProblemSeen, ...] = ()
+    execution_id: str | None = None  # under which a request that can not run is on record
+
+
+class PlaybookRefused(PlaybookError):
+    """A request to run it is on record, under an execution that never began (D65)."""
+
+    def __init__(self, problems: Iterable[Problem], execution_id: str) -> None:
+        super().__init__(problems)
+        self.execution_id = execution_id
 
 
 class Registered(Struct, frozen=True, kw_only=True):
@@ -83,6 +93,7 @@ class Told(Struct, frozen=True, kw_only=True):
 
     execution_id: str
     status: str
+    problems: tuple[ProblemSeen, ...] = ()  # of a text that was started: warnings
 
 
 class HeadSeen(Struct, frozen=True, kw_only=True):
@@ -224,7 +235,9 @@ def refusal(status: int, body: bytes, url: str, file: str = "playbook") -> Noetl
         trouble = Trouble()
     said = (trouble.detail or trouble.title)[:DETAIL_CHARS_MAX].removeprefix(f"{trouble.code}: ")
     if trouble.problems:
-        return PlaybookError(each.told(file) for each in trouble.problems)
+        problems = tuple(each.told(file) for each in trouble.problems)
+        id = trouble.execution_id
+        return PlaybookError(problems) if id is None else PlaybookRefused(problems, id)
     if 300 <= status < 400:
         return Unavailable(f"{url} sends us elsewhere (HTTP {status}): give the address of the server itself")
     if trouble.code == "damaged":
@@ -236,7 +249,8 @@ def refusal(status: int, body: bytes, url: str, file: str = "playbook") -> Noetl
     if status == 401:
         return Rejected(trouble.code or "unauthorized", f"{said}; {_TOKEN}")
     if status == 404:
-        return NotFound(said)
+        on_record = f"; the request is on record as {trouble.execution_id}" if trouble.execution_id else ""
+        return NotFound(f"{said}{on_record}")
     return Rejected(trouble.code or f"http-{status}", said or f"HTTP {status}")
 
 

@@ -79,9 +79,27 @@ class Client:
 
         `digest`: this text, in place of the current one of a path. `key`: the same key is the same start.
         """
-        body = _request(path, workload, version, digest)
+        return await self._start(_request(path, workload, version, digest), key)
+
+    async def start_text(
+        self,
+        text: str,
+        workload: Mapping[str, JSON] | None = None,
+        *,
+        dialect: str = "canonical",
+        file: str = "playbook",
+        key: str | None = None,
+    ) -> Told:
+        """The same for a text, which is registered. `file`: how problems call it.
+
+        Raises PlaybookRefused, or PlaybookError when nobody can say under which path it would be on record.
+        """
+        body = {"text": text, "dialect": dialect, "workload": dict(workload or {})}
+        return await self._start(body, key, file)
+
+    async def _start(self, body: dict[str, JSON], key: str | None, file: str = "playbook") -> Told:
         headers = {"Idempotency-Key": key or self.clock.new_id()}
-        answer = await self.wire.ask("POST", "/executions", body=body, headers=headers, twice=True)
+        answer = await self.wire.ask("POST", "/executions", body=body, headers=headers, twice=True, file=file)
         return read(answer.body, Told, self.url)
 
     async def run(

@@ -101,7 +101,8 @@ def presented_by(header: str | None) -> str | None:
     value = value.strip()
     is_token = scheme.lower() == "bearer" and value.startswith("noetl_") and len(value) <= TOKEN_CHARS_MAX
     if not is_token or not value.isascii():
-        words = "send the token as `Authorization: Bearer noetl_…`"
+        words = "this is no token of NoETL: one begins with noetl_ and has no spaces, copy all of it"
+        words += " (programs send `Authorization: Bearer noetl_…`)"
         raise Refused(401, "bad-token", words, _CHALLENGE)
     return value
 

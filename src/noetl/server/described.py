@@ -15,8 +15,8 @@ from noetl.server.auth import PUBLIC, SCOPE
 from noetl.server.problems import Refused, answer
 from noetl.server.routes.commands import CancelAsked, Nothing, RetryAsked, SignalAsked
 from noetl.server.routes.credentials import ValueGiven
-from noetl.server.routes.executions import StartAsked
 from noetl.server.routes.tokens import TokenAsked
+from noetl.server.starting import StartAsked
 
 # Bodies of requests: a key that nobody reads is refused, and the framework does not say so by itself.
 _BODIES: Final = (StartAsked, CancelAsked, RetryAsked, SignalAsked, Nothing, ValueGiven, TokenAsked)

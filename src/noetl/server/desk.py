@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from noetl.clock import Clock
 from noetl.control.playbooks import Playbooks
+from noetl.control.refusing import Refusal
 from noetl.playbook.kinds import Kinds
 from noetl.ports import Catalog, EventStore, Feed, Link, Listing, ResultStore, Roster, Tokens
 from noetl.tool import Tools
@@ -67,7 +68,9 @@ class Desk(NamedTuple):
     tools: Tools
     kinds: Kinds
     clock: Clock
+    refuse: Callable[[Refusal], Awaitable[str]]  # on record (D65): the id of its execution
     is_ready: Callable[[], bool]
+    take_up: Callable[[str], Awaitable[None]] | None = None  # what nobody has; None: soon somebody will
 
 
 class Settings(NamedTuple):

@@ -86,12 +86,16 @@ class Gate:
             raise Refused(429, "too-many-requests", words, {"Retry-After": str(late_s)})
 
 
+def headers_too_large() -> Refused:
+    words = f"the headers are too large (limit HEADERS_BYTES_MAX: {HEADERS_BYTES_MAX:,} bytes)"
+    return Refused(431, "headers-too-large", words)
+
+
 def _check_size(scope: HTTPScope) -> None:
-    """What comes in one piece is not measured on its way: the limit there is for heads that come in many."""
+    """On their way they are measured roughly, and not at all behind another request."""
     size = sum(len(name) + len(value) for name, value in scope["headers"]) + len(scope["raw_path"])
     if size > HEADERS_BYTES_MAX:
-        words = f"the headers are too large (limit HEADERS_BYTES_MAX: {HEADERS_BYTES_MAX:,} bytes)"
-        raise Refused(431, "headers-too-large", words)
+        raise headers_too_large()
 
 
 def _is_visit(scope: HTTPScope, headers: dict[bytes, bytes]) -> bool:

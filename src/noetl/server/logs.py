@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
-from noetl.control.executions import turn
+from noetl.control.live import turn
 from noetl.engine import Event, apply
 from noetl.engine.state import State
 from noetl.errors import NotFound

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from noetl.control.executions import turn
+from noetl.control.live import turn
 from noetl.errors import NotFound
 from noetl.output import JSON
 from noetl.ports import EventStore

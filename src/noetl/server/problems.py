@@ -65,6 +65,7 @@ class ProblemDetails(Struct, frozen=True, kw_only=True):
     detail: str
     code: str  # stable
     problems: tuple[ProblemShown, ...] | UnsetType = UNSET  # of a playbook
+    execution_id: str | UnsetType = UNSET  # under which a request that can not run is on record
     fields: tuple[Field, ...] | UnsetType = UNSET  # of the request
 
 
@@ -75,6 +76,15 @@ class Refused(Exception):
         super().__init__(detail)
         self.details = details(status, code, detail)
         self.headers = dict(headers or {})
+
+
+class OnRecord(Exception):
+    """What can not run: why, and the execution under which the request is on record (D65)."""
+
+    def __init__(self, why: NotFound | PlaybookError, execution_id: str) -> None:
+        super().__init__(str(why))
+        self.why = why
+        self.execution_id = execution_id
 
 
 def details(status: int, code: str, detail: str) -> ProblemDetails:
@@ -92,6 +102,10 @@ def details_of(error: Exception) -> tuple[ProblemDetails, dict[str, str]]:
     match error:
         case Refused():
             return error.details, error.headers
+        case OnRecord(why=why, execution_id=id):
+            told, headers = details_of(why)
+            headers = {**headers, "Location": f"/executions/{id}"}
+            return msgspec.structs.replace(told, execution_id=id), headers
         case PlaybookError(problems=problems):
             shown = tuple(map(problem_shown, problems))
             told = details(422, "playbook-problems", f"the playbook can not run: {_first(error)}")

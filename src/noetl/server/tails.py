@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from noetl.control.executions import turn
+from noetl.control.live import turn
 from noetl.engine import Event
 from noetl.errors import Damaged, Unavailable
 from noetl.output import JSON

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
-from noetl.control.executions import turn
+from noetl.control.live import turn
 from noetl.engine import Event
 from noetl.engine.facts import Requested
 from noetl.engine.snapshot import freeze, thaw

@@ -30,6 +30,7 @@ from noetl.ports import (
 from noetl.telemetry.logs import get_logger
 from noetl.telemetry.measures import Measures
 from noetl.telemetry.meters import NONE
+from noetl.telemetry.news import Trouble
 from noetl.telemetry.pending import Pending
 
 T = TypeVar("T")
@@ -161,6 +162,7 @@ class MeasuredLink:
         self._why = measures.why
         self._monotonic = clock.monotonic
         self._pending = pending
+        self._trouble = Trouble(log, clock, "link")
 
     async def begin(self, execution_id: str, frame: str, worker: str) -> Grant | None:
         grant = await self._timed("begin", self._link.begin(execution_id, frame, worker))
@@ -179,6 +181,7 @@ class MeasuredLink:
             raise
         finally:
             self._report_s.see(self._monotonic() - begun)
+        self._trouble.over()
         if answer.next:
             self._meters.handed_on.values[NONE] += len(answer.next)
         if answer.word == "stop" and answer.why != "over":
@@ -212,6 +215,7 @@ class MeasuredLink:
             raise
         finally:
             self._meters.call_s.see(self._monotonic() - begun, operation)
+        self._trouble.over()
         return answer
 
     def _refused(self, operation: str, error: Unavailable | NotFound | Rejected) -> None:
@@ -222,4 +226,5 @@ class MeasuredLink:
                 why = "not-found"
             case _:
                 why = "unavailable"
+                self._trouble.tell(error)
         self._meters.refused.add((operation, why))

@@ -11,10 +11,11 @@ from msgspec.structs import replace
 
 from noetl.engine import Event
 from noetl.engine.state import State, Status
+from noetl.ids import frame_id
 from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output
 from noetl.views.log import instant
-from noetl.views.runs import RunRecord, Runs
+from noetl.views.runs import RunRecord, Runs, Tally
 
 Told: TypeAlias = Literal["running", "paused", "ok", "error", "cancelled"]
 _TOLD: dict[Status, Told] = {
@@ -30,7 +31,14 @@ class ErrorShown(Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: str
     step: str | None = None
     run: str | None = None
+    iteration: int | None = None  # of a loop: the one that failed first
     details: dict[str, JSON] = {}
+    printed: str = ""  # the end of what the call that failed wrote to its stdout and stderr
+
+    @property
+    def place(self) -> str | None:
+        """`fetch#2[17]`: as exactly as it is known; None: it is of the execution as a whole."""
+        return self.step if self.run is None else frame_id(self.run, self.iteration)
 
 
 class OutputShown(Struct, frozen=True, kw_only=True):
@@ -42,10 +50,20 @@ class OutputShown(Struct, frozen=True, kw_only=True):
     error: Failure | UnsetType = UNSET
 
 
-class Iterations(Struct, frozen=True, kw_only=True):
+class Iterations(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Of a loop; of a list of loops, of the first one."""
+
     count: int
     succeeded: int
     failed: int
+    inside: Iterations | None = None  # of a list of loops: all iterations of the last one
+
+
+class IterationFailure(Struct, frozen=True, kw_only=True):
+    """An iteration that failed, and why."""
+
+    index: int
+    error: Failure
 
 
 class StepShown(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -58,7 +76,8 @@ class StepShown(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: str | None = None
     duration_s: float | None = None
     iterations: Iterations | None = None
-    calls: int = 0
+    failures: tuple[IterationFailure, ...] = ()  # of its iterations, the first ones
+    calls: int = 0  # of tools, in its blocks too
     retries: int = 0
     error: Failure | None = None
     handled: bool = False  # an arc has taken the failure
@@ -160,7 +179,7 @@ def state_document(runs: Runs) -> StateDocument:
             for token in state.tokens.values()
         ),
         runs=tuple(
-            RunShown(id=each.id, step=each.step, status=each.status, iterations=_iterations(each))
+            RunShown(id=each.id, step=each.step, status=each.status, iterations=iterations_of(each))
             for each in listed
         ),
     )
@@ -182,7 +201,15 @@ def _error(runs: Runs) -> ErrorShown | None:
     if failure is None:
         return None
     step, run = runs.failed_at or (None, None)
-    return ErrorShown(kind=failure.kind, message=failure.message, step=step, run=run, details=failure.details)
+    return ErrorShown(
+        kind=failure.kind,
+        message=failure.message,
+        step=step,
+        run=run,
+        iteration=runs.failed_iteration,
+        details=failure.details,
+        printed=runs.printed,
+    )
 
 
 def _run(record: RunRecord, until: datetime | None) -> StepShown:
@@ -195,7 +222,10 @@ def _run(record: RunRecord, until: datetime | None) -> StepShown:
         started=None if begun is None else instant(begun),
         ended=None if ended is None else instant(ended),
         duration_s=_between(begun, ended or until),
-        iterations=_iterations(record),
+        iterations=iterations_of(record),
+        failures=tuple(
+            IterationFailure(index=index, error=record.failures[index]) for index in sorted(record.failures)
+        ),
         calls=record.calls,
         retries=record.retries,
         error=record.error,
@@ -212,11 +242,18 @@ def _ended(record: RunRecord) -> int:
     return sum(block.ended_at is not None for block in record.blocks.values())
 
 
-def _iterations(record: RunRecord) -> Iterations | None:
-    if record.iterations is None:
-        return None
-    count, succeeded, failed = record.iterations
-    return Iterations(count=count, succeeded=succeeded, failed=failed)
+def iterations_of(record: RunRecord) -> Iterations | None:
+    """None: it is no loop."""
+    return None if record.iterations is None else _tallied(record.iterations, record.inside)
+
+
+def _tallied(tally: Tally, inside: Tally | None = None) -> Iterations:
+    return Iterations(
+        count=tally.total,
+        succeeded=tally.succeeded,
+        failed=tally.failed,
+        inside=None if inside is None else _tallied(inside),
+    )
 
 
 def _tokens(state: State) -> Iterable[StepShown]:

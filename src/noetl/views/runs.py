@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
@@ -14,10 +15,34 @@ from noetl.engine import Event, apply, facts
 from noetl.engine.facts import Fact, ForBlock, ForChild, ForSignal, ForTime, Until
 from noetl.engine.state import State
 from noetl.ids import frame_parts
+from noetl.net.program import BODY
 from noetl.output import Failure
 from noetl.views.log import instant
 
+PRINTED_LINES_MAX = 10  # of what a call has printed, the last ones
+PRINTED_CHARS_MAX = 2_000
+FAILURES_KEPT_MAX = 5  # of the iterations of one run; all of them are counted
 BLOCKS_KEPT_MAX = 100  # of one run, those that have ended in the same way; all of them are counted
+
+
+class Tally(NamedTuple):
+    """Iterations."""
+
+    total: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+    def changed(self, before: Tally, after: Tally) -> Tally:
+        """The same, where a part of it that was `before` is `after`."""
+        return Tally(*(mine - old + new for mine, old, new in zip(self, before, after, strict=True)))
+
+
+class Printed(NamedTuple):
+    """The end of what a call that failed had printed."""
+
+    iteration: int | None
+    error: Failure
+    text: str
 
 
 class RunRecord(Struct, kw_only=True):
@@ -26,20 +51,36 @@ class RunRecord(Struct, kw_only=True):
     id: str
     step: str
     parent: str | None = None  # of a block: the run that called it
+    called_in: int | None = None  # of a block: the iteration of that run
     retry_of: str | None = None
     scheduled_at: datetime
     started_at: datetime | None = None  # None: no worker has begun it
     ended_at: datetime | None = None
     status: str = "scheduled"
     error: Failure | None = None
+    printed: Printed | None = None  # by the call that failed; of a loop, in the iteration that counts
     handled: bool = False  # it failed, and an arc has taken the failure (D38)
-    calls: int = 0
+    calls: int = 0  # of tools, in its blocks too
     retries: int = 0
-    iterations: tuple[int, int, int] | None = None  # in all, succeeded, failed
+    iterations: Tally | None = None
+    inside: Tally | None = None  # of a list of loops: all iterations of the last one
+    failures: dict[int, Failure] = field(default_factory=dict)  # the first of its iterations that failed
     waits_for: str | None = None  # why a frame without a loop holds no worker
     child: str | None = None  # the execution that it called last, of a run without a loop
     blocks: dict[str, RunRecord] = field(default_factory=dict)
     blocks_ended: dict[str, int] = field(default_factory=dict)  # how many have ended, by status
+
+    def keep_failure(self, index: int, error: Failure) -> None:
+        """The order of coming decides nothing: those with the lowest indices are kept."""
+        self.failures[index] = error
+        if len(self.failures) > FAILURES_KEPT_MAX:
+            del self.failures[max(self.failures)]
+
+    def keep_printed(self, printed: Printed) -> None:
+        """The same: of a loop, that of the iteration with the lowest index."""
+        known = self.printed.iteration if self.printed is not None else None
+        if known is None or printed.iteration is None or printed.iteration <= known:
+            self.printed = printed
 
 
 class Runs:
@@ -51,6 +92,7 @@ class Runs:
         self.begun_at: datetime | None = None
         self.failed_at: tuple[str, str | None] | None = None  # step and run of the first unhandled failure
         self._live: dict[str, RunRecord] = {}  # of steps and of blocks: not ended
+        self._calling: set[str] = set()  # frames that have called a block, which is no call of a tool
 
     def feed(self, event: Event) -> None:
         state, fact, at = self.state, event.fact, event.at
@@ -64,14 +106,17 @@ class Runs:
             case facts.StepStarted(run=run):
                 record = self._live[run]
                 record.started_at, record.status = at, "running"
-            case facts.TaskDone(frame=frame):
-                _called(self._live[frame_parts(frame)[0]], fact)
+            case facts.TaskDone():
+                self._called(fact)
             case facts.FrameParked(frame=frame, until=until):
                 self._parked(frame, until)
             case facts.FrameResumed(frame=frame):
                 self._live[frame_parts(frame)[0]].waits_for = None
-            case facts.LoopStarted(run=run) | facts.IterationDone(run=run) | facts.IterationFailed(run=run):
+            case facts.LoopStarted(run=run) | facts.IterationDone(run=run):
                 self._count(self._live[run])
+            case facts.IterationFailed(run=run, index=index, error=error):
+                self._count(self._live[run])
+                self._live[run].keep_failure(index, error)
             case facts.StepDone(run=run) | facts.LoopDone(run=run):
                 self._ended(run, "ok", at)
             case facts.StepFailed(run=str(run), error=error):
@@ -98,15 +143,35 @@ class Runs:
                 spoiled = [(each.token.step, None) for each in state.spoiled.values()]
                 self.failed_at = next(iter((*left, *spoiled)), None)
 
+    @property
+    def failed_iteration(self) -> int | None:
+        """Where the first unhandled failure is that of a loop: the iteration that failed first."""
+        run = self.failed_at[1] if self.failed_at is not None else None
+        kept = self.state.failed.get(run) if run is not None else None
+        loop = kept.loop if kept is not None else None
+        return loop.error_at if kept is not None and loop is not None and kept.failure == loop.error else None
+
+    @property
+    def printed(self) -> str:
+        """By the call whose failure is the first unhandled one."""
+        run = self.failed_at[1] if self.failed_at is not None else None
+        printed = self.steps[run].printed if run in self.steps else None
+        return printed.text if printed is not None and printed.error == self.state.failure else ""
+
     def records(self) -> Iterator[RunRecord]:
         """All of them, those of blocks behind the run that called them."""
         for record in self.steps.values():
             yield from _with_blocks(record)
 
     def _scheduled(self, fact: facts.StepScheduled, at: datetime) -> None:
-        parent = frame_parts(fact.parent)[0] if fact.parent is not None else None
+        parent, index = frame_parts(fact.parent) if fact.parent is not None else (None, None)
         record = RunRecord(
-            id=fact.run, step=fact.step, parent=parent, retry_of=fact.retry_of, scheduled_at=at
+            id=fact.run,
+            step=fact.step,
+            parent=parent,
+            called_in=index,
+            retry_of=fact.retry_of,
+            scheduled_at=at,
         )
         self._live[fact.run] = record
         (self.steps if parent is None else self._live[parent].blocks)[fact.run] = record
@@ -115,11 +180,41 @@ class Runs:
     def _count(self, record: RunRecord) -> None:
         """The counts of a loop, with what a retry has inherited."""
         loop = self.state.runs[record.id].loop
-        if loop is not None:
-            record.iterations = (loop.count, loop.succeeded, loop.failed)
+        if loop is None:
+            return
+        before, record.iterations = record.iterations, Tally(loop.count, loop.succeeded, loop.failed)
+        owner = owner_of_list(record.step)
+        for outer in self._around(record) if owner is not None else ():
+            outer.inside = (outer.inside or Tally()).changed(before or Tally(), record.iterations)
+            if outer.step == owner:
+                break
+
+    def _around(self, record: RunRecord) -> Iterator[RunRecord]:
+        """Of a block the run that called it, and so on."""
+        while record.parent is not None and (caller := self._live.get(record.parent)) is not None:
+            yield caller
+            record = caller
+
+    def _called(self, fact: facts.TaskDone) -> None:
+        record = self._live[frame_parts(fact.frame)[0]]
+        began = fact.started_at
+        if began is not None and (record.started_at is None or began < record.started_at):
+            # Its start goes on record with the first report, when a task is done: the task knows better.
+            record.started_at = max(began, record.scheduled_at)
+        calls = fact.status != "skipped" and fact.frame not in self._calling
+        self._calling.discard(fact.frame)
+        printed = _printed(fact) if fact.directive == "fail" else None
+        for each in (record, *self._around(record)):
+            each.calls += calls
+            each.retries += fact.directive == "retry"
+            if printed is not None:
+                each.keep_printed(printed)
+                printed = printed._replace(iteration=each.called_in)
 
     def _parked(self, frame: str, until: Until) -> None:
         run, index = frame_parts(frame)
+        if isinstance(until, ForBlock):
+            self._calling.add(frame)
         if index is not None:
             return
         record = self._live[run]
@@ -151,13 +246,25 @@ class Runs:
         self._live.clear()
 
 
-def _called(record: RunRecord, fact: facts.TaskDone) -> None:
-    record.calls += fact.status != "skipped"
-    record.retries += fact.directive == "retry"
-    began = fact.started_at
-    if began is not None and (record.started_at is None or began < record.started_at):
-        # Its start goes on record with the first report, when a task is done: the task knows better.
-        record.started_at = max(began, record.scheduled_at)
+def _printed(fact: facts.TaskDone) -> Printed | None:
+    """Whatever tool it was: its own part has `stdout` and `stderr`, without secrets, as they are recorded."""
+    error = fact.output.error if fact.output is not None else None
+    if fact.output is None or error is None:
+        return None
+    parts = [part for part in fact.output.own.values() if isinstance(part, dict)]
+    written = [part.get(stream) for part in parts for stream in ("stdout", "stderr")]
+    ends = [text[-PRINTED_CHARS_MAX:] for text in written if isinstance(text, str)]
+    lines = [line for end in ends for line in end.rstrip().splitlines()]
+    text = "\n".join(lines[-PRINTED_LINES_MAX:])
+    if text in error.message:  # as a shell's does, which ends with its last words
+        return None
+    return Printed(frame_parts(fact.frame)[1], error, text)
+
+
+def owner_of_list(step: str) -> str | None:
+    """Of the last in a list of loops, the step or block that has the list; None: it is no such loop."""
+    owner, slash, name = step.rpartition("/")
+    return owner if slash and name == BODY else None
 
 
 def _with_blocks(record: RunRecord) -> Iterator[RunRecord]:

@@ -18,7 +18,7 @@ from noetl.ids import call_id, frame_parts, token_id
 from noetl.output import Failure
 from noetl.playbook.model import END
 from noetl.views.counts import Counts
-from noetl.views.documents import Iterations, waits_in_words
+from noetl.views.documents import Iterations, iterations_of, waits_in_words
 from noetl.views.log import instant
 from noetl.views.runs import RunRecord, Runs, waits_for
 from noetl.views.tracks import Sample, Track
@@ -287,7 +287,6 @@ class Timeline:
 
     def _bar(self, record: RunRecord) -> RunBar:
         span = self._spans[record.id]
-        counted = record.iterations
         ended = sum(block.ended_at is not None for block in record.blocks.values())
         blocks = tuple(map(self._bar, islice(record.blocks.values(), RUNS_SHOWN_MAX)))
         return RunBar(
@@ -300,9 +299,7 @@ class Timeline:
             ended_seq=span.ended_seq,
             ended_at=_instant(record.ended_at),
             routed_seq=span.routed_seq,
-            iterations=None
-            if counted is None
-            else Iterations(count=counted[0], succeeded=counted[1], failed=counted[2]),
+            iterations=iterations_of(record),
             calls=tuple(span.calls),
             calls_left_out=span.calls_left_out,
             retries=record.retries,

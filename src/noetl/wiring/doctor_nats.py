@@ -54,7 +54,9 @@ async def examine_nats(url: str, monitor: str | None) -> list[Finding]:
             max_reconnect_attempts=1, reconnect_time_wait=0, error_cb=hear,
         )  # fmt: skip
     except (NatsError, OSError, TimeoutError) as error:
-        return [unreachable(said[-1] if said else type(error).__name__)]
+        # A door that is shut in our face sounds like a line that breaks: whatever else was said, it was that.
+        why = "authorization" if "authorization" in said else [type(error).__name__, *said][-1]
+        return [unreachable(why)]
     try:
         return await _examine(client, monitor or _monitor_of(given.servers[0]))
     except (NatsError, OSError, TimeoutError) as error:

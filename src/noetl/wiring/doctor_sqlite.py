@@ -158,11 +158,12 @@ def processes(connection: apsw.Connection, path: Path) -> Finding:
         tuple(LIVE),
     ).fetchall()
     left = sum(1 for (name,) in rows if name not in alive)
-    words = f"{count(len(rows), 'open execution')}; processes of NoETL: {len(alive)}"
+    there = count(len(rows), "open execution")
+    at_work = f"{len(alive)} processes of NoETL work" if len(alive) != 1 else "1 process of NoETL works"
     if left:
         cure = "noetl list shows them; noetl resume ID goes on with one, noetl cancel ID ends it"
-        return Finding("sqlite-executions", "info", f"{words}, of which nobody runs {left}", cure)
-    return Finding("sqlite-executions", "ok", words)
+        return Finding("sqlite-executions", "info", f"nobody runs {left} of {there}; {at_work} here", cure)
+    return Finding("sqlite-executions", "ok", f"{there}; {at_work} here")
 
 
 def keys(connection: apsw.Connection, path: Path, environment: Mapping[str, str]) -> list[Finding]:

@@ -29,16 +29,16 @@ from noetl.control.house import Settings
 from noetl.control.live import Live
 from noetl.control.ownership import HeldOwners
 from noetl.control.playbooks import Playbooks
+from noetl.control.refusing import Refusal, record
 from noetl.control.sweeper import sweep
 from noetl.engine import Event
 from noetl.engine.commands import Command, Start
-from noetl.engine.facts import Evaluated, Processed, Requested
 from noetl.engine.state import State
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
-from noetl.output import JSON, Failure
+from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Credential
-from noetl.ports import Append, Fetched, ResultStore, Text
+from noetl.ports import Fetched, ResultStore
 from noetl.tool import Tools
 from noetl.wiring.chores import Chores
 from noetl.wiring.results import far_results
@@ -73,6 +73,7 @@ class Disk(NamedTuple):
     listing: SqliteListing
     inbox: SqliteInbox
     results: Stores
+    flag: str = ""  # what commands in hints carry, so that they find this file
 
     @property
     def secrets(self) -> StoredSecrets:
@@ -117,20 +118,11 @@ def open_results(path: Path, database: Database) -> Stores:
     return Stores([*found, *(each for each in near if each not in found)])
 
 
-async def record_refused(disk: Disk, text: Text, workload: dict[str, JSON], error: Failure) -> str:
-    """A request that can not run is on record all the same (D65): the id of its execution.
-
-    Its text is not: the catalog holds what can run, and this must not become what starts next.
-    """
+async def record_refused(disk: Disk, refusal: Refusal) -> str:
+    """A request that can not run, on record all the same (D65) where no house is open: its execution."""
     clock = disk.database.clock
     id = clock.new_id()
-    facts = (
-        Requested(path=text.path, digest=text.digest, workload=workload),
-        Evaluated(error=error),
-        Processed(status="error"),
-    )
-    number = await SqliteHolding(disk.database).hold(id)
-    await disk.store.append([Append(id, 1, clock.now(), facts, number, "error")])
+    await record(disk.store, HeldOwners(SqliteHolding(disk.database)), id, clock.now(), refusal)
     return id
 
 
@@ -260,6 +252,12 @@ class House:
         """It is on record when this returns."""
         id = execution_id or self.clock.new_id()
         await self.control.start(id, digest, Start(workload=workload, by=by))
+        return id
+
+    async def refuse(self, refusal: Refusal) -> str:
+        """What can not run is on record all the same (D65): the id of its execution."""
+        id = self.clock.new_id()
+        await record(self.disk.store, self.control.owners, id, self.clock.now(), refusal)
         return id
 
     async def take_up(self, execution_id: str) -> State:

@@ -13,12 +13,15 @@ from noetl.adapters.memory.feed import MemoryFeed
 from noetl.clock import Clock, SystemClock
 from noetl.config import networks
 from noetl.control.live import Live
+from noetl.control.refusing import Refusal
 from noetl.engine import Event
+from noetl.engine.facts import Requested
 from noetl.errors import NotFound, PlaybookError, Rejected, Unavailable
 from noetl.net.program import POOL
-from noetl.ports import Heard, WorkerSeen
+from noetl.ports import Head, Heard, WorkerSeen
 from noetl.server.desk import Desk
 from noetl.tool import AddressPolicy, Tools
+from noetl.views.log import events_of
 from noetl.wiring.embedded import SLOTS, Disk, House, open_disk
 from noetl.wiring.instruments import Instruments
 from noetl.worker.drive import Said
@@ -54,12 +57,15 @@ class OneWorker:
 
 
 class LocalServer:
-    """A house, and what the API needs of it."""
+    """A house, and what the API needs of it.
 
-    def __init__(self, disk: Disk, clock: Clock) -> None:
-        tools = Tools.installed(AddressPolicy.of_server(networks()))
+    `served`: who writes the playbooks is not who owns the machine, so that they may reach less.
+    """
+
+    def __init__(self, disk: Disk, clock: Clock, *, served: bool = True) -> None:
+        tools = Tools.installed(AddressPolicy.of_server(networks())) if served else Tools.installed()
         kinds = tools.kinds()
-        self.house = House(disk, clock, tools, kinds=kinds, served=True)
+        self.house = House(disk, clock, tools, kinds=kinds, served=served)
         self.feed = MemoryFeed()
         self.instruments = Instruments(clock, "server")
         self.instruments.watch(self.house.control)
@@ -80,38 +86,61 @@ class LocalServer:
             tools=tools,
             kinds=kinds,
             clock=clock,
+            refuse=self._refuse,
             is_ready=lambda: True,
+            take_up=self._take_up,
         )
         self._disk = disk
+        self._served = served
 
     def _see(self, live: Live, events: list[Event]) -> None:
         if events:
             self.feed.tell(Heard(live.id, events[-1].seq, not live.state.live))
 
+    async def _refuse(self, refusal: Refusal) -> str:
+        id = await self.house.refuse(refusal)
+        self.feed.tell(Heard(id, 1, over=True))
+        return id
+
     def _hear(self, said: Said) -> None:
         line = {"frame": said.frame, "kind": said.kind, "words": said.words}
         self.feed.tell(Heard(said.execution_id, line=line))
 
-    async def take_up(self) -> None:
-        """What was open when its process ended goes on here; what a process that lives has is left to it."""
+    async def take_up_open(self) -> None:
+        """What was open when its process ended goes on here; what a process that lives has is left to it.
+
+        So is what `noetl run` began, when somebody only wants to look: it goes on when they say so.
+        """
         before: str | None = None
         while heads := await self._disk.listing.executions(LISTED, before=before, open_only=True):
             for head in heads:
-                if not head.owner_alive:
+                if not head.owner_alive and (self._served or await self._was_asked_here(head)):
                     with suppress(Rejected, NotFound, Unavailable, PlaybookError):
                         await self.house.take_up(head.execution_id)
             before = heads[-1].execution_id
 
+    async def _was_asked_here(self, head: Head) -> bool:
+        """By the API, which says who asked; or it is a child of such a one."""
+        while head.parent is not None:
+            head = await self._disk.listing.head(head.parent.partition("/")[0])
+        [request, *_] = events_of(await self._disk.store.read(head.execution_id, 0, 1))
+        return isinstance(request.fact, Requested) and request.fact.by is not None
+
+    async def _take_up(self, execution_id: str) -> None:
+        await self.house.take_up(execution_id)
+
 
 @asynccontextmanager
-async def open_local_server(path: Path, clock: Clock | None = None) -> AsyncIterator[LocalServer]:
+async def open_local_server(
+    path: Path, clock: Clock | None = None, *, served: bool = True
+) -> AsyncIterator[LocalServer]:
     clock = clock or SystemClock()
     disk = open_disk(path, clock)
-    server = LocalServer(disk, clock)
+    server = LocalServer(disk, clock, served=served)
     server.house.open()
     try:
         server.instruments.trace("here", disk.store)
-        await server.take_up()
+        await server.take_up_open()
         yield server
     finally:
         await server.instruments.close()

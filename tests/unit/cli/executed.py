@@ -122,7 +122,7 @@ async def parked(house: House, id: str) -> None:
     """An execution of MIXED, up to where it waits for a person."""
     parking = Parked(house)
     await started(house, MIXED, id)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         await parking.event.wait()
 
 

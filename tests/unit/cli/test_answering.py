@@ -49,7 +49,7 @@ def test_a_playbook_on_record_that_can_not_run_here_tells_its_problems(
     out, err = capsys.readouterr()
     document = json.loads(out)
     assert (document["error"], [each["code"] for each in document["problems"]]) == (
-        {"kind": "problems", "message": "the playbook has 1 problem"},
+        {"kind": "problems", "message": "the playbook has 1 problem, at 5:7: unknown-kind: no tool"},
         ["unknown-kind"],
     )
     assert err == "t.yaml:5:7: error: unknown-kind: no tool\n"

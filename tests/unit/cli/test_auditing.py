@@ -8,7 +8,10 @@ from pathlib import Path
 import apsw
 import pytest
 
+from noetl.cli.asked import RunAsked
 from noetl.cli.auditing import run_audit
+from noetl.cli.executing import run_run
+from tests.playbooks import HEAD
 from tests.unit.cli.executed import ENDED, LARGE, LEFT, changed, large_file, mixed_file
 
 
@@ -23,6 +26,18 @@ def test_what_a_house_has_written_is_sound(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().out == "2 executions, 54 facts, 0 results: no findings\n"
     assert run_audit(LEFT, "json", db) == 0
     assert json.loads(capsys.readouterr().out) == {"executions": 1, "facts": 21, "results": 0, "findings": []}
+
+
+def test_a_request_that_never_began_has_no_text_to_look_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """D65."""
+    file, db = tmp_path / "wrong.yaml", str(tmp_path / "own.db")
+    file.write_text(HEAD + "workflow: [{step: start, tool: {kind: teleport}}]\n")
+    assert run_run(RunAsked(str(file), db=db)) == 2
+    capsys.readouterr()
+    assert run_audit(None, "plain", db) == 0
+    assert capsys.readouterr().out == "1 execution, 3 facts, 0 results: no findings\n"
 
 
 def test_every_result_is_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -113,6 +113,52 @@ def test_a_file_that_is_not_there_does_not_keep_the_others_from_being_checked(
     assert capsys.readouterr() == ("[]\n", "noetl: no.yaml: there is no such file\n")
 
 
+@pytest.mark.usefixtures("file")
+def test_of_a_folder_all_playbooks_are_checked_and_the_rest_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, text in {
+        "b.yaml": CLEAN,
+        "sub/a.yml": WARNING,
+        "compose.yaml": "services: {}\n",
+        ".hidden.yaml": ERROR,
+        "notes.txt": "x",
+    }.items():
+        (Path("folder") / name).parent.mkdir(parents=True, exist_ok=True)
+        (Path("folder") / name).write_text(text)
+    assert run_check(["folder"], "plain", "canonical", strict=False) == 0
+    told = capsys.readouterr()
+    assert [line for line in told.out.splitlines() if "sound" in line] == [
+        "folder/b.yaml: no problems; sound: with guards free, every token has a way to its end",
+        "folder/sub/a.yml: 1 warning; sound: with guards free, every token has a way to its end",
+    ]
+    assert told.err == "noetl: folder/compose.yaml: skipped: it is no playbook\n"
+
+
+def test_a_folder_without_a_playbook_is_said(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(CLEAN)
+    Path("empty").mkdir()
+    Path("other").mkdir()
+    Path("other/compose.yaml").write_text("services: {}\n")
+    assert run_check(["empty", "other", "t.yaml"], "json", "canonical", strict=False) == 2
+    assert capsys.readouterr() == (
+        "[]\n",
+        "noetl: empty: there is no playbook in this folder\n"
+        "noetl: other/compose.yaml: skipped: it is no playbook\n"
+        "noetl: other: there is no playbook in this folder\n",
+    )
+
+
+@pytest.mark.usefixtures("file")
+def test_a_playbook_of_a_folder_that_is_no_yaml_is_not_passed_over(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("folder").mkdir()
+    Path("folder/broken.yaml").write_text(HEAD + "workflow: [\n")
+    assert run_check(["folder"], "plain", "canonical", strict=False) == 2
+    assert "folder/broken.yaml:5:1: error: yaml-syntax" in capsys.readouterr().out
+
+
 def test_an_older_dialect_is_a_problem_unless_it_is_upgraded(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -48,6 +48,7 @@ def test_steps_are_a_table_with_iterations_retries_and_what_they_wait_for() -> N
         "  b#1>0  waiting                                   is not admitted",
         "",
         f"ok in 1.50 s  {ID}",
+        "noetl show 01a1df73-f57c-7914 lists what failed",
     ]
 
 
@@ -83,8 +84,14 @@ def test_an_error_says_where_with_the_lines_of_its_traceback() -> None:
         "  really",
         "  line 1, in main",
         "      raise ValueError",
-        "noetl show 01a1df73-f57c-7914 tells more; noetl retry 01a1df73-f57c-7914 takes up what failed",
+        "noetl explain 01a1df73-f57c-7914 a tells why; noetl retry 01a1df73-f57c-7914 takes up what failed",
     ]
+
+
+def test_an_error_ends_with_what_was_printed_before_it() -> None:
+    error = {"kind": "python", "message": "no", "step": "a", "run": "a#1", "printed": f"one\n{'x' * 80}"}
+    lines = told(status="error", error=error, steps=[STEP])
+    assert lines[6:9] == ["printed:", "  one", f"  {'x' * 57}…"]
 
 
 def test_a_paused_execution_says_how_to_go_on() -> None:
@@ -92,10 +99,14 @@ def test_a_paused_execution_says_how_to_go_on() -> None:
 
 
 def test_a_loop_that_failed_names_its_iteration() -> None:
-    error = {"kind": "http", "message": "HTTP 404", "step": "a", "run": "a#1"}
-    assert (
-        told(Around(60, failed_place="a#1[1]"), status="error", error=error)[2] == "http in a#1[1]: HTTP 404"
-    )
+    error = {"kind": "http", "message": "HTTP 404", "step": "a", "run": "a#1", "iteration": 1}
+    assert told(status="error", error=error)[2] == "http in a#1[1]: HTTP 404"
+
+
+def test_of_a_list_of_loops_all_iterations_of_the_last_one_are_told() -> None:
+    inside = {"count": 45, "succeeded": 44, "failed": 1}
+    step = {**STEP, "iterations": {"count": 6, "succeeded": 6, "failed": 0, "inside": inside}, "calls": 50}
+    assert told(steps=[step])[2] == "  a     ok      0.50 s  6; 45, 1 failed inside  50"
 
 
 def test_every_command_that_is_named_goes_to_the_server_that_was_asked() -> None:
@@ -108,6 +119,10 @@ def test_every_command_that_is_named_goes_to_the_server_that_was_asked() -> None
     assert told(there, status="paused")[-1] == f"go on with: noetl resume {name}"
     assert told(there, status="running")[-1] == f"noetl show {name} tells more"
     last = told(there, status="error", error=error, steps=[STEP])[-1]
+    why = "noetl explain 01a1df73-f57c-7914 a --server up tells why"
+    assert last == f"{why}; noetl retry {name} takes up what failed"
+    limit = {"kind": "limit", "message": "too many"}  # of no step
+    last = told(there, status="error", error=limit, steps=[STEP])[-1]
     assert last == f"noetl show {name} tells more; noetl retry {name} takes up what failed"
 
 

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 import pytest
 
 from noetl.cli.drawing import ROWS_MAX, LiveView, PlainView, shown_progress
-from noetl.cli.progress import Progress, Row
+from noetl.cli.progress import Progress
+from noetl.cli.rows import Row
 from noetl.cli.screen import Screen
 from noetl.clock import SystemClock
 

@@ -23,5 +23,6 @@ def test_what_a_terminal_would_obey_is_escaped_and_the_value_stays_the_same() ->
     assert msgspec.json.decode(written) == HOSTILE
 
 
-def test_the_lines_of_a_value_are_those_of_its_document() -> None:
-    assert as_lines({"a": 1}) == ["{", '  "a": 1', "}"]
+def test_the_lines_of_a_value_are_yaml_and_those_of_a_text_its_own() -> None:
+    assert as_lines({"a": 1, "b": [{"c": None}]}) == ["a: 1", "b:", "- c: null"]
+    assert (as_lines("two\nlines"), as_lines(""), as_lines(None)) == (["two", "lines"], [""], ["null"])

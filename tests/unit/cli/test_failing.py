@@ -20,7 +20,11 @@ WRONG = (
     HEAD
     + "workflow:\n- step: start\n  tool: {kind: noop}\n  next: {arcs: [{step: nowhere}, {step: nobody}]}\n"
 )
-NEVER = "it never began: the playbook has 2 problems; mend it, and run it anew: noetl run FILE"
+WHY = (
+    'the playbook has 2 problems, the first at 7:24: unknown-step: arc of "start" leads to "nowhere",'
+    " which is no step"
+)
+NEVER = f"it never began: {WHY}; mend that, and run it anew: noetl run FILE"
 
 BROKEN_LOOP = (
     HEAD
@@ -38,6 +42,30 @@ workflow:
 - step: start
   loop: {in: [1, 2], iterator: n, spec: {mode: parallel}}
   tool: {kind: noop, set: {ctx.n: "{{ iter.n }}"}}
+"""
+)
+PRINTING = (
+    HEAD
+    + """
+workflow:
+- step: start
+  loop: {in: [1, 2, 3], iterator: n}
+  tool:
+    kind: shell
+    sh: seq -f 'line %g' 1 12; test "$n" = 1 || { echo "it is $n" >&2; false; }
+    env: {n: "{{ iter.n }}"}
+"""
+)
+TOLERANT = (
+    HEAD
+    + """
+workflow:
+- step: start
+  spec: {policy: {failure: {mode: best_effort}}}
+  loop: {in: [0, 1, 0, 0, 0, 0, 0, 0], iterator: n}
+  tool: {kind: noop, input: {n: "{{ 10 // iter.n }}"}}
+  next: {arcs: [{step: after}]}
+- {step: after, tool: {kind: noop, input: {n: "{{ 1 // 0 }}"}}}
 """
 )
 CALLING_LOOP = (
@@ -65,9 +93,10 @@ def test_what_never_began_can_not_be_taken_up_and_says_why(
     refused: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_retry(Named("last", refused), None, from_start=False) == 1
-    assert capsys.readouterr() == ("", f"noetl: {NEVER}\n")
+    never = f"{NEVER} --db {refused}"
+    assert capsys.readouterr() == ("", f"noetl: {never}\n")
     assert run_retry(Named("last", refused, "json"), "start", from_start=False) == 1
-    assert json.loads(capsys.readouterr().out)["error"] == {"kind": "never-began", "message": NEVER}
+    assert json.loads(capsys.readouterr().out)["error"] == {"kind": "never-began", "message": never}
 
 
 @pytest.mark.parametrize("step", ["start", None])
@@ -75,14 +104,14 @@ def test_no_step_of_what_never_began_is_explained(
     refused: str, step: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_reasons(ReasonsAsked("last", step, refused), drawn=False) == 1
-    assert capsys.readouterr() == ("", f"noetl: {NEVER}\n")
+    assert capsys.readouterr() == ("", f"noetl: {NEVER} --db {refused}\n")
 
 
 def test_what_never_began_is_shown_with_what_to_do(refused: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_show("last", "plain", refused) == 0
     assert capsys.readouterr().out.splitlines()[2:] == [
         "",
-        "error  problems: the playbook has 2 problems",
+        f"error  problems: {WHY}",
         "it did not begin: mend that, and run it anew",
     ]
 
@@ -115,6 +144,26 @@ def test_values_that_conflict_are_of_no_one_iteration_and_name_the_reducer(
     assert cure in ran
     assert shown[-2].startswith("error in start#1  ctx-conflict: ")
     assert shown[-1] == cure
+
+
+def test_what_the_call_that_failed_has_printed_stands_below_the_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran, shown = run_here(tmp_path, PRINTING, capsys)
+    printed = ["printed:", *(f"  line {number}" for number in range(4, 13)), "  it is 2"]
+    assert (ran[-12:-1], shown[-11:]) == (printed, printed)
+
+
+def test_failures_that_were_tolerated_are_listed_by_their_iterations(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, shown = run_here(tmp_path, TOLERANT, capsys)
+    words = 'template: input of task "start_task": "{{ 10 // iter.n }}": division by zero'
+    below = [line.strip("│├└─ ") for line in shown]
+    assert [line for line in below if line.startswith(("[", "…"))] == [
+        *(f"[{index}] {words}" for index in (0, 2, 3, 4, 5)),
+        "… 2 more that failed",
+    ]
 
 
 def test_executions_that_iterations_have_called_are_listed(

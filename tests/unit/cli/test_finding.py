@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from noetl.cli.exits import Usage
-from noetl.cli.finding import FOUND_SHOWN_MAX, PAGE, find_execution, short
+from noetl.cli.finding import FOUND_SHOWN_MAX, PAGE, find_execution, pasted, short
 
 
 class Head(NamedTuple):
@@ -73,3 +73,19 @@ def test_last_of_nothing_is_said() -> None:
 
 def test_a_short_id_is_the_beginning_with_some_of_its_dice() -> None:
     assert short("01a1df73-f57c-7914-bb45-80921dc2a2bb") == "01a1df73-f57c-7914"
+
+
+@pytest.mark.parametrize(
+    ("words", "ends"),
+    [
+        ('no secret "a" is stored: noetl secrets set a', True),
+        ("no token 7: see noetl token list", True),
+        ("the log of 01a1 can not be folded (KeyError: 'x'): see noetl audit 01a1", True),
+        ("see noetl audit; it is damaged", False),
+        ("the noetl of this machine is too old", False),
+        ("HTTP 404", False),
+    ],
+)
+def test_a_command_at_the_end_of_an_error_comes_to_the_same_place(words: str, ends: bool) -> None:
+    assert pasted(words, " --db own.db") == (f"{words} --db own.db" if ends else words)
+    assert pasted(words, "") == words

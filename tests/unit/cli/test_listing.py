@@ -148,15 +148,16 @@ def test_a_file_that_is_not_there_lists_nothing_and_is_not_made(
     assert run_list(ALL, "json", str(db)) == 0
     assert capsys.readouterr() == ("[]\n", "")
     assert run_list(ALL, "plain", str(db)) == 0
-    said = "nothing has run here yet; begin with: noetl run FILE\n"
+    said = f"nothing has run here yet; begin with: noetl run FILE --db {db}\n"
     assert (capsys.readouterr(), db.exists()) == (("", said), False)
 
 
 def test_an_empty_file_says_how_to_begin_and_one_without_what_was_asked_for_says_that(
     mixed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    open_disk(tmp_path / "empty.db").close()
-    assert run_list(ALL, "plain", str(tmp_path / "empty.db")) == 0
-    assert capsys.readouterr() == ("", "nothing has run here yet; begin with: noetl run FILE\n")
+    db = tmp_path / "empty.db"
+    open_disk(db).close()
+    assert run_list(ALL, "plain", str(db)) == 0
+    assert capsys.readouterr() == ("", f"nothing has run here yet; begin with: noetl run FILE --db {db}\n")
     assert run_list(Wanted("ok", 20, open_only=False), "plain", mixed) == 0
     assert capsys.readouterr() == ("", "nothing to list: no execution here is what was asked for\n")

@@ -68,10 +68,11 @@ def test_one_that_was_left_says_what_it_waits_for_and_how_to_go_on(
         "├─ ✓ start#1    0.00 s",
         "├─ ✓ each#1     0.00 s  2 of 2 iterations",
         "├─ ▸ ask#1      0.00 s",
-        "│  └─ waits for the signal approve: noetl signal 0199b3c2-0004-7000 approve",
+        "│  └─ waits for the signal approve",
+        f"│     └─ noetl signal 0199b3c2-0004-7000 approve --db {mixed}",
         "└─ ◌ start#1>1  a token to gate",
         "   └─ is not admitted; tried again when ctx.open changes",
-        "no process has it: go on with noetl resume 0199b3c2-0004-7000",
+        f"no process has it: go on with noetl resume 0199b3c2-0004-7000 --db {mixed}",
     ]
 
 
@@ -127,17 +128,16 @@ def test_an_execution_that_was_called_stands_below_the_step_that_called_it(
         "      └─ ✓ start#1  0.00 s",
         "",
         "output",
-        "  {",
-        '    "text": "hello, you"',
-        "  }",
+        "  text: hello, you",
     ]
 
 
 def test_an_output_that_is_stored_is_not_fetched_but_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_show("last", "plain", large_file(tmp_path)) == 0
-    assert shown(capsys)[-2:] == ["output", "  it is large: noetl output 0199b3c2-0001-7000"]
+    db = large_file(tmp_path)
+    assert run_show("last", "plain", db) == 0
+    assert shown(capsys)[-2:] == ["output", f"  it is large: noetl output 0199b3c2-0001-7000 --db {db}"]
 
 
 def test_one_that_runs_says_where(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from noetl.cli.problems import Excerpts, as_json, clipped, for_people, plain, tally
-from noetl.cli.screen import Piece
 from noetl.errors import Mark, Problem, Related
+from noetl.views.tree import Piece
 
 PROBLEM = Problem(
     "unknown-step",

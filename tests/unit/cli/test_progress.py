@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from noetl.cli.progress import PENDING_MAX, Progress, loop_words, per_second
+from noetl.cli.progress import PENDING_MAX, Progress
+from noetl.cli.rows import loop_words, per_second
 from noetl.clock import SystemClock
 from noetl.control.live import Live
 from noetl.engine import Event, apply
@@ -21,11 +22,13 @@ from noetl.engine.facts import (
     IterationFailed,
     LoopDone,
     LoopStarted,
+    NextEvaluated,
     Paused,
     Requested,
     StepDone,
     StepFailed,
     StepScheduled,
+    StepStarted,
     TaskDone,
 )
 from noetl.net.program import compile_program
@@ -89,10 +92,43 @@ def retried(frame: str, *, attempt: int, until: datetime | None = None) -> TaskD
 def test_a_step_that_ends_is_a_line_and_one_that_goes_on_is_told_once() -> None:
     watched = Watched()
     assert watched.see(scheduled("a#1"), scheduled("b#1")) == []
-    assert watched.see(StepDone(run="a#1")) == ["✓ a  1.00 s"]
+    assert watched.see(StepDone(run="a#1"), NextEvaluated(run="a#1")) == ["✓ a  1.00 s"]
     assert (watched.started(), watched.started()) == (["b#1"], [])
     assert watched.see(StepFailed(run="b#1", error=NOT_YET)) == ["✗ b  http: 503 from far away"]
-    assert watched.see(scheduled("b#2"), StepDone(run="b#2")) == ["✓ b#2  0.50 s"]
+    ended = StepDone(run="b#2"), NextEvaluated(run="b#2")
+    assert watched.see(scheduled("b#2"), *ended) == ["✓ b#2  0.50 s"]
+
+
+def test_a_step_that_was_done_and_could_not_be_routed_is_told_once() -> None:
+    watched = Watched()
+    assert watched.see(scheduled("a#1"), StepDone(run="a#1")) == []
+    assert watched.see(NextEvaluated(run="a#1", error=NOT_YET)) == ["✗ a  http: 503 from far away"]
+    assert watched.progress.lines(last=True) == []
+
+
+def test_what_was_done_and_is_not_routed_is_told_when_it_is_paused_and_at_the_end() -> None:
+    watched = Watched()
+    pausing = "pausing: what runs comes to an end first"
+    assert watched.see(scheduled("a#1"), scheduled("b#1"), StepDone(run="a#1")) == []
+    assert watched.see(Paused()) == ["✓ a  1.00 s", pausing]
+    assert watched.see(StepDone(run="b#1")) == ["✓ b  1.50 s"]
+    watched = Watched()
+    watched.see(scheduled("a#1"), StepDone(run="a#1"))
+    assert [line[1].text for line in watched.progress.lines(last=True)] == ["a"]
+
+
+def test_a_run_that_no_worker_takes_says_so_once_and_until_one_begins_it() -> None:
+    watched = Watched()
+    watched.see(scheduled("a#1"))
+    for _ in range(2):
+        watched.progress.wait("a#1", "waits for a worker")
+    watched.progress.wait("b#1", "it has ended meanwhile")
+    assert (watched.lines(), watched.started()) == (["… a  waits for a worker"], [])
+    watched.see(StepStarted(run="a#1"))
+    assert watched.progress.rows[ROOT, "a#1"].waits == ""
+    parked = watched.see(FrameParked(frame="a#1", call=1, until=ForSignal(name="go")))
+    watched.progress.wait("a#1", "waits for the signal go")
+    assert (len(parked), watched.lines()) == (1, []), "facts know more of that"
 
 
 def test_admission_that_fails_has_no_run_and_is_told_all_the_same() -> None:
@@ -109,7 +145,8 @@ def test_retries_say_which_attempt_comes_when_and_why() -> None:
     assert watched.see(retried("a#1", attempt=2)) == ["↻ a  attempt 3: http: 503 from far away"]
     done = TaskDone(frame="a#1", call=3, task="ask", directive="continue", next=-1, attempt=3)
     assert (watched.see(done), watched.progress.rows[ROOT, "a#1"].note) == ([], "")
-    assert watched.see(StepDone(run="a#1")) == ["✓ a  2.00 s  2 retried"]
+    ended = StepDone(run="a#1"), NextEvaluated(run="a#1")
+    assert watched.see(*ended) == ["✓ a  2.00 s  2 retried"]
 
 
 def test_a_loop_is_counted_and_its_rate_comes_from_two_looks() -> None:
@@ -126,7 +163,7 @@ def test_a_loop_is_counted_and_its_rate_comes_from_two_looks() -> None:
     watched.clock.seconds += 2
     watched.progress.look()
     assert loop_words(row) == "2,500/10,000 iterations, 1,250/s, 1 failed, 1 retried"
-    lines = watched.see(LoopDone(run="a#1", output=Output()))
+    lines = watched.see(LoopDone(run="a#1", output=Output()), NextEvaluated(run="a#1"))
     assert lines[0].endswith("  2,500 iterations, 1 failed, 1 retried")
 
 
@@ -198,6 +235,28 @@ def test_blocks_are_rows_below_the_run_that_calls_them() -> None:
     assert watched.see(StepDone(run="a#1/part#1")) == []
 
 
+def test_a_list_of_loops_tells_how_many_iterations_its_last_one_had_and_what_was_retried_there() -> None:
+    watched = Watched()
+    body, inner = "a#1[0]/body.#1", "a#1[0]/body.#1[0]/body#1"
+    watched.see(
+        scheduled("a#1", loop=True),
+        StepScheduled(run=body, step="a/body.", loop=True, parent="a#1[0]"),
+        StepScheduled(run=inner, step="a/body", loop=True, parent=f"{body}[0]"),
+        TaskDone(frame=f"{inner}[0]", call=1, task="t", directive="retry", next=0),
+        IterationDone(run=inner, index=0),
+        IterationFailed(run=inner, index=1, error=NOT_YET),
+        LoopDone(run=inner, output=Output()),
+        IterationDone(run=body, index=0),
+        LoopDone(run=body, output=Output()),
+        IterationDone(run="a#1", index=0),
+    )
+    watched.progress.rows[ROOT, "a#1"].total = 1
+    assert loop_words(watched.progress.rows[ROOT, "a#1"]) == "1/1 iterations, 2 inside, 1 retried"
+    assert watched.see(LoopDone(run="a#1", output=Output()), NextEvaluated(run="a#1")) == [
+        "✓ a  5.00 s  1 iteration, 2 inside, 1 retried"
+    ]
+
+
 def test_pausing_and_cancelling_are_told() -> None:
     watched = Watched()
     assert watched.see(Paused(), Cancelled(reason="wrong\naccount")) == [
@@ -210,7 +269,9 @@ def test_lines_that_nobody_could_read_are_counted_and_not_kept() -> None:
     watched = Watched()
     for number in range(1, PENDING_MAX + 4):
         watched.seq += 2
-        events = [Event(1, AT, scheduled(f"a#{number}")), Event(2, AT, StepDone(run=f"a#{number}"))]
+        run = f"a#{number}"
+        facts: list[Fact] = [scheduled(run), StepDone(run=run), NextEvaluated(run=run)]
+        events = [Event(place, AT, fact) for place, fact in enumerate(facts, 1)]
         watched.progress.watch(Live(ROOT, watched.program, 1), events)
     assert (len(watched.lines()), watched.progress.left_out) == (PENDING_MAX, 3)
 

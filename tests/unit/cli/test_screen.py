@@ -6,7 +6,8 @@ import io
 
 import pytest
 
-from noetl.cli.screen import PLAIN_COLUMNS, Piece, Screen, folded
+from noetl.cli.screen import PLAIN_COLUMNS, Screen
+from noetl.views.tree import Piece
 
 
 def test_without_a_terminal_lines_are_plain_and_controls_visible() -> None:
@@ -42,19 +43,3 @@ def test_a_long_line_is_written_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     Screen(stream, colour=True).line("word " * 100)
     assert stream.getvalue().count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("pieces", "columns", "lines"),
-    [
-        ([Piece("a b c")], 3, [[Piece("a b")], [Piece("c")]]),
-        ([Piece("ab", "name"), Piece(" cd")], 20, [[Piece("ab", "name"), Piece(" cd")]]),
-        ([Piece("ab", "name"), Piece(" cd")], 4, [[Piece("ab", "name"), Piece("")], [Piece("cd")]]),
-        ([Piece("abcdef")], 4, [[Piece("abcd")], [Piece("ef")]]),
-        ([], 10, [[]]),
-    ],
-)
-def test_pieces_are_folded_at_spaces_and_keep_their_style(
-    pieces: list[Piece], columns: int, lines: list[list[Piece]]
-) -> None:
-    assert folded(pieces, columns) == lines

@@ -42,13 +42,11 @@ def test_without_a_place_it_is_the_newest(mixed: str, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out.splitlines() == [
         f"{ENDED}  demo/mixed",
         "error after fact 33 of 33, 0.00 s after the start, at 2024-01-02T03:04:05Z",
-        "workload {",
-        '  "n": 2,',
-        '  "word": "hi"',
-        "}",
-        "ctx {",
-        '  "n": 2',
-        "}",
+        "workload",
+        "  n: 2",
+        "  word: hi",
+        "ctx",
+        "  n: 2",
         "tokens",
         "  start#1>1  to gate  waits",
         "runs",
@@ -63,8 +61,8 @@ def test_before_anything_runs_there_are_no_runs(mixed: str, capsys: pytest.Captu
     assert run_state(ENDED, 1, "plain", mixed) == 0
     assert capsys.readouterr().out.splitlines()[1:] == [
         "running after fact 1 of 33, 0.00 s after the start, at 2024-01-02T03:04:05Z",
-        "workload {}",
-        "ctx {}",
+        "workload none",
+        "ctx none",
         "tokens none",
         "runs none",
     ]

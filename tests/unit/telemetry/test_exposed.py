@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from urllib.request import urlopen
 
 import pytest
@@ -11,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from noetl.errors import Rejected
 from noetl.telemetry.exposed import make_registry, rendered, serve_metrics
 from noetl.telemetry.measures import Measures
+from tests.ports import free_port
 from tests.unit.telemetry.houses import whole
 from tests.unit.telemetry.test_spans import TWO
 
@@ -78,11 +78,10 @@ def test_openmetrics_is_spoken_to_whom_asks_for_it() -> None:
 def test_a_worker_shows_its_metrics_on_a_port_of_its_own() -> None:
     measures = Measures()
     measures.house.held.reads(lambda: 3)
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     close = serve_metrics(make_registry(measures), f"127.0.0.1:{port}")
     try:
-        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
             assert samples(answer.read())["noetl_frames_held", ()] == 3
         with pytest.raises(Rejected, match="can not be shown"):
             serve_metrics(make_registry(measures), f"127.0.0.1:{port}")

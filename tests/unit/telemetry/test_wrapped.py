@@ -14,10 +14,12 @@ from noetl.engine.commands import Command, Pause, Report, Start
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
 from noetl.output import Output
 from noetl.ports import Answer, Append, Claim, Epoch, EventStore, Grant, Pointer, WorkQueue
+from noetl.telemetry.logs import start_logging
 from noetl.telemetry.measures import Measures
 from noetl.telemetry.pending import Pending
 from noetl.telemetry.wrapped import MeasuredLink, MeasuredQueue, MeasuredStore
 from noetl.testing.contracts import PARTITIONS, EventStoreContract, WorkQueueContract, append, epoch_of
+from tests.unit.telemetry.test_logs import Lines
 
 CLOCK = SystemClock()
 
@@ -160,3 +162,22 @@ def test_refusals_are_counted_by_their_reason() -> None:
     assert {name: sum(cell.counts) for name, cell in measures.link.call_s.cells.items()} == {
         "begin": 2, "report": 3, "beat": 1, "iterations": 1, "start": 1, "command": 1,
     }  # fmt: skip
+
+
+def test_a_worker_that_no_server_answers_says_so_and_why() -> None:
+    lines = Lines()
+    stop = start_logging(lines)
+
+    async def work() -> None:
+        link = MeasuredLink(OwnLink(), Measures(), CLOCK)
+        with pytest.raises(Unavailable):
+            await link.start("version 2 of the link", "d", Start())
+        await link.begin("e", "a#1", "w")
+
+    try:
+        asyncio.run(work())
+    finally:
+        stop()
+    away, back = lines.read_all()
+    assert (away["event"], "version 2 of the link" in str(away["error"])) == ("link.unavailable", True)
+    assert back["event"] == "link.back"

@@ -162,13 +162,65 @@ def test_tokens_that_were_never_admitted_are_listed_and_change_no_status() -> No
 def test_a_loop_has_its_counts_and_blocks_stand_below_the_run_that_called_them() -> None:
     shown = show(scenarios()["retried_nested_loops"])
     first, second = shown["steps"]
-    assert first["iterations"] == {"count": 2, "succeeded": 1, "failed": 1}
+    inside = {"count": 3, "succeeded": 2, "failed": 1}
+    assert first["iterations"] == {"count": 2, "succeeded": 1, "failed": 1, "inside": inside}
     assert [(each["id"], each["status"]) for each in first["blocks"]] == [
         ("crawl#1[0]/body#1", "error"),
         ("crawl#1[1]/body#1", "ok"),
     ]
-    assert second["iterations"] == {"count": 2, "succeeded": 2, "failed": 0}
+    assert {**second["iterations"], "inside": None} == {
+        "count": 2,
+        "succeeded": 2,
+        "failed": 0,
+        "inside": None,
+    }
     assert second["blocks"][0]["retry_of"] == "crawl#1[0]/body#1"
+
+
+def test_a_step_counts_the_calls_and_iterations_of_all_loops_in_its_list() -> None:
+    """And not as calls that its outer loops hand over to the next one."""
+    body = """
+    workflow:
+    - step: start
+      loop:
+      - {in: [1, 2], iterator: a}
+      - {in: "{{ range(iter.a) | list }}", iterator: b, spec: {mode: parallel}}
+      - {in: [1, 2, 3, 4], iterator: c}
+      tool: [{name: one, kind: noop}, {name: two, kind: noop}]
+    """
+    run = show(played(body))["steps"][0]
+    all_of_c = {"count": 12, "succeeded": 12, "failed": 0}
+    assert run["iterations"] == {"count": 2, "succeeded": 2, "failed": 0, "inside": all_of_c}
+    assert run["calls"] == 24
+    second = run["blocks"][1]
+    assert second["iterations"]["inside"] == {"count": 8, "succeeded": 8, "failed": 0}
+    assert [(each["calls"], "inside" in each["iterations"]) for each in second["blocks"]] == [
+        (8, False),
+        (8, False),
+    ]
+
+
+def test_calls_and_retries_in_a_block_count_for_the_step_that_called_it() -> None:
+    again = "[{when: \"{{ output.status == 'error' }}\", then: {do: retry, attempts: 2}}]"
+    body = f"""
+    workflow:
+    - step: start
+      tool: [{{name: one, kind: noop}}, {{name: two, kind: workbook, block: b}}]
+    workbook:
+      b: {{tool: {{kind: http, url: x, spec: {{policy: {{rules: {again}}}}}}}}}
+    """
+    player = played(body, "report start#1/b#1 error http")
+    player.play("report start#1/b#1 ok")
+    run = show(player)["steps"][0]
+    assert (run["status"], run["calls"], run["retries"]) == ("ok", 3, 1)
+    assert (run["blocks"][0]["calls"], run["blocks"][0]["retries"]) == (2, 1)
+
+
+def test_the_error_of_a_loop_names_the_iteration_that_failed_first() -> None:
+    failed = show(scenarios()["loop_error_of_the_lowest_index"])["error"]
+    assert (failed["run"], failed["iteration"]) == ("start#1", 1)
+    conflict = show(scenarios()["loop_ctx_conflict"])["error"]
+    assert (conflict["kind"], "iteration" in conflict) == ("ctx-conflict", False)
 
 
 def test_of_very_many_blocks_some_are_kept_and_all_are_counted() -> None:
@@ -183,7 +235,7 @@ def test_of_very_many_blocks_some_are_kept_and_all_are_counted() -> None:
     """
     run = show(played(body))["steps"][0]
     assert run["iterations"] == {"count": 250, "succeeded": 250, "failed": 0}
-    assert (len(run["blocks"]), run["blocks_left_out"]) == (100, 150)
+    assert (len(run["blocks"]), run["blocks_left_out"], run["calls"]) == (100, 150, 250)
 
 
 def test_a_parked_run_says_what_it_waits_for_and_names_the_child() -> None:

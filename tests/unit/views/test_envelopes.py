@@ -87,6 +87,7 @@ def test_an_envelope_has_all_its_fields_and_none_that_do_not_apply() -> None:
             "next": -1,
             "output": {"status": "ok", "data": 7},
             "set": {"ctx.n": 7},
+            "input_hash": "e06808dd66927e8c",
             "epoch": [1, 1],
             "ms": 0.0,
         },

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from noetl.engine.facts import TaskDone
+from noetl.output import JSON
 from noetl.views.documents import remembered
 from noetl.views.replay import differences
-from tests.unit.views.playing import scenarios
+from noetl.views.runs import Runs
+from tests.unit.views.playing import played, scenarios
 
 
 def test_every_run_of_every_scenario_is_remembered_as_the_state_has_it() -> None:
@@ -21,3 +26,28 @@ def test_only_what_runs_can_wait_and_only_what_failed_has_an_error() -> None:
             assert record.waits_for is None or record.ended_at is None
             assert (record.error is not None) == (record.status in ("error", "cancelled"))
             assert record.status == "error" or not record.handled
+
+
+def test_what_a_loop_has_printed_is_that_of_the_iteration_whose_failure_counts() -> None:
+    player = scenarios()["loop_error_of_the_lowest_index"]
+    runs = Runs("e")
+    for event in player.log:
+        fact = event.fact
+        if isinstance(fact, TaskDone) and fact.output is not None:
+            own: dict[str, JSON] = {"py": {"stdout": f"here is {fact.frame}\n", "stderr": ""}}
+            fact = replace(fact, output=replace(fact.output, own=own))
+        runs.feed(event._replace(fact=fact))
+    assert (runs.failed_iteration, runs.printed) == (1, "here is start#1[1]")
+    assert sorted(runs.steps["start#1"].failures) == [1, 2]
+
+
+def test_what_an_error_says_already_is_not_told_as_printed() -> None:
+    player = played("workflow: [{step: start, tool: {kind: http, url: x}}]\n", "report start#1 error http")
+    runs = Runs("e")
+    for event in player.log:
+        fact = event.fact
+        if isinstance(fact, TaskDone) and fact.output is not None and fact.output.error is not None:
+            said: dict[str, JSON] = {"stdout": fact.output.error.message[1:], "stderr": "\n"}
+            fact = replace(fact, output=replace(fact.output, own={"shell": said}))
+        runs.feed(event._replace(fact=fact))
+    assert (runs.state.failure is not None, runs.printed) == (True, "")

@@ -15,7 +15,6 @@ from noetl.net.check import Checked
 from noetl.net.explain import Explanation, explain
 from noetl.net.net import Net
 from noetl.server.drawn import GraphDrawn, drawn, small_enough
-from noetl.server.explained import as_text
 from noetl.server.given import READ, RoomGiven, refusals
 from noetl.server.texts import (
     PLAYBOOK_BODY_MAX,
@@ -27,6 +26,7 @@ from noetl.server.texts import (
     meant,
 )
 from noetl.views.problems import ProblemShown, problem_shown
+from noetl.views.telling import as_text
 
 TAGS: Final = ["playbooks"]
 _TYPES: Final = {"svg": "image/svg+xml", "mermaid": "text/plain", "dot": "text/vnd.graphviz"}
@@ -74,7 +74,7 @@ async def check_text(request: Request[Any, Any, Any], room: RoomGiven) -> CheckS
 async def explain_text(request: Request[Any, Any, Any], room: RoomGiven) -> ExplanationShown:
     _, net = await _net(room, await meant(request, room.desk))
     explanation = await room.thinking.do(explain, net, room.desk.kinds)
-    return ExplanationShown(text=as_text(explanation), explanation=explanation)
+    return ExplanationShown(text=await room.thinking.do(as_text, explanation), explanation=explanation)
 
 
 @post(

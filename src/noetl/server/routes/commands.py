@@ -11,12 +11,14 @@ from litestar.params import JSONBody
 from msgspec import Struct
 
 from noetl.engine.commands import Cancel, Command, Pause, Resume, Retry, Signal
-from noetl.errors import NotFound, Rejected
+from noetl.errors import NotFound, PlaybookError, Rejected
 from noetl.output import JSON, NotJSON, clean_decoded
 from noetl.server.desk import Desk
 from noetl.server.given import RUN, CallerGiven, DeskGiven, ExecutionId, refusals
 from noetl.server.logs import checked_id
 from noetl.server.routes.executions import Told
+from noetl.views.beginning import FACTS, must_have_begun
+from noetl.views.log import events_of
 
 TAGS: Final = ["commands"]
 
@@ -85,7 +87,7 @@ async def pause(
     "/executions/{execution_id:str}/resume",
     opt=RUN,
     tags=TAGS,
-    summary="Go on with what is paused",
+    summary="Go on with what is paused or interrupted",
     status_code=200,
     operation_class=OptionalBody,
     responses=refusals(404, 409),
@@ -94,6 +96,10 @@ async def resume(
     desk: DeskGiven, caller: CallerGiven, execution_id: ExecutionId, data: JSONBody[Nothing | None] = None
 ) -> Told:
     del data
+    head = await desk.listing.head(checked_id(execution_id))
+    if head.status == "running" and not head.owner_alive and desk.take_up is not None:
+        await desk.take_up(execution_id)
+        return Told(execution_id=execution_id, status=head.status)
     return await _commanded(desk, execution_id, Resume(by=caller.name))
 
 
@@ -135,7 +141,12 @@ async def signal(
 
 async def _commanded(desk: Desk, execution_id: str, command: Command) -> Told:
     """It is on record when this returns."""
-    await desk.link.command(checked_id(execution_id), command)
+    try:
+        await desk.link.command(checked_id(execution_id), command)
+    except (NotFound, PlaybookError):
+        # Of a request that could not run there is no playbook, and that is not what matters.
+        must_have_begun(events_of(await desk.store.read(execution_id, 0, FACTS)), "start it anew")
+        raise
     status = await desk.store.status(execution_id)
     if status is None:
         raise NotFound(f"no execution {execution_id}")

@@ -9,7 +9,7 @@ from uuid import UUID
 from litestar import Response, get, post
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import HeaderParameter, JSONBody, QueryParameter
-from msgspec import Meta, Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from noetl.engine.commands import Start
 from noetl.engine.facts import Requested
@@ -23,20 +23,21 @@ from noetl.server.given import (
     READ,
     RUN,
     TEXT_CHARS_MAX,
-    VERSION_MAX,
     CallerGiven,
     DeskGiven,
     ExecutionId,
     Limit,
+    Room,
     RoomGiven,
     clean_text,
     refusals,
 )
 from noetl.server.logs import ID_PATTERN, checked_id
-from noetl.server.problems import Refused
 from noetl.server.reading import shown
+from noetl.server.starting import Meant, StartAsked, checked_asked, digest_meant, look_up, refused_on_record
 from noetl.server.streams import HeadShown, head_shown
 from noetl.views.documents import ShowDocument
+from noetl.views.problems import ProblemShown, problem_shown
 
 WAIT_MAX_S: Final = 300.0
 KEY_CHARS_MAX: Final = 255
@@ -45,20 +46,19 @@ TREE_HEADS_MAX: Final = 1_000
 TAGS: Final = ["executions"]
 
 
-class StartAsked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to run: the current version of a path, a version of it, or a text by its digest."""
-
-    path: str | None = None
-    version: Annotated[int, Meta(ge=1, le=VERSION_MAX)] | None = None
-    digest: str | None = None
-    workload: dict[str, JSON] = {}
-
-
 class Told(Struct, frozen=True, kw_only=True):
     """An execution, and how it stands."""
 
     execution_id: str
     status: Status
+
+
+class StartTold(Struct, frozen=True, kw_only=True):
+    """The same, of one that was asked for."""
+
+    execution_id: str
+    status: Status
+    problems: tuple[ProblemShown, ...] | UnsetType = UNSET  # of a text: warnings and advice
 
 
 class HeadsPage(Struct, frozen=True, kw_only=True):
@@ -89,8 +89,8 @@ class Branch(Struct, frozen=True, kw_only=True):
     summary="Start a playbook",
     responses={
         200: ResponseSpec(ShowDocument, generate_examples=False, description="It has ended within `wait`"),
-        201: ResponseSpec(Told, generate_examples=False, description="It is on record"),
-        202: ResponseSpec(Told, generate_examples=False, description="It has not ended within `wait`"),
+        201: ResponseSpec(StartTold, generate_examples=False, description="It is on record"),
+        202: ResponseSpec(StartTold, generate_examples=False, description="It has not ended within `wait`"),
         **refusals(404, 409, 422),
     },
 )
@@ -108,21 +108,32 @@ async def start(
         ),
     ] = None,
 ) -> Response[Any]:
-    """It is on record when this is answered. The same Idempotency-Key from the same token starts it once."""
+    """It is on record when this is answered. The same Idempotency-Key from the same token starts it once.
+
+    A new text is registered first, which asks for the scope `write` as well. What can not run is on record,
+    too: the answer has its problems and the id of its execution, and the key stays free.
+    """
     desk = room.desk
+    data = await checked_asked(room, data, caller)
     workload = _checked_workload(data.workload)
     execution_id = desk.clock.new_id() if key is None else _derived_id(caller, key)
     where = {"Location": f"/executions/{execution_id}"}
     is_new = key is None or await desk.store.status(execution_id) is None
+    started: Meant | None = None
     async with room.waits.waiting(execution_id, wait) as waiting:
         if is_new:
-            digest = await _digest(desk, data)
-            await desk.link.start(execution_id, digest, Start(workload=workload, by=caller.name))
+            async with refused_on_record(room, data, caller):
+                started = await look_up(room, data)
+                await desk.link.start(execution_id, started.digest, Start(workload=workload, by=caller.name))
         if key is not None:
-            await _compare(desk, execution_id, data)
+            await _compare(room, execution_id, data, started)
         if await waiting.has_ended(is_new=is_new):
             return Response(await shown(room.memory, desk, execution_id), status_code=200, headers=where)
-        told = Told(execution_id=execution_id, status=await waiting.status())
+        told = StartTold(
+            execution_id=execution_id,
+            status=await waiting.status(),
+            problems=tuple(map(problem_shown, started.problems if started else ())) or UNSET,
+        )
     return Response(told, status_code=202 if wait else 201, headers=where)
 
 
@@ -143,23 +154,14 @@ def _derived_id(caller: Caller, key: str) -> str:
     return str(UUID(bytes=seed, version=5))
 
 
-async def _digest(desk: Desk, asked: StartAsked) -> str:
-    """Raises NotFound, or Refused."""
-    if (asked.path is None) == (asked.digest is None):
-        raise Refused(400, "bad-request", "give either path or digest")
-    if asked.digest is not None:
-        return (await desk.catalog.get(clean_text(asked.digest, "digest"))).digest
-    return (await desk.catalog.newest(clean_text(asked.path or "", "path"), asked.version)).digest
-
-
-async def _compare(desk: Desk, execution_id: str, asked: StartAsked) -> None:
+async def _compare(room: Room, execution_id: str, asked: StartAsked, started: Meant | None) -> None:
     """Is what stands on record what is asked for? The key may have been used for something else."""
-    rows = await desk.store.read(execution_id, 0, 1)
+    rows = await room.desk.store.read(execution_id, 0, 1)
     first = rows[0].facts[0] if rows else None
     assert isinstance(first, Requested), "a log begins with its request"
     same = first.workload == asked.workload and asked.path in (None, first.path)
-    if same and (asked.digest is not None or asked.version is not None):
-        same = first.digest == await _digest(desk, asked)
+    if same and (asked.path is None or asked.version is not None):
+        same = first.digest == (started.digest if started else await digest_meant(room, asked))
     if not same:
         words = "the key was used for another start: take another one for this"
         raise Rejected("idempotency-mismatch", words)

@@ -12,7 +12,7 @@ from litestar import get
 from litestar.params import PathParameter, QueryParameter
 from msgspec import Struct
 
-from noetl.control.executions import turn
+from noetl.control.live import turn
 from noetl.engine import Event
 from noetl.errors import NotFound
 from noetl.server.given import (

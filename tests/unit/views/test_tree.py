@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from noetl.cli.screen import Piece
-from noetl.cli.tree import Branch, branches, table
+import pytest
+
+from noetl.views.tree import Branch, Piece, branches, folded, table
 
 
 def drawn(tree: list[Branch], columns: int = 40) -> list[str]:
@@ -35,3 +36,19 @@ def test_columns_of_a_table_are_as_wide_as_their_widest_cell() -> None:
         "  世界  b   long enough",
     ]
     assert list(table([])) == []
+
+
+@pytest.mark.parametrize(
+    ("pieces", "columns", "lines"),
+    [
+        ([Piece("a b c")], 3, [[Piece("a b")], [Piece("c")]]),
+        ([Piece("ab", "name"), Piece(" cd")], 20, [[Piece("ab", "name"), Piece(" cd")]]),
+        ([Piece("ab", "name"), Piece(" cd")], 4, [[Piece("ab", "name"), Piece("")], [Piece("cd")]]),
+        ([Piece("abcdef")], 4, [[Piece("abcd")], [Piece("ef")]]),
+        ([], 10, [[]]),
+    ],
+)
+def test_pieces_are_folded_at_spaces_and_keep_their_style(
+    pieces: list[Piece], columns: int, lines: list[list[Piece]]
+) -> None:
+    assert folded(pieces, columns) == lines

@@ -1,12 +1,20 @@
-"""Trees of styled lines, drawn with Unicode branches and folded to a width. It knows nothing of playbooks."""
+"""Styled lines: folded to a width, in tables, and in trees with Unicode branches. It knows no playbooks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
-from noetl.cli.screen import Piece, folded
-from noetl.net.visible import width
+from noetl.net.visible import width, wrap
+
+Style: TypeAlias = Literal[
+    "", "error", "warning", "info", "strong", "name", "kind", "faint", "good", "added", "removed"
+]
+
+
+class Piece(NamedTuple):
+    text: str
+    style: Style = ""
 
 
 class Branch(NamedTuple):
@@ -16,6 +24,7 @@ class Branch(NamedTuple):
     below: tuple[Branch, ...] = ()
     arrow: bool = False
     hang: int = 2  # columns by which further lines are moved in
+    whole: bool = False  # it stays in one line, however long: a command, which someone may copy
 
 
 def branches(children: Sequence[Branch], columns: int, indent: str = "") -> Iterator[list[Piece]]:
@@ -25,7 +34,8 @@ def branches(children: Sequence[Branch], columns: int, indent: str = "") -> Iter
         mark = ("└" if last else "├") + ("→ " if child.arrow else "─ ")
         follow = indent + ("   " if last else "│  ")
         room = columns - width(follow) - child.hang
-        for place, line in enumerate(folded(child.pieces, max(room, 20))):
+        lines = [list(child.pieces)] if child.whole else folded(child.pieces, max(room, 20))
+        for place, line in enumerate(lines):
             if place == 0:
                 yield [Piece(indent + mark, "faint"), *line]
             else:
@@ -43,3 +53,25 @@ def table(rows: Sequence[Sequence[Piece]], indent: str = "  ") -> Iterator[list[
             for cell, room in zip(row, wide, strict=False)
         ]
         yield [Piece(indent), *cells, row[-1]]
+
+
+def folded(pieces: Sequence[Piece], columns: int) -> list[list[Piece]]:
+    """Broken at spaces into lines of at most `columns`; every word keeps its style."""
+    lines: list[list[Piece]] = [[]]
+    used = 0
+    for text, style in pieces:
+        for number, word in enumerate(text.split(" ")):
+            space = 1 if number else 0
+            for part_number, part in enumerate(wrap(word, max(1, columns))):
+                if used and (part_number or used + space + width(part) > columns):
+                    lines.append([])
+                    used = space = 0
+                _append(lines[-1], Piece(" " * space + part, style))
+                used += space + width(part)
+    return lines
+
+
+def _append(line: list[Piece], piece: Piece) -> None:
+    if line and line[-1].style == piece.style:
+        piece = Piece(line.pop().text + piece.text, piece.style)
+    line.append(piece)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.cli.telling import told
 from noetl.net.explain import explain
 from noetl.net.visible import width
+from noetl.views.telling import as_text, told
 from tests.playbooks import checked, kinds
 
 
@@ -81,3 +81,12 @@ def test_lines_keep_to_the_width(columns: int) -> None:
                 - {{when: "{{{{ {guard} }}}}", then: {{do: fail}}}}
         """
     assert max(map(width, lines(body, columns))) <= columns
+
+
+def test_as_a_text_it_is_what_a_screen_shows_and_nothing_in_it_can_play_with_a_terminal() -> None:
+    body = 'workflow: [{step: start, desc: "red \\e[31m", tool: {kind: noop}}]'
+    net = checked(body).net
+    assert net is not None
+    shown = [line.replace("\x1b", "␛") for line in lines(body)]
+    assert as_text(explain(net, kinds())).splitlines() == shown
+    assert "● start  red ␛[31m" in shown

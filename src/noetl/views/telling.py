@@ -1,13 +1,21 @@
-"""An explanation as lines on a screen: headings, tables, a tree for each step. The words are noetl.net's."""
+"""An explanation as lines: headings, tables, a tree for each step. The words are noetl.net's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from noetl.cli.screen import Piece, folded
-from noetl.cli.tree import Branch, branches, table
 from noetl.net.explain import ExplainedArc, ExplainedPart, ExplainedTask, Explanation
 from noetl.net.sheet import TaskSheet
+from noetl.net.visible import visible
+from noetl.views.tree import Branch, Piece, branches, folded, table
+
+TEXT_COLUMNS = 100  # of an explanation that is no screen's
+
+
+def as_text(explanation: Explanation) -> str:
+    """The same for whoever reads it elsewhere; control characters in it are made visible."""
+    lines = ("".join(visible(piece.text) for piece in line) for line in told(explanation, TEXT_COLUMNS))
+    return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
 def told(explanation: Explanation, columns: int) -> Iterator[list[Piece]]:

@@ -1,0 +1,268 @@
+"""D65 over HTTP: a request that can not run is refused and on record; who may not ask leaves no record."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl.client import Client, PlaybookRefused
+from noetl.engine.facts import Evaluated, Fact, Processed, Requested
+from noetl.errors import NotFound, PlaybookError
+from noetl.output import Failure
+from noetl.ports import Text
+from noetl.server.desk import Settings
+from tests.api.houses import HELLO, NOOP, WAITING, World, serve
+from tests.playbooks import HEAD
+
+BROKEN = HEAD + "workflow:\n- step: start\n  tool: {kind: noop}\n  next: {arcs: [{step: nowhere}]}\n"
+DOUBTFUL = HEAD + "workflow:\n- {step: start, tool: {kind: noop}}\n- {step: lost, tool: {kind: noop}}\n"
+STRANGE = HEAD + "workflow: [{step: start, tool: {kind: teleport}}]\n"
+LOCKED = HEAD + "keychain: [{name: shop, kind: stored}]\nworkflow: [{step: start, tool: {kind: noop}}]\n"
+OLD = "apiVersion: noetl.io/v1\nkind: Playbook\nmetadata: {name: t, path: t}\nworkflow:\n- step: start\n  tool: {kind: noop}\n"
+
+
+async def facts_of(world: World, id: str) -> list[Fact]:
+    return [fact for row in await world.desk.store.read(id) for fact in row.facts]
+
+
+async def on_record(world: World) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (await world.api.get("/executions"))["items"]
+    return found
+
+
+async def refused(world: World, body: dict[str, Any], status: int) -> dict[str, Any]:
+    answer = await world.api.ask("POST", "/executions", body)
+    assert answer.status == status, answer.body
+    told: dict[str, Any] = answer.json
+    assert answer.headers["location"] == f"/executions/{told['execution_id']}"
+    return told
+
+
+def test_an_unknown_playbook_is_refused_and_the_request_is_on_record(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        told = await refused(world, {"path": "no/such", "workload": {"n": 1}}, 404)
+        id = told["execution_id"]
+        error = Failure(kind="playbook", message=told["detail"])
+        assert await facts_of(world, id) == [
+            Requested(path="no/such", digest="", workload={"n": 1}, by="local"),
+            Evaluated(error=error),
+            Processed(status="error"),
+        ]
+        (listed,) = await on_record(world)
+        assert (listed["execution_id"], listed["path"], listed["status"]) == (id, "no/such", "error")
+        shown = await world.api.get(f"/executions/{id}")
+        assert (shown["status"], shown["error"]["message"], shown["steps"]) == ("error", told["detail"], [])
+
+    serve(tmp_path, work)
+
+
+def test_a_text_with_problems_is_told_all_of_them_and_is_on_record_but_not_registered(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        told = await refused(world, {"text": BROKEN}, 422)
+        assert [each["code"] for each in told["problems"]] == ["unknown-step"]
+        requested, evaluated, _ = await facts_of(world, told["execution_id"])
+        assert isinstance(requested, Requested)
+        assert (requested.path, requested.digest) == ("t", hashlib.sha256(BROKEN.encode()).hexdigest())
+        assert isinstance(evaluated, Evaluated)
+        assert evaluated.error is not None
+        assert (evaluated.error.kind, evaluated.error.message[:26]) == (
+            "problems",
+            "the playbook has 1 problem",
+        )
+        assert (await world.api.ask("GET", "/playbooks/one", path="t")).status == 404
+
+    serve(tmp_path, work)
+
+
+def test_a_text_that_can_run_is_registered_and_started_once_for_a_key(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        api, key = world.api, {"Idempotency-Key": "mine"}
+        first = await api.ask("POST", "/executions", {"text": DOUBTFUL}, headers=key)
+        assert (first.status, [each["severity"] for each in first.json["problems"]]) == (201, ["warning"])
+        again = await api.ask("POST", "/executions", {"text": DOUBTFUL}, headers=key)
+        assert again.json["execution_id"] == first.json["execution_id"]
+        assert (await api.ask("POST", "/executions", {"text": NOOP}, headers=key)).status == 422
+        assert len(await on_record(world)) == 1
+        assert [each["version"] for each in (await api.get("/playbooks/versions", path="t"))["items"]] == [1]
+        upgraded = await api.post("/executions", {"text": OLD, "dialect": "auto"}, wait=30)
+        assert upgraded["status"] == "ok"
+
+    serve(tmp_path, work)
+
+
+def test_what_could_run_once_and_can_not_any_more_is_refused_on_record(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        digest = hashlib.sha256(STRANGE.encode()).hexdigest()
+        await world.desk.catalog.put(Text(digest, "t", STRANGE))
+        told = await refused(world, {"digest": digest}, 422)
+        assert [each["code"] for each in told["problems"]] == ["unknown-kind"]
+        requested = (await facts_of(world, told["execution_id"]))[0]
+        assert requested == Requested(path="t", digest=digest, workload={}, by="local")
+
+    serve(tmp_path, work)
+
+
+def test_a_keychain_that_does_not_resolve_is_on_record_under_the_id_of_the_start(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        shown = await world.api.post("/executions", {"text": LOCKED}, wait=30)
+        assert (shown["status"], shown["error"]["kind"], shown["steps"]) == ("error", "credential", [])
+        last = (await facts_of(world, shown["execution_id"]))[1:]
+        assert isinstance(last[0], Evaluated)
+        assert (last[0].error is not None, last[1:]) == (True, [Processed(status="error")])
+
+    serve(tmp_path, work)
+
+
+def test_nothing_is_on_record_when_nobody_can_say_under_which_path(tmp_path: Path) -> None:
+    """D78."""
+
+    async def work(world: World) -> None:
+        for body, status in (
+            ({"text": "a: [1, 2"}, 422),
+            ({"text": "just words"}, 422),
+            ({"text": BROKEN.replace("path: t", "path: ''")}, 422),
+            ({"text": BROKEN.replace("path: t", f"path: {'x' * 1_001}")}, 422),
+            ({"text": BROKEN.replace("path: t", 'path: "a\\0b"')}, 422),
+            ({"text": BROKEN.replace("path: t", 'path: "a\\e[2Jb"')}, 422),
+            ({"text": "# " + "x" * (1 << 20)}, 413),
+            ({"path": "x" * 1_001}, 404),
+            ({"path": "a\0b"}, 400),
+            ({"path": "a\x1b[2J"}, 404),
+            ({"digest": "0" * 64}, 404),
+            ({"path": "t", "text": NOOP}, 400),
+            ({"path": "no/such", "workload": {"n": "\0"}}, 404),
+        ):
+            answer = await world.api.ask("POST", "/executions", body)
+            assert answer.status == status, (body, answer.body)
+        assert [each["path"] for each in await on_record(world)] == ["no/such"]
+        lone = b'{"path": "a\\ud800", "workload": {}}'
+        assert (await world.api.ask("POST", "/executions", lone)).status in (400, 404)
+        assert len(await on_record(world)) == 1
+
+    serve(tmp_path, work)
+
+
+def test_who_may_not_start_anything_leaves_no_record(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        requests: tuple[dict[str, Any], ...] = ({"path": "no/such"}, {"text": BROKEN}, {"text": NOOP})
+        refusing = {
+            "": 401,
+            await world.expired("admin"): 401,
+            await world.token("read"): 403,
+            await world.token("write"): 403,
+        }
+        for token, status in refusing.items():
+            for body in requests:
+                answer = await world.api.ask("POST", "/executions", body, token=token)
+                assert (answer.status, "execution_id" in answer.json) == (status, False)
+        runs = await world.token("run")
+        for body in requests[1:]:  # a text would be registered, which this token may not
+            answer = await world.api.ask("POST", "/executions", body, token=runs)
+            assert (answer.status, answer.json["code"]) == (403, "low-scope")
+        world.api.token = runs
+        assert await on_record(world) == []
+        answer = await world.api.ask("POST", "/executions", requests[0])
+        assert (answer.status, len(await on_record(world))) == (404, 1)
+
+    serve(tmp_path, work, Settings())
+
+
+def test_who_may_not_register_may_start_a_text_that_is_registered_and_not_archived(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        runs, boss = await world.token("run", name="ci"), await world.token("admin")
+        older = (await world.api.post("/executions", {"text": NOOP}, 201, token=boss))["execution_id"]
+        await world.api.post("/executions", {"text": DOUBTFUL}, 201, token=boss)
+        key = {"Idempotency-Key": "once"}
+        started = {
+            (await world.api.post("/executions", {"text": NOOP}, 201, token=runs, headers=key))[
+                "execution_id"
+            ]
+            for _ in range(2)
+        }
+        assert len(started - {older}) == 1
+        first, *_ = await facts_of(world, started.pop())
+        assert isinstance(first, Requested)
+        assert (first.digest, first.by) == (hashlib.sha256(NOOP.encode()).hexdigest(), "ci")
+        current = await world.api.get("/playbooks/one", path="t", token=runs)
+        assert current["text"] == DOUBTFUL, "nothing was registered"
+        await world.api.ask("POST", "/playbooks/archive", token=boss, path="t")
+        answer = await world.api.ask("POST", "/executions", {"text": NOOP}, token=runs)
+        assert (answer.status, answer.json["detail"]) == (
+            403,
+            'the token "ci" lacks the scope "write", which a text asks for that is new or archived: '
+            "it is registered",
+        )
+
+    serve(tmp_path, work, Settings())
+
+
+def test_what_runs_goes_on_while_others_are_refused(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        await world.api.register(WAITING)
+        id = (await world.api.post("/executions", {"path": "waiting"}, status=201))["execution_id"]
+        await refused(world, {"path": "no/such"}, 404)
+        await refused(world, {"path": "waiting", "version": 7}, 404)
+        while (await world.api.ask("POST", f"/executions/{id}/signal", {"name": "go"})).status != 200:
+            continue
+        await world.house.rest(id)
+        assert sorted(each["status"] for each in await on_record(world)) == ["error", "error", "ok"]
+
+    serve(tmp_path, work)
+
+
+def test_a_request_that_was_refused_does_not_use_up_its_key(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        key = {"Idempotency-Key": "mine"}
+        assert (await world.api.ask("POST", "/executions", {"path": "t"}, headers=key)).status == 404
+        await world.api.register(NOOP)
+        assert (await world.api.ask("POST", "/executions", {"path": "t"}, headers=key)).status == 201
+
+    serve(tmp_path, work)
+
+
+@pytest.mark.parametrize("verb", ["retry", "cancel", "pause", "resume"])
+def test_a_word_to_what_never_began_says_why_it_did_not(tmp_path: Path, verb: str) -> None:
+    async def work(world: World) -> None:
+        for body in ({"text": BROKEN}, {"path": "no/such"}):
+            answer = await world.api.ask("POST", "/executions", body)
+            id = answer.json["execution_id"]
+            why = "the playbook has 1 problem" if "text" in body else answer.json["detail"]
+            answer = await world.api.ask("POST", f"/executions/{id}/{verb}", {})
+            assert (answer.status, answer.json["code"]) == (409, "never-began")
+            assert answer.json["detail"].startswith(f"it never began: {why}")
+            assert answer.json["detail"].endswith("; mend that, and start it anew")
+
+    serve(tmp_path, work)
+
+
+def test_a_client_is_told_the_problems_in_its_own_file_and_the_execution(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        async with Client(world.serving.url) as client:
+            with pytest.raises(PlaybookRefused) as refused:
+                await client.start_text(BROKEN, file="mine.yaml")
+            (problem,) = refused.value.problems
+            assert (problem.at.file, problem.code) == ("mine.yaml", "unknown-step")
+            with pytest.raises(NotFound, match="the request is on record as ") as unknown:
+                await client.start("no/such")
+            ids = [refused.value.execution_id, str(unknown.value).rpartition(" ")[2]]
+            assert {each["execution_id"] for each in await on_record(world)} == set(ids)
+            with pytest.raises(PlaybookError) as unread:
+                await client.start_text("a: [1")
+            assert not isinstance(unread.value, PlaybookRefused)
+            started = await client.start_text(HELLO, {"name": "Ada"})
+            assert (started.status, started.problems) == ("running", ())
+
+    serve(tmp_path, work)
+
+
+def test_whoever_waits_for_a_path_to_be_registered_does_not_wait_for_a_refused_start(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        async with asyncio.timeout(60):
+            answer = await world.api.ask("POST", "/executions", {"path": "no/such"}, wait=300)
+        assert answer.status == 404
+
+    serve(tmp_path, work)
