@@ -17,5 +17,6 @@ export default defineConfig({
     environment: "jsdom",
     include: ["src/**/*.test.{ts,tsx}"],
     setupFiles: ["src/testing/setup.ts"],
+    testTimeout: 60_000, // for what never comes: on a machine with much else to do a page takes seconds
   },
 });

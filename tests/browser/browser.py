@@ -26,7 +26,7 @@ ARGUMENTS: Final = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
-WAIT_MS: Final = 10_000
+WAIT_MS: Final = 60_000  # for what never comes: all that is waited for comes within one or two seconds
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 
 Scheme: TypeAlias = Literal["light", "dark"]

@@ -14,10 +14,8 @@ from tests.browser.browser import BUNDLE, DESK, WAIT_MS, Scheme, Screen, Size, c
 from tests.browser.house import House
 
 Opening: TypeAlias = Callable[..., Screen]
-Measuring: TypeAlias = Callable[..., None]
 SCREENS = pytest.StashKey[list[Screen]]()
 HOUSES = pytest.StashKey[list[House]]()
-FIGURES = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -68,23 +66,6 @@ def open_screen(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Op
         yield opened
         for screen in screens:
             assert (screen.thrown, screen.refused(), screen.foreign) == ([], [], [])
-
-
-@pytest.fixture
-def figure(request: pytest.FixtureRequest) -> Measuring:
-    """Something measured, held against its limit; all of them are told when the tests are over."""
-    told = request.config.stash.setdefault(FIGURES, [])
-
-    def measured(what: str, value: float, *, at_most: float, unit: str) -> None:
-        told.append(f"{what}: {value:,.0f} {unit}, at most {at_most:,.0f}")
-        assert value <= at_most, told[-1]
-
-    return measured
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    for line in config.stash.get(FIGURES, []):
-        terminalreporter.write_line(f"measured: {line}")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,6 +6,8 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.house import House
+
 
 def slider(page: Page) -> Locator:
     return page.get_by_role("slider", name="Place in the log")
@@ -18,6 +20,13 @@ def place(page: Page) -> int:
 
 def last(page: Page) -> int:
     return int(slider(page).get_attribute("max") or 0)
+
+
+def whole(page: Page, house: House, id: str) -> int:
+    """The number of the last fact of an execution that has ended, when the page has all of them."""
+    seq: int = house.head(id)["seq"]
+    expect(slider(page)).to_have_attribute("max", str(seq))
+    return seq
 
 
 def step(page: Page, name: str) -> Locator:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,10 +12,10 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from tests.distributed.processes import Process, Program
+from tests.ports import free_port
 
 NOETL: Final = Path(sys.executable).with_name("noetl")
 ANSWER_S: Final = 120.0
-HEARTH: Final = re.compile(r"http://\S+:(\d+)")
 
 
 class House:
@@ -25,15 +24,14 @@ class House:
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
         self.options = options
-        self.server = Process(self._program("0"))
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self.server = Process(self._program(port))
         self.server.start()
-        said = HEARTH.search(self.server.said)
-        assert said is not None, self.server.told()
-        self.url, self.port = said[0], said[1]
 
     def start_again(self) -> None:
         """On the same port and database, after it was stopped or killed."""
-        self.server.start(self._program(self.port))
+        self.server.start()
 
     def close(self) -> None:
         self.server.close()
@@ -88,8 +86,8 @@ class House:
         head: Mapping[str, Any] = self.ask("GET", f"/executions/{id}/head")
         return head
 
-    def _program(self, port: str) -> Program:
+    def _program(self, port: int) -> Program:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
         database = self.folder / "noetl.db"
-        command = [str(NOETL), "server", "--db", str(database), "--port", port, *self.options]
-        return Program("server", command, environment, self.folder, ready="http://")
+        command = [str(NOETL), "server", "--db", str(database), "--port", str(port), *self.options]
+        return Program("server", command, environment, self.folder, ready=self.url)

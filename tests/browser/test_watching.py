@@ -7,7 +7,7 @@ import re
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Opening
-from tests.browser.execution import events, expect_status, inspector, last, place, slider, step
+from tests.browser.execution import events, expect_status, inspector, place, slider, step, whole
 from tests.browser.house import House
 from tests.browser.playbooks import APPROVAL, FAILING, GREETING, LARGE, LOOP, STAGES
 
@@ -64,7 +64,7 @@ def test_a_reload_in_the_middle_shows_the_same_moment(shared: House, open_screen
     events(page).filter(has_text="ctx.patched").or_(events(page).filter(has_text="step.done")).first.click()
     expect(page).to_have_url(re.compile(r"seq=\d+"))
     seq = place(page)
-    assert 1 < seq < last(page)
+    assert 1 < seq < whole(page, shared, id)
     page.reload()
     expect(slider(page)).to_have_value(str(seq))
     expect(events(page).locator("[aria-current=true]")).to_contain_text(str(seq))
@@ -87,7 +87,7 @@ def test_the_page_comes_back_by_itself_when_its_server_was_killed(house: House, 
     expect(page.get_by_role("status").filter(has_text="does not answer")).to_be_visible()
     house.start_again()
     house.signal(id, "go_start")
-    expect(step(page, "second")).to_contain_text("go_second", timeout=20_000)
+    expect(step(page, "second")).to_contain_text("go_second")
     expect(page.get_by_role("status").filter(has_text="does not answer")).to_have_count(0)
 
 
@@ -101,7 +101,7 @@ def test_the_list_comes_back_by_itself_when_its_server_was_stopped(
     house.server.stop()
     house.start_again()
     house.ask("POST", f"/executions/{id}/cancel", {})
-    expect(row).to_contain_text("cancelled", timeout=20_000)
+    expect(row).to_contain_text("cancelled")
 
 
 def test_a_loop_is_followed_while_it_runs(shared: House, open_screen: Opening) -> None:
@@ -115,7 +115,7 @@ def test_keys_move_the_cursor_and_play(shared: House, open_screen: Opening) -> N
     id = shared.run(GREETING)
     page = open_screen(shared).open(f"executions/{id}")
     expect(step(page, "finish")).to_contain_text("done")
-    end = last(page)
+    end = whole(page, shared, id)
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
     expect(slider(page)).to_have_value(str(end - 2))

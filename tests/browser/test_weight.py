@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 from playwright.sync_api import expect
 
 from tests.browser.browser import BUNDLE
-from tests.browser.conftest import Measuring, Opening
+from tests.browser.conftest import Opening
 from tests.browser.house import House
+from tests.conftest import Measuring
 
 KB_MAX = 500
 

@@ -38,9 +38,25 @@ const LIVE = new Set(["new", "running", "paused", "cancelling"]);
 
 export const isLive = (status: string): boolean => LIVE.has(status);
 
+interface Standing {
+  status: string;
+  seq: number;
+  owner_alive?: boolean; // false: its process has ended, and nobody has taken it up
+}
+
+/** It is open, and nobody runs it. */
+export const isInterrupted = ({ status, owner_alive: owned }: Standing): boolean => isLive(status) && owned === false;
+
+const REFUSED_FACTS = 3; // it was asked for, it can not run, that is all
+
+/** What was refused has no steps, no output, and often no playbook. */
+export const hasBegun = ({ status, seq }: Standing): boolean => isLive(status) || seq > REFUSED_FACTS;
+
 /** Which words fit how it stands. */
-export function fitting(status: string): Command[] {
+export function fitting(standing: Standing): Command[] {
+  const { status } = standing;
+  if (status === "running" && isInterrupted(standing)) return ["resume", "cancel"];
   if (status === "running" || status === "new") return ["pause", "cancel"];
   if (status === "paused") return ["resume", "cancel"];
-  return status === "error" || status === "cancelled" ? ["retry"] : [];
+  return (status === "error" || status === "cancelled") && hasBegun(standing) ? ["retry"] : [];
 }

@@ -261,6 +261,9 @@ export interface paths {
         /**
          * Start a playbook
          * @description It is on record when this is answered. The same Idempotency-Key from the same token starts it once.
+         *
+         *     A new text is registered first, which asks for the scope `write` as well. What can not run is on record,
+         *     too: the answer has its problems and the id of its execution, and the key stays free.
          */
         post: operations["start"];
         delete?: never;
@@ -491,7 +494,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Go on with what is paused */
+        /** Go on with what is paused or interrupted */
         post: operations["resume"];
         delete?: never;
         options?: never;
@@ -962,9 +965,12 @@ export interface components {
             message: string;
             step?: string | null;
             run?: string | null;
+            iteration?: number | null;
             details?: {
                 [key: string]: unknown;
             };
+            /** @default  */
+            printed?: string;
         };
         /** Evaluated */
         Evaluated: {
@@ -1259,11 +1265,17 @@ export interface components {
             /** @constant */
             fact: "loop.iteration.failed";
         };
+        /** IterationFailure */
+        IterationFailure: {
+            index: number;
+            error: components["schemas"]["Failure"];
+        };
         /** Iterations */
         Iterations: {
             count: number;
             succeeded: number;
             failed: number;
+            inside?: components["schemas"]["Iterations"] | null;
         };
         /** Last */
         Last: {
@@ -1420,6 +1432,7 @@ export interface components {
             detail: string;
             code: string;
             problems?: components["schemas"]["ProblemShown"][];
+            execution_id?: string;
             fields?: components["schemas"]["Field"][];
         };
         /** ProblemShown */
@@ -1589,9 +1602,22 @@ export interface components {
             path?: string | null;
             version?: number | null;
             digest?: string | null;
+            text?: string | null;
+            /**
+             * @default canonical
+             * @enum {string}
+             */
+            dialect?: "canonical" | "auto";
             workload?: {
                 [key: string]: unknown;
             };
+        };
+        /** StartTold */
+        StartTold: {
+            execution_id: string;
+            /** @enum {string} */
+            status: "new" | "running" | "paused" | "cancelling" | "ok" | "error" | "cancelled";
+            problems?: components["schemas"]["ProblemShown"][];
         };
         /** Started */
         Started: {
@@ -1692,6 +1718,8 @@ export interface components {
             ended?: string | null;
             duration_s?: number | null;
             iterations?: components["schemas"]["Iterations"] | null;
+            /** @default [] */
+            failures?: components["schemas"]["IterationFailure"][];
             /** @default 0 */
             calls?: number;
             /** @default 0 */
@@ -1756,6 +1784,7 @@ export interface components {
             } | null;
             /** @default false */
             keep?: boolean;
+            input_hash?: string | null;
             started_at?: string | null;
             /** @default 0 */
             ms?: number;
@@ -3945,7 +3974,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Told"];
+                    "application/json": components["schemas"]["StartTold"];
                 };
             };
             /** @description It has not ended within `wait` */
@@ -3954,7 +3983,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Told"];
+                    "application/json": components["schemas"]["StartTold"];
                 };
             };
             /** @description The request is not as it must be */

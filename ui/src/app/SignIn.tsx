@@ -5,12 +5,17 @@ import { Command } from "../design/Command";
 import { TextField } from "../design/Field";
 import { inWords } from "../api/problem";
 
+const TOKEN = /^noetl_[!-~]{1,250}$/; // the server would not read anything else, and a browser not send all of it
+const NO_TOKEN = "This is no token of NoETL. A token begins with noetl_ and has no spaces: copy all of it.";
+
 /** Asks for a token. It is kept for this tab only. */
 export function SignIn({ error }: { error: unknown }) {
   const [token, setToken] = useState("");
+  const [wrong, setWrong] = useState(error === undefined ? undefined : inWords(error));
   const submit = (event: SubmitEvent<HTMLFormElement>) => {
     event.preventDefault();
-    if (token.trim() !== "") holdToken(token.trim());
+    if (TOKEN.test(token.trim())) holdToken(token.trim());
+    else setWrong(NO_TOKEN);
   };
   return (
     <main className="sign-in">
@@ -25,7 +30,7 @@ export function SignIn({ error }: { error: unknown }) {
           placeholder="noetl_…"
           value={token}
           onChange={(event) => setToken(event.target.value)}
-          wrong={error === undefined ? undefined : inWords(error)}
+          wrong={wrong}
         />
         <Button look="primary" type="submit" disabled={token.trim() === ""}>
           Go on

@@ -1,6 +1,6 @@
 /** A net, drawn: steps as cards, arcs with their guards; and over it, when there is one, an execution. */
 
-import { Background, BackgroundVariant, Controls, ReactFlow, type ReactFlowInstance } from "@xyflow/react";
+import { Background, BackgroundVariant, Controls, type Node, ReactFlow, type ReactFlowInstance } from "@xyflow/react";
 import "@xyflow/react/dist/base.css";
 import { type RefObject, useEffect, useMemo, useRef, useState } from "react";
 import type { Graph } from "../api/types";
@@ -9,7 +9,7 @@ import { type ArcEdge, ArcLine, ArcTips } from "./ArcLine";
 import { type StepNode, StepCard } from "./StepCard";
 import { DrawnContext, type Drawn } from "./context";
 import "./graph.css";
-import { type Laid, type Wanted, layOut, startElk } from "./layout";
+import { type Laid, type Wanted, boundsOf, layOut, startElk } from "./layout";
 import { NO_OVERLAY, type Overlay } from "./overlay";
 
 interface NetGraphProps {
@@ -22,19 +22,29 @@ interface NetGraphProps {
 
 if (typeof Worker !== "undefined") startElk();
 
-const NODE_TYPES = { step: StepCard };
+/** Nothing to see: it holds the place of labels and arcs, since xyflow makes room for its nodes only. */
+type FrameNode = Node<Record<string, never>, "frame">;
+type AnyNode = StepNode | FrameNode;
+
+const NODE_TYPES = { step: StepCard, frame: () => null };
 const EDGE_TYPES = { arc: ArcLine };
-const FIT = { padding: 0.08, maxZoom: 1 };
+const CONTROLS_PX = 46; // below the net, so that the buttons lie over no step
+const FIT = { padding: { top: "16px", x: "16px", bottom: `${CONTROLS_PX}px` }, maxZoom: 1 } as const;
 const ignore = () => undefined;
 
-function nodesOf(graph: Graph, laid: Laid): StepNode[] {
-  return graph.steps.map((step, place) => {
+function nodesOf(graph: Graph, laid: Laid): AnyNode[] {
+  const { x, y, ...size } = boundsOf(graph, laid);
+  const frame: FrameNode = {
+    id: "frame", type: "frame", position: { x, y }, data: {}, ...size, style: { ...size, pointerEvents: "none" }, focusable: false,
+  };
+  const steps = graph.steps.map((step, place): StepNode => {
     const { x = 0, y = 0, width = 0, height = 0 } = laid.steps[place] ?? {};
     return {
       id: `s${step.place}`, type: "step", position: { x, y }, data: { step }, width, height,
       style: { width, height }, focusable: false,
     };
   });
+  return [frame, ...steps];
 }
 
 function edgesOf(graph: Graph, laid: Laid): ArcEdge[] {
@@ -54,7 +64,7 @@ function useLaid(graph: Graph, direction: Wanted, box: RefObject<HTMLElement | n
   const [drawn, setDrawn] = useState<{ graph: Graph; laid: Laid } | null>(null);
   useEffect(() => {
     let wanted = true;
-    const room = { width: box.current?.clientWidth ?? 800, height: box.current?.clientHeight ?? 400 };
+    const room = { width: box.current?.clientWidth ?? 800, height: (box.current?.clientHeight ?? 400) - CONTROLS_PX };
     void layOut(graph, direction, room).then((laid) => {
       if (wanted) setDrawn({ graph, laid });
     });
@@ -68,7 +78,7 @@ function useLaid(graph: Graph, direction: Wanted, box: RefObject<HTMLElement | n
 export function NetGraph({ graph, direction = "BEST", overlay = null, selected = null, onSelect = ignore }: NetGraphProps) {
   const box = useRef<HTMLDivElement>(null);
   const drawn = useLaid(graph, direction, box);
-  const instance = useRef<ReactFlowInstance<StepNode, ArcEdge> | null>(null);
+  const instance = useRef<ReactFlowInstance<AnyNode, ArcEdge> | null>(null);
   const nodes = useMemo(() => (drawn === null ? [] : nodesOf(drawn.graph, drawn.laid)), [drawn]);
   const edges = useMemo(() => (drawn === null ? [] : edgesOf(drawn.graph, drawn.laid)), [drawn]);
   const context = useMemo<Drawn>(
@@ -95,7 +105,7 @@ export function NetGraph({ graph, direction = "BEST", overlay = null, selected =
         {drawn === null ? (
           <Skeleton height={120} />
         ) : (
-          <ReactFlow<StepNode, ArcEdge>
+          <ReactFlow<AnyNode, ArcEdge>
             nodes={nodes}
             edges={edges}
             nodeTypes={NODE_TYPES}
@@ -118,7 +128,7 @@ export function NetGraph({ graph, direction = "BEST", overlay = null, selected =
             proOptions={{ hideAttribution: true }}
           >
             <Background variant={BackgroundVariant.Dots} gap={18} size={1} />
-            <Controls showInteractive={false} />
+            <Controls showInteractive={false} orientation="horizontal" />
           </ReactFlow>
         )}
       </div>

@@ -8,7 +8,7 @@ import type { StepState } from "./overlay";
 export type StepNode = Node<{ step: StepDrawn }, "step">;
 
 const SIGNS: Record<StepState["tone"], string> = {
-  idle: "", waiting: "…", running: "", ok: "✓", error: "✕", handled: "!", stopped: "■",
+  idle: "", waiting: "", running: "", ok: "✓", error: "✕", handled: "!", stopped: "■",
 };
 
 /** xyflow wants ends for its lines; ours know their points themselves. */
@@ -71,7 +71,7 @@ function Card({ step }: { step: StepDrawn }) {
           <span className="cut">{step.name}</span>
           <Badges step={step} />
         </span>
-        <span className="step-words cut">
+        <span className="step-words">
           {step.loop !== null && state === undefined && <b>{step.loop} </b>}
           {words}
           {state !== undefined && state.retries > 0 && <em title="retries of its tasks"> ↻{state.retries}</em>}

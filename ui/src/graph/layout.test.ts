@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { graphOf } from "../testing/timelines";
-import { elkQuestion, laidByElk, laidByServer } from "./layout";
+import { boundsOf, elkQuestion, laidByElk, laidByServer } from "./layout";
 import { labelOf } from "./measure";
 import { rounded } from "./path";
 
@@ -32,6 +32,21 @@ test("a guard is shown without its braces, and not longer than there is room", (
   expect(labelOf({ ...arc, when: "{{ ctx.n > 5 }}" })).toBe("ctx.n > 5");
   expect(labelOf({ ...arc, carries: "failure" })).toBe("on failure");
   expect(labelOf({ ...arc, when: "x".repeat(99) })).toHaveLength(30);
+  expect(labelOf({ ...arc, when: "{{ ctx.n < 5 and workload.n < 5 }}" })).toBe("ctx.n < 5 and\nworkload.n < 5");
+});
+
+test("labels and arcs need room, too: on a phone they would be cut off", () => {
+  const graph = graphOf([[1, 2]]);
+  const [arc] = graph.arcs;
+  if (arc) arc.when = "n > 5";
+  const laid = laidByElk(graph, {
+    edges: [{
+      id: "a0", sections: [{ startPoint: { x: 0, y: 0 }, endPoint: { x: 0, y: 400 } }],
+      labels: [{ x: -60, y: 100, width: 60, height: 21 }],
+    }],
+  });
+  const { x, y, height } = boundsOf(graph, laid);
+  expect([x, y, height]).toEqual([-60, 0, 400]);
 });
 
 test("a line has round corners where it bends", () => {

@@ -134,10 +134,25 @@ function askElk(graph: Graph, direction: Direction): Promise<ElkAnswer> {
   });
 }
 
-function zoomOf(laid: Laid, room: Size): number {
-  const width = Math.max(1, ...laid.steps.map((step) => step.x + step.width));
-  const height = Math.max(1, ...laid.steps.map((step) => step.y + step.height));
-  return Math.min(1, room.width / width, room.height / height);
+/** The box around all that is drawn: labels and arcs reach beyond the steps. */
+export function boundsOf(graph: Graph, laid: Laid): Placed {
+  const points = laid.steps.flatMap(({ x, y, width, height }) => [{ x, y }, { x: x + width, y: y + height }]);
+  for (const [place, arc] of laid.arcs.entries()) {
+    points.push(...arc.points);
+    const words = graph.arcs[place] === undefined ? null : labelOf(graph.arcs[place]);
+    if (arc.label === null || words === null) continue;
+    const { width, height } = labelSize(words);
+    const { x, y } = arc.label;
+    points.push({ x: x - width / 2, y: y - height / 2 }, { x: x + width / 2, y: y + height / 2 });
+  }
+  const [xs, ys] = [points.map(({ x }) => x), points.map(({ y }) => y)];
+  const [x, y] = [Math.min(...xs), Math.min(...ys)];
+  return points.length === 0 ? { x: 0, y: 0, width: 1, height: 1 } : { x, y, width: Math.max(...xs) - x, height: Math.max(...ys) - y };
+}
+
+function zoomOf(graph: Graph, laid: Laid, room: Size): number {
+  const { width, height } = boundsOf(graph, laid);
+  return Math.min(1, room.width / Math.max(1, width), room.height / Math.max(1, height));
 }
 
 /** `room`: how much place there is on the screen. */
@@ -145,9 +160,9 @@ export async function layOut(graph: Graph, wanted: Wanted, room: Size): Promise<
   if (graph.steps.length > LAID_OUT_MAX) return laidByServer(graph);
   try {
     const right = wanted === "DOWN" ? null : laidByElk(graph, await askElk(graph, "RIGHT"));
-    if (right !== null && (wanted === "RIGHT" || zoomOf(right, room) > 0.8)) return right;
+    if (right !== null && (wanted === "RIGHT" || zoomOf(graph, right, room) > 0.8)) return right;
     const down = laidByElk(graph, await askElk(graph, "DOWN"));
-    return right !== null && zoomOf(right, room) >= zoomOf(down, room) ? right : down;
+    return right !== null && zoomOf(graph, right, room) >= zoomOf(graph, down, room) ? right : down;
   } catch {
     return laidByServer(graph);
   }

@@ -11,7 +11,7 @@ const LABELS: Record<Exclude<Command, "signal">, string> = {
 };
 
 /** Only what can be done as it stands. */
-export function Actions({ timeline }: { timeline: Timeline }) {
+export function Actions({ timeline, owned = true }: { timeline: Timeline; owned?: boolean }) {
   const [asking, setAsking] = useState<"cancel" | "signal" | null>(null);
   const may = useMay("run");
   if (!may) return null;
@@ -24,7 +24,7 @@ export function Actions({ timeline }: { timeline: Timeline }) {
           {signals.length === 1 ? `Signal ${signals[0] ?? ""}` : "Signal"}
         </Button>
       )}
-      {fitting(status).map((word) =>
+      {fitting({ ...timeline, owner_alive: owned }).map((word) =>
         word === "signal" ? null : (
           <Button
             key={word}

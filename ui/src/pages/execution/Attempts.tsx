@@ -1,10 +1,53 @@
-import type { RunBar } from "../../api/types";
+import { useState } from "react";
+import type { CallBar, RunBar } from "../../api/types";
 import { toneOf } from "../../design/Badge";
+import { SkeletonRows } from "../../design/Skeleton";
 import { duration } from "../../design/times";
+import { OutputView } from "./OutputView";
 import type { Cursor } from "./useCursor";
+import { useFact } from "./useFact";
+
+interface CallProps {
+  execution: string;
+  call: CallBar;
+  onPick: (seq: number) => void;
+}
+
+function CallOutput({ execution, seq }: { execution: string; seq: number }) {
+  const { data } = useFact(execution, seq);
+  return <div className="call-output">{data === undefined ? <SkeletonRows rows={1} /> : <OutputView execution={execution} output={data.data.output} />}</div>;
+}
+
+/** One call; opened, with what it gave and printed. */
+function Call({ execution, call, onPick }: CallProps) {
+  const [open, setOpen] = useState(false);
+  return (
+    <li>
+      <div className="call">
+        <button type="button" className="gantt-fold" aria-expanded={open} aria-label={`Output of ${call.id}`} onClick={() => setOpen(!open)}>
+          {open ? "▾" : "▸"}
+        </button>
+        <button type="button" className="attempt" onClick={() => onPick(call.seq)}>
+          <span className={`event-dot ${toneOf(call.status)}`} aria-hidden="true" />
+          <code className="cut">{call.task}</code>
+          <span className="soft">{call.status}, {call.directive}{call.attempt > 1 && `, attempt ${call.attempt}`}</span>
+          <span className="faint numbers">{duration((call.ms ?? 0) / 1000)}</span>
+          {call.error != null && <span className="bad cut">{call.error}</span>}
+        </button>
+      </div>
+      {open && <CallOutput execution={execution} seq={call.seq} />}
+    </li>
+  );
+}
+
+interface AttemptsProps {
+  execution: string;
+  run: RunBar;
+  cursor: Cursor;
+}
 
 /** The calls of a run; of a loop only those that did not just go on. */
-export function Attempts({ run, cursor }: { run: RunBar; cursor: Cursor }) {
+export function Attempts({ execution, run, cursor }: AttemptsProps) {
   const calls = (run.calls ?? []).filter((call) => call.seq <= cursor.seq);
   if (calls.length === 0) return null;
   const left = run.calls_left_out ?? 0;
@@ -12,17 +55,7 @@ export function Attempts({ run, cursor }: { run: RunBar; cursor: Cursor }) {
     <section>
       <h3 className="label">{run.iterations == null ? "Calls" : "Calls that failed or were tried again"}</h3>
       <ul className="attempts">
-        {calls.map((call) => (
-          <li key={call.seq}>
-            <button type="button" className="attempt" onClick={() => cursor.move(call.seq)}>
-              <span className={`event-dot ${toneOf(call.status)}`} aria-hidden="true" />
-              <code className="cut">{call.task}</code>
-              <span className="soft">{call.status}, {call.directive}{call.attempt > 1 && `, attempt ${call.attempt}`}</span>
-              <span className="faint numbers">{duration((call.ms ?? 0) / 1000)}</span>
-              {call.error != null && <span className="bad cut">{call.error}</span>}
-            </button>
-          </li>
-        ))}
+        {calls.map((call) => <Call key={call.seq} execution={execution} call={call} onPick={cursor.move} />)}
         {left > 0 && <li className="faint">{left.toLocaleString()} earlier ones are in the events</li>}
       </ul>
     </section>

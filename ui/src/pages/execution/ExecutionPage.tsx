@@ -1,7 +1,9 @@
-import { type CSSProperties, useCallback, useDeferredValue, useEffect, useRef } from "react";
-import { isNotFound } from "../../api/client";
-import type { Timeline } from "../../api/types";
+import { type CSSProperties, useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
+import { get, isNotFound } from "../../api/client";
+import { onCommand } from "../../api/commands";
+import type { Head, Timeline } from "../../api/types";
 import type { Connection } from "../../api/stream";
+import { useResource } from "../../api/useResource";
 import { Link, type Place, changed, navigate } from "../../app/router";
 import { Empty } from "../../design/Empty";
 import { Failed } from "../../design/Failed";
@@ -22,11 +24,25 @@ import { useTimeline } from "./useTimeline";
 interface ShownProps {
   place: Place;
   timeline: Timeline;
+  read: boolean; // false: the timeline is only what the head says
+  owned: boolean; // false: nobody runs it
   connection: Connection;
 }
 
+/** What the head says, as a timeline: the server reads the whole log for more, and that may take long. */
+function firstOf(head: Head): Timeline {
+  return {
+    ...head, by: null, counts: [], steps: [], arcs: [], waiting: [], signals: [], marks: [], marks_left_out: 0,
+    clock: [], writes: [], kinds: {},
+  };
+}
+
+function BeingRead({ facts }: { facts: number }) {
+  return <Empty title={`${facts.toLocaleString()} facts are being read`} />;
+}
+
 /** Everything shows the moment under one cursor. */
-function Shown({ place, timeline, connection }: ShownProps) {
+function Shown({ place, timeline, read, owned, connection }: ShownProps) {
   const cursor = useCursor(place, timeline.seq);
   const seq = useDeferredValue(cursor.seq); // The slider moves at once; what hangs on it follows.
   const step = place.query.get("step");
@@ -41,20 +57,20 @@ function Shown({ place, timeline, connection }: ShownProps) {
   }, []);
   return (
     <div className="execution">
-      <Summary timeline={timeline} connection={connection} />
+      <Summary timeline={timeline} connection={connection} owned={owned} />
       <div className="execution-top">
-        <NetPane timeline={timeline} seq={seq} step={step} onSelect={select} />
+        <NetPane timeline={timeline} read={read} seq={seq} step={step} onSelect={select} />
         <Inspector timeline={timeline} cursor={cursor} step={step} onSelect={select} />
       </div>
-      <Scrubber timeline={timeline} cursor={cursor} />
+      {read ? <Scrubber timeline={timeline} cursor={cursor} /> : <Skeleton height={40} />}
       <section className={`execution-bottom card shows-${tab}`} aria-label="Log" style={{ "--rows": timeline.steps.length } as CSSProperties}>
         <Tabs
           label="The log"
           chosen={tab}
           onChoose={(name) => navigate(changed(place, { tab: name === "timeline" ? null : name }), { replace: true })}
           tabs={[
-            { id: "timeline", label: "Timeline", body: <Gantt timeline={timeline} cursor={cursor} selected={step} onSelect={select} /> },
-            { id: "events", label: "Events", count: timeline.seq.toLocaleString(), body: <Events timeline={timeline} cursor={cursor} selected={step} /> },
+            { id: "timeline", label: "Timeline", body: !read ? <BeingRead facts={timeline.seq} /> : <Gantt timeline={timeline} cursor={cursor} selected={step} onSelect={select} /> },
+            { id: "events", label: "Events", count: timeline.seq.toLocaleString(), body: !read ? <BeingRead facts={timeline.seq} /> : <Events timeline={timeline} cursor={cursor} selected={step} /> },
           ]}
         />
       </section>
@@ -62,9 +78,21 @@ function Shown({ place, timeline, connection }: ShownProps) {
   );
 }
 
+/** How many words it was given from here: after each one it may stand otherwise. */
+function useWords(id: string): number {
+  const [words, setWords] = useState(0);
+  useEffect(() => onCommand((told) => {
+    if (told === id) setWords((before) => before + 1);
+  }), [id]);
+  return words;
+}
+
 export default function ExecutionPage({ place, values }: PageProps) {
   const id = values.id ?? "";
   const { timeline, error, connection, reload } = useTimeline(id);
+  const words = useWords(id);
+  const { data: head } = useResource<Head>(`${id} ${String(words)}`, (signal) => get(`/executions/${id}/head`, {}, signal));
+  const first = useMemo(() => (head === undefined || error !== undefined ? null : firstOf(head)), [head, error]);
   if (timeline === null && isNotFound(error)) {
     return (
       <Empty whole title="There is no such execution" action={<Link className="button" to="/executions">All executions</Link>}>
@@ -72,12 +100,14 @@ export default function ExecutionPage({ place, values }: PageProps) {
       </Empty>
     );
   }
-  if (timeline === null) {
+  const shown = timeline ?? first;
+  if (shown === null) {
     return (
       <div className="execution">
         {error === undefined ? <><Skeleton height={56} /><Skeleton height={420} /><Skeleton height={48} /><Skeleton height={220} /></> : <Failed error={error} onRetry={reload} />}
       </div>
     );
   }
-  return <Shown key={id} place={place} timeline={timeline} connection={connection} />;
+  const owned = head === undefined || head.owner_alive || shown.seq > head.seq; // whoever goes on with it writes
+  return <Shown key={id} place={place} timeline={shown} read={timeline !== null} owned={owned} connection={connection} />;
 }

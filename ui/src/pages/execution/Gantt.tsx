@@ -8,7 +8,7 @@ import { useMedia } from "../../design/useMedia";
 import { useNow } from "../../design/useNow";
 import { GanttRow, wordsOf } from "./GanttRow";
 import { msAt, seqAt } from "./clock";
-import { type Scale, idleGaps, scaleOf } from "./timescale";
+import { type Scale, idleGaps, marksOf, scaleOf } from "./timescale";
 import type { Cursor } from "./useCursor";
 
 interface GanttProps {
@@ -21,11 +21,10 @@ interface GanttProps {
 const RUNS_OPEN_MAX = 100;
 
 function Axis({ scale }: { scale: Scale }) {
-  const marks = [0, 0.25, 0.5, 0.75, 1];
   return (
     <div className="gantt-axis" aria-hidden="true">
-      {marks.map((x) => (
-        <span key={x} className="numbers" style={{ left: `${100 * x}%` }}>{duration(scale.ms(x) / 1000) || "0"}</span>
+      {marksOf(scale).map(({ x, words }) => (
+        <span key={x} className="numbers" style={{ left: `${100 * x}%` }}>{words}</span>
       ))}
     </div>
   );
@@ -82,7 +81,7 @@ export function Gantt({ timeline, cursor, selected, onSelect }: GanttProps) {
     });
   }, [timeline, scale, started, opened, selected, theme, onSelect, onTime]);
   if (timeline.steps.length === 0) {
-    return <Empty title={isLive(timeline.status) ? "No step has been reached yet" : "It ended before any step began: the result says why"} />;
+    return <Empty title={isLive(timeline.status) ? "No step has been reached yet" : "It ended before any step began"} />;
   }
   const at = ticking && cursor.live ? 100 : 100 * scale.x(msAt(timeline.clock, cursor.seq));
   return (

@@ -65,6 +65,7 @@ function RunFacts({ run, timeline }: { run: RunBar; timeline: Timeline }) {
         <span className="numbers">
           {iterations.succeeded.toLocaleString()} of {iterations.count.toLocaleString()} iterations
           {iterations.failed > 0 && <b className="bad">, {iterations.failed.toLocaleString()} failed</b>}
+          {iterations.inside != null && `, ${iterations.inside.succeeded.toLocaleString()} of ${iterations.inside.count.toLocaleString()} inside`}
         </span>
       )}
       {run.retry_of != null && <span className="soft">takes up {run.retry_of}</span>}
@@ -127,7 +128,7 @@ export function StepPane({ timeline, step, cursor }: StepProps) {
       {over && <RetryHere timeline={timeline} run={run} />}
       <Given id={timeline.execution_id} run={run} />
       {over && <CameBack id={timeline.execution_id} run={run} />}
-      <Attempts run={run} cursor={cursor} />
+      <Attempts key={run.id} execution={timeline.execution_id} run={run} cursor={cursor} />
     </div>
   );
 }

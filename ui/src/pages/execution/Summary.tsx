@@ -1,6 +1,6 @@
 import { memo } from "react";
 import { get } from "../../api/client";
-import { isLive } from "../../api/commands";
+import { isInterrupted, isLive } from "../../api/commands";
 import type { Connection } from "../../api/stream";
 import type { Timeline } from "../../api/types";
 import { useResource } from "../../api/useResource";
@@ -18,23 +18,24 @@ interface Versions {
 
 /** The version by which people know the text that it runs. */
 function useVersion(path: string, digest: string): number | undefined {
-  const { data } = useResource<Versions>(`versions ${path}`, (signal) => get("/playbooks/versions", { path }, signal));
+  const { data } = useResource<Versions>(digest === "" ? null : `versions ${path}`, (signal) => get("/playbooks/versions", { path }, signal));
   return data?.items.find((item) => item.digest === digest)?.version;
 }
 
 function By({ timeline }: { timeline: Timeline }) {
   const { by, parent } = timeline;
-  if (parent !== null) return <>called by <Link to={`/executions/${parent.split("/")[0] ?? ""}`} title={parent}>a playbook</Link></>;
-  return by === null ? null : <>by {by}</>;
+  if (parent !== null) return <span>· called by <Link to={`/executions/${parent.split("/")[0] ?? ""}`} title={parent}>a playbook</Link></span>;
+  return by === null ? null : <span>· by {by}</span>;
 }
 
 interface SummaryProps {
   timeline: Timeline;
   connection: Connection;
+  owned: boolean; // false: nobody runs it
 }
 
 /** It does not hang on the cursor: a scrub does not draw it anew. */
-export const Summary = memo(function Summary({ timeline, connection }: SummaryProps) {
+export const Summary = memo(function Summary({ timeline, connection, owned }: SummaryProps) {
   const { path, digest, status, execution_id: id, started_at: started } = timeline;
   const version = useVersion(path, digest);
   const live = isLive(status);
@@ -45,17 +46,17 @@ export const Summary = memo(function Summary({ timeline, connection }: SummaryPr
       <div className="summary-text">
         <div className="row wrap">
           <h1><Link to={page}>{path}</Link>{version !== undefined && <span className="faint">@{version}</span>}</h1>
-          <StatusBadge status={status} />
+          <StatusBadge status={isInterrupted({ ...timeline, owner_alive: owned }) ? "interrupted" : status} />
           {live && connection === "lost" && <span className="notice waiting lost" role="status">The server does not answer; it is asked again.</span>}
         </div>
         <div className="row wrap soft numbers">
           <span title={wholeTime(started)}>started {shortTime(started)}</span>
-          <span>· {duration(secondsBetween(started, live ? now : timeline.updated_at))}</span>
-          <span>· <By timeline={timeline} /></span>
+          <span>· {duration(secondsBetween(started, live && owned ? now : timeline.updated_at))}</span>
+          <By timeline={timeline} />
           <Button look="quiet" small className="mono" title="Copy the id" onClick={() => void copy(id)}>{id}</Button>
         </div>
       </div>
-      <Actions timeline={timeline} />
+      <Actions timeline={timeline} owned={owned} />
     </header>
   );
 });

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { graphOf, runBar, sample, stepLine, timelineOf } from "../../testing/timelines";
 import { msAt, seqAt } from "./clock";
 import { overlayAt } from "./overlayAt";
-import { idleGaps, scaleOf } from "./timescale";
+import { idleGaps, marksOf, scaleOf } from "./timescale";
 
 test("between two samples of the clock time is a line, outside it stands still", () => {
   const clock = [[1, 0], [11, 1000], [12, 5000]];
@@ -107,4 +107,11 @@ test("one that waits now has its break at the end", () => {
   const timeline = timelineOf({ status: "running", clock: [[1, 0], [4, 1000]], steps: [line] });
   expect(idleGaps(timeline, 60_000)).toContainEqual({ from: 1000, to: 60_000 });
   expect(idleGaps({ ...timeline, status: "ok" }, 60_000)).not.toContainEqual({ from: 1000, to: 60_000 });
+});
+
+test("no two times on the axis read the same, also beside a break", () => {
+  const words = (from: number, to: number, end: number) => marksOf(scaleOf([{ from, to }], end)).map((mark) => mark.words);
+  expect(words(16, 12_016, 12_040)).toEqual(["0 ms", "11 ms", "12.0 s"]);
+  expect(words(3, 12_700, 12_700)).toEqual(["0 ms", "2 ms", "12.7 s"]);
+  expect(words(0, 0, 1000)).toEqual(["0 ms", "250 ms", "500 ms", "750 ms", "1.00 s"]);
 });

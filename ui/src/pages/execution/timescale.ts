@@ -2,6 +2,7 @@
 
 import { isLive } from "../../api/commands";
 import type { Timeline } from "../../api/types";
+import { duration } from "../../design/times";
 import { type Samples, msAt } from "./clock";
 
 export interface Gap {
@@ -73,6 +74,12 @@ export function scaleOf(idle: readonly Gap[], end: number): Scale {
     x: (value) => interpolated(stops, value, 0),
     ms: (value) => interpolated(stops, value, 1),
   };
+}
+
+/** The times on the axis. Beside a break two of them may read the same: then the one nearer to the end tells it. */
+export function marksOf(scale: Scale): { x: number; words: string }[] {
+  const marks = [0, 0.25, 0.5, 0.75, 1].map((x) => ({ x, words: duration(scale.ms(x) / 1000) }));
+  return marks.filter(({ x, words }, place) => x === 0 || (words !== marks[0]?.words && words !== marks[place + 1]?.words));
 }
 
 function interpolated(stops: Samples, value: number, column: 0 | 1): number {

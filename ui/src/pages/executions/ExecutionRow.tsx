@@ -1,5 +1,5 @@
 import type { CSSProperties } from "react";
-import { command, fitting, isLive } from "../../api/commands";
+import { command, fitting, isInterrupted, isLive } from "../../api/commands";
 import type { Glance, Head } from "../../api/types";
 import { Link } from "../../app/router";
 import { useMay } from "../../app/session";
@@ -26,7 +26,14 @@ function Trigger({ head, glance }: { head: Head; glance: Glance | undefined }) {
 
 function Actions({ head, onCancel }: { head: Head; onCancel: (head: Head) => void }) {
   const may = useMay("run");
-  const words = may ? fitting(head.status) : [];
+  const words = may ? fitting(head) : [];
+  if (isInterrupted(head) && words.includes("resume")) {
+    return (
+      <Button small look="quiet" aria-label={`Resume ${head.path}`} onClick={() => void command(head.execution_id, "resume")}>
+        Resume
+      </Button>
+    );
+  }
   if (words.includes("cancel")) {
     return <Button small look="quiet" aria-label={`Cancel ${head.path}`} onClick={() => onCancel(head)}>Cancel</Button>;
   }
@@ -42,11 +49,11 @@ function Actions({ head, onCancel }: { head: Head; onCancel: (head: Head) => voi
 
 export function ExecutionRow({ head, glance, now, style, onCancel }: RowProps) {
   const live = isLive(head.status);
-  const stalled = live && !head.owner_alive;
+  const stalled = isInterrupted(head);
   const seconds = secondsBetween(head.started_at, live && head.owner_alive ? now : head.updated_at);
   return (
     <div className="execution-row" role="listitem" style={style}>
-      <span className="cell-status" title={stalled ? "Nobody runs it: noetl resume" : undefined}>
+      <span className="cell-status" title={stalled ? "Nobody runs it: its process has ended" : undefined}>
         <StatusBadge status={stalled ? "interrupted" : head.status} />
       </span>
       <Link className="cell-path" to={`/executions/${head.execution_id}`}>

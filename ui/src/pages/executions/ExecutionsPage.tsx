@@ -24,7 +24,7 @@ function Nothing({ filtered }: { filtered: boolean }) {
   return (
     <Empty
       title="Nothing has run yet"
-      command="noetl run examples/hello.yaml"
+      command="noetl init && noetl run hello.yaml"
       action={<Link className="button primary" to="/playbooks">To the playbooks</Link>}
     >
       Register a playbook and run it here, or run one from the shell on the same database.
