@@ -7,7 +7,6 @@ changed with the program is mended by `python -m tests.documents PAGE…`.
 from __future__ import annotations
 
 import re
-import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from tests.documents_shell import Shell, Stuck, fresh_environment
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[1]
 READER = "/home/you"  # whose home it is, on the page
@@ -330,9 +330,7 @@ class Reader:
         """Ports of the page are others here: pages are followed side by side."""
         for port in PORT.findall(text):
             if port not in self.ports:
-                with socket.socket() as free:
-                    free.bind(("127.0.0.1", 0))
-                    self.ports[port] = str(free.getsockname()[1])
+                self.ports[port] = str(free_port())
 
     def _here(self, text: str) -> str:
         for shown, real in self.ports.items():

@@ -18,7 +18,7 @@ import venv
 from collections.abc import Callable
 from pathlib import Path
 
-PATIENCE_S = 90  # an order of magnitude more than any command of a page needs
+PATIENCE_S = 300  # far more than any command of a page needs
 OVER = re.compile(r"\x01over \d+\x01\n?")
 
 

@@ -11,7 +11,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections import deque
@@ -26,9 +25,11 @@ from threading import Event, Thread
 
 import asyncpg
 
+from tests.ports import free_port
+
 SYSTEM_USER = "pgserver"  # PostgreSQL refuses to run as root
 PASSWORD = "pw-of-tests"  # of the user postgres, when one comes by way of 127.0.0.1
-READY_S = 30.0
+READY_S = 120.0
 _names = count(1)
 _forking = ThreadPoolExecutor(1)  # a child that ends with its parent ends with the thread that made it
 
@@ -39,7 +40,7 @@ class PostgresServer:
     def __init__(self, version: int = 18) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="npg", dir="/tmp"))
         self.host = str(self.folder)
-        self.port = _free_port()
+        self.port = free_port()
         self.log: deque[str] = deque(maxlen=500)
         self._programs = _programs(version)
         self._user = _system_user()
@@ -191,13 +192,6 @@ def _system_user() -> str | None:
         subprocess.run(["useradd", "--system", "--no-create-home", SYSTEM_USER], check=False)
         pwd.getpwnam(SYSTEM_USER)  # also when another process was quicker
     return SYSTEM_USER
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port: int = listening.getsockname()[1]
-        return port
 
 
 def _end_with_parent() -> None:

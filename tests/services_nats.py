@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Thread
 from typing import IO
 
-from tests.services_objects import free_port
+from tests.ports import free_port
 
 _PROGRAM = Path(sys.executable).with_name("nats-server")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from typing import IO
+
+from tests.ports import free_port
 
 _NATS = Path(sys.executable).with_name("nats-server")
 
@@ -59,13 +60,6 @@ def make_bucket(endpoint: str, name: str) -> None:
 
     with urlopen(Request(f"{endpoint}/{name}", method="PUT"), timeout=30) as answer:
         assert answer.status == 200
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from noetl.clock import SystemClock
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 _clock = SystemClock()
 
 

@@ -35,12 +35,12 @@ from noetl.views.documents import ShowDocument, remembered, show_document
 from noetl.views.log import events_of, folded
 from noetl.views.replay import Difference, replayed
 from tests.distributed.processes import Process, Program
+from tests.ports import free_port
 from tests.services import PostgresServer
-from tests.services_objects import free_port
 
 NOETL = str(Path(sys.executable).with_name("noetl"))
 NATS = str(Path(sys.executable).with_name("nats-server"))
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 PARTITIONS = 64
 LOOK_S = 0.05
 HOUSES: list[DistributedHouse] = []  # those that are open: whoever tells of a failure shows what they said

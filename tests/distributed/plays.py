@@ -19,7 +19,8 @@ from aiohttp import web
 from noetl.client import Client, fact_of
 from noetl.engine import Event
 from noetl.engine.facts import Fact, ForChild, ForTime, FrameParked, FrameResumed
-from noetl.engine.pipeline import RunTask, next_move
+from noetl.engine.moves import RunTask
+from noetl.engine.pipeline import next_move
 from noetl.engine.work import due, work_of
 from noetl.errors import Rejected
 from noetl.output import JSON
@@ -30,7 +31,7 @@ from noetl.testing.telling import tell
 from noetl.views.envelopes import Envelope
 from tests.distributed.finals import final
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 ENTRIES_MAX = 30  # into one task of a frame, that are told apart
 _MADE = re.compile(
     r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$|^\d{4}-\d\d-\d\dT[\d:.]+Z$"

@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import IO, NamedTuple
 
-READY_S = 60.0
+READY_S = 180.0
 LINES_KEPT = 200
 _PARENT_DEATH = 1  # PR_SET_PDEATHSIG
 _forking = ThreadPoolExecutor(1)  # a child that ends with its parent ends with the thread that made it

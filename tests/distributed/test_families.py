@@ -9,7 +9,7 @@ from tests.distributed.effects import Effects, effects
 from tests.distributed.houses import DistributedHouse, Size, distributed_house, repeated
 from tests.playbooks import HEAD
 
-CHILDREN = 8
+CHILDREN = 20  # that all of them are the same server's is as likely as one in half a million
 CHILD = HEAD.replace("path: t", "path: families/child") + (
     'workload: {n: 0, url: ""}\nworkflow:\n- step: start\n  tool:\n'
     '  - {name: first, kind: http, method: POST, url: "{{ workload.url }}/gate/a/{{ workload.n }}"}\n'

@@ -7,10 +7,12 @@ from pathlib import Path
 from noetl.cli.auditing import run_audit
 from tests.api.houses import World, serve
 from tests.chaos.disks import small_disk
+from tests.conftest import Measuring
 from tests.playbooks import HEAD
 
 MEGABYTES = 16
 EXECUTIONS = 50
+RESUMED_MAX_MS = 10_000
 # Both the log and the result store grow: what `keep` gives back is more than the log takes.
 GROWING = HEAD + (
     'workload: {text: ""}\n'
@@ -27,7 +29,9 @@ GROWING = HEAD + (
 TEXT = "some text that fills the log quickly " * 1_000
 
 
-def test_a_server_on_a_full_disk_says_so_and_goes_on_by_itself_when_there_is_space(tmp_path: Path) -> None:
+def test_a_server_on_a_full_disk_says_so_and_goes_on_by_itself_when_there_is_space(
+    tmp_path: Path, figure: Measuring
+) -> None:
     with small_disk(tmp_path / "disk", MEGABYTES) as disk:
 
         async def work(world: World) -> None:
@@ -50,9 +54,15 @@ def test_a_server_on_a_full_disk_says_so_and_goes_on_by_itself_when_there_is_spa
                 started += [answer.json["execution_id"]] if answer.status == 201 else []
             assert await listed(world) == set(started), "nothing of what was refused is there"
             # What `keep` gives back fits nowhere now, so some of them can not have ended.
-            assert "running" in {(await world.api.get(f"/executions/{id}"))["status"] for id in started}
+            held = [id for id in started if await status(world, id) == "running"]
+            assert held
 
             disk.make_space()
+            since = world.desk.clock.monotonic()
+            while "ok" not in {await status(world, id) for id in held}:
+                await world.desk.clock.sleep(0.05)
+            resumed = (world.desk.clock.monotonic() - since) * 1_000
+            figure("a full disk, with space it goes on after", resumed, at_most=RESUMED_MAX_MS, unit="ms")
             for id in started:
                 while (told := await world.api.get(f"/executions/{id}"))["status"] == "running":
                     await world.desk.clock.sleep(0.05)
@@ -61,6 +71,10 @@ def test_a_server_on_a_full_disk_says_so_and_goes_on_by_itself_when_there_is_spa
 
         serve(disk.folder, work)
         assert run_audit(None, "plain", str(disk.folder / "noetl.db")) == 0, "see above what was found"
+
+
+async def status(world: World, id: str) -> str:
+    return str((await world.api.get(f"/executions/{id}"))["status"])
 
 
 async def listed(world: World) -> set[str]:

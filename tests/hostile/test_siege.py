@@ -1,8 +1,13 @@
-"""An API under attack (test 22): all at once, from one address, while another one asks how it is."""
+"""An API under attack (test 22): all at once, from one address, while another one asks how it is.
+
+The target is 100 ms for 99 of 100 questions. A machine that runs other tests at the same time is several times slower, so the
+limit here is wider; how long it took is told.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -11,19 +16,23 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
+from statistics import quantiles
+from types import ModuleType
 from typing import NamedTuple
 
 import aiohttp
 
-from noetl.clock import SystemClock
 from noetl.server.app import BODY_MAX
 from tests.api.houses import WAITING, Api
-from tests.hostile import besieged
+from tests.conftest import Measuring
+from tests.hostile import asking, besieged
 
 ROOT = Path(__file__).parents[2]
 HERE, THERE = "127.0.0.1", "127.0.0.2"  # who asks, and who attacks: both are loopback
 SLOW, BODIES, HEADERS, FOLLOWERS, REQUESTS = 200, 20, 20, 500, 800
-GROWTH_MAX = 100 << 20
+GROWTH_MAX_MB = 100
+HEALTH_MAX_MS = 3_000
+PATIENCE_S = 120
 
 
 class Besieged(NamedTuple):
@@ -40,15 +49,36 @@ class Besieged(NamedTuple):
 
 
 @contextmanager
-def standing(folder: Path) -> Iterator[Besieged]:
+def started(module: ModuleType, argument: object) -> Iterator[subprocess.Popen[str]]:
+    """A process of its own; it has ended well when this is over."""
+    assert module.__file__ is not None
     with subprocess.Popen(
-        [sys.executable, besieged.__file__, str(folder)],
+        [sys.executable, module.__file__, str(argument)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
     ) as process:  # fmt: skip
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
+        assert process.wait(PATIENCE_S) == 0
+
+
+@contextmanager
+def standing(folder: Path) -> Iterator[Besieged]:
+    with started(besieged, folder) as process:
         assert process.stdout is not None
         yield Besieged(process.pid, int(process.stdout.readline()))
-        process.communicate(timeout=30)
-        assert process.returncode == 0
+        process.communicate(timeout=PATIENCE_S)
+
+
+@contextmanager
+def another_asks(target: Besieged) -> Iterator[list[float]]:
+    """How many milliseconds each answer took: they are there when it is over."""
+    waits: list[float] = []
+    with started(asking, target.port) as process:
+        yield waits
+        waits += json.loads(process.communicate(timeout=PATIENCE_S)[0])
 
 
 async def sent(port: int, words: bytes) -> bytes:
@@ -113,48 +143,41 @@ class Attack:
             return f"request: {response.status}"
 
 
-def test_a_server_under_attack_answers_others_and_stays_small(tmp_path: Path) -> None:
-    clock = SystemClock()
-
-    async def work(target: Besieged) -> None:
-        attackers = aiohttp.TCPConnector(limit=0, local_addr=(THERE, 0))
-        async with (
-            asyncio.timeout(120),
-            aiohttp.ClientSession() as asking,
-            aiohttp.ClientSession(connector=attackers) as attacking,
-        ):
-            api, attack, following = (
-                Api(asking, target.url, None),
-                Attack(target, attacking),
-                asyncio.Semaphore(0),
-            )
-            await api.register(WAITING)
-            id = (await api.post("/executions", {"path": "waiting"}, status=201))["execution_id"]
-            before = most = target.resident()
+async def besiege(target: Besieged) -> tuple[Counter[str], int, list[float]]:
+    """What the attackers got; by how many bytes the server grew; how long another one waited."""
+    attackers = aiohttp.TCPConnector(limit=0, local_addr=(THERE, 0))
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        aiohttp.ClientSession() as own,
+        aiohttp.ClientSession(connector=attackers) as attacking,
+    ):
+        api, attack, following = Api(own, target.url, None), Attack(target, attacking), asyncio.Semaphore(0)
+        await api.register(WAITING)
+        id = (await api.post("/executions", {"path": "waiting"}, status=201))["execution_id"]
+        before = most = target.resident()
+        with another_asks(target) as waits:
             followers = [asyncio.ensure_future(attack.follow(id, following)) for _ in range(FOLLOWERS)]
             for _ in followers:
                 await following.acquire()
-            waits: list[float] = []
             storm = asyncio.ensure_future(attack.storm())
             while not storm.done():
-                asked_at = clock.monotonic()
-                assert (await api.ask("GET", "/health")).status == 200
-                waits.append(clock.monotonic() - asked_at)
                 most = max(most, target.resident())
                 await asyncio.wait([storm], timeout=0.1)
             await storm
             await api.post(f"/executions/{id}/signal", {"name": "go"})
             await asyncio.gather(*followers)
-            found = attack.found
-        told = f"{dict(found)}; {len(waits)} times health, worst {max(waits) * 1000:.0f} ms; +{(most - before) >> 20} MB"
-        print(told)
-        assert found["follower 200, to the end: True"] == FOLLOWERS, told
-        assert (found["slow: hung up on"], found["body: 413"]) == (SLOW, BODIES), told
-        headers = ("headers: 400", "headers: 431", "headers: hung up on")
-        assert sum(found[each] for each in headers) == HEADERS, told
-        assert found["request: 200"] + found["request: 429"] == REQUESTS, told
-        assert found["request: 429"] > 0, told
-        assert most - before <= GROWTH_MAX, told
+        return attack.found, most - before, waits
 
+
+def test_a_server_under_attack_answers_others_and_stays_small(tmp_path: Path, figure: Measuring) -> None:
     with standing(tmp_path) as target:
-        asyncio.run(work(target))
+        found, grown, waits = asyncio.run(besiege(target))
+    print(dict(found), f"health was asked {len(waits)} times, the worst {max(waits):.0f} ms")
+    assert found["follower 200, to the end: True"] == FOLLOWERS
+    assert (found["slow: hung up on"], found["body: 413"]) == (SLOW, BODIES)
+    assert found["headers: 431"] + found["headers: hung up on"] == HEADERS
+    assert found["request: 200"] + found["request: 429"] == REQUESTS
+    assert found["request: 429"] > 0
+    figure("a siege, the server grows by", grown / (1 << 20), at_most=GROWTH_MAX_MB, unit="MB")
+    p99 = quantiles(waits, n=100, method="inclusive")[98]
+    figure(f"a siege, p99 of {len(waits)} times /health", p99, at_most=HEALTH_MAX_MS, unit="ms")
