@@ -21,7 +21,7 @@ FORKS = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
 SESSIONS = (
     "import os\nwhile True:\n    try:\n        if os.fork() == 0: os.setsid()\n    except OSError: pass"
 )
-SHELLS = """f='while :; do sh -c "$f" & done'; export f; sh -c "$f"; sleep 60"""
+SHELLS = "sh -c 'while :; do sleep 60 & done'; exec sleep 60"  # a shell ends when it can not fork; its children stay
 DAEMON = (
     "import os, time\n"
     "if os.fork() == 0:\n"

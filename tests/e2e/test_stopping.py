@@ -72,9 +72,9 @@ def test_an_interrupted_run_still_gives_its_one_document(house: House) -> None:
     assert (code, document["execution_id"], document["status"], stderr) == (
         130, id, "interrupted", hint(id) + "\n",
     )  # fmt: skip
-    assert [(step["id"], step["status"]) for step in document["steps"]] == [
-        ("start#1", "ok"), ("slow#1", "running"),
-    ]  # fmt: skip
+    assert [step["id"] for step in document["steps"]] == ["start#1", "slow#1"]
+    assert document["steps"][0]["status"] == "ok"
+    assert document["steps"][1]["status"] in ("scheduled", "running")  # a call is told as begun when it lasts
 
 
 def test_a_process_that_was_killed_is_taken_over_and_its_children_too(house: House) -> None:

@@ -114,11 +114,17 @@ def test_a_spooled_stream_that_breaks_off_leaves_no_file_open() -> None:
             yield PIECE
         raise ConnectionError
 
+    def spools() -> list[str]:
+        return [
+            path for each in Path("/proc/self/fd").iterdir() if "/noetl-" in (path := str(each.resolve()))
+        ]
+
     async def main() -> None:
+        before = spools()  # of others in this process
         with pytest.raises(ConnectionError):
             async with spooled("e", broken()):
                 raise AssertionError("it was whole")
-        assert not [each for each in Path("/proc/self/fd").iterdir() if "/noetl-" in str(each.resolve())]
+        assert spools() == before
 
     asyncio.run(main())
 
