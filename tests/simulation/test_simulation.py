@@ -11,7 +11,7 @@ from noetl.testing.cluster import Build, Cluster, Library, Told
 from tests.playbooks import kinds
 from tests.simulation.playbooks import TEXTS
 
-SEEDS = int(os.environ.get("SEEDS", "3000"))
+SEEDS = int(os.environ.get("SEEDS", "2000"))
 BLOCKS = 8  # tests that share the seeds, so that they can run beside each other
 
 
