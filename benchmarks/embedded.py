@@ -16,7 +16,7 @@ from statistics import median, quantiles
 
 import apsw
 
-from noetl.wiring import House, open_house, relax_collector
+from noetl.runtime import EmbeddedRuntime, open_embedded, relax_collector
 
 Row = tuple[str, float, str]
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: bench, path: bench/%s}\n"
@@ -121,7 +121,7 @@ def floor(root: Path) -> Iterator[Row]:
     connection.close()
 
 
-async def _run(house: House, text: str, workload: dict[str, object] | None = None) -> float:
+async def _run(house: EmbeddedRuntime, text: str, workload: dict[str, object] | None = None) -> float:
     digest = await house.playbooks.add(text, None)
     begun = time.perf_counter()
     state = await house.rest(await house.start(digest, workload or {}))
@@ -131,17 +131,17 @@ async def _run(house: House, text: str, workload: dict[str, object] | None = Non
 
 
 async def w1(path: Path) -> float:
-    async with open_house(path) as house:
+    async with open_embedded(path) as house:
         return CHAIN_STEPS / await _run(house, chain())
 
 
 async def w2(path: Path) -> float:
-    async with open_house(path, slots=100) as house:
+    async with open_embedded(path, slots=100) as house:
         return LOOP_ITEMS / await _run(house, FAN_OUT)
 
 
 async def w3(path: Path) -> tuple[float, float, float]:
-    async with open_house(path) as house:
+    async with open_embedded(path) as house:
         digest = await house.playbooks.add(THREE, None)
         spent: list[float] = []
 
@@ -161,7 +161,7 @@ async def w4(path: Path) -> float:
     try:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
-        async with open_house(path) as house:
+        async with open_embedded(path) as house:
             # The client is there once for a worker's life: making it (0.2 s) is no part of moving pages.
             await _run(house, PAGES, {"url": url, "endpoints": 1})
             return 50 * 20 / await _run(house, PAGES, {"url": url})

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from noetl.check.checker import check
 from noetl.engine import Agenda, Event, apply, handle
 from noetl.engine.apply import advance
 from noetl.engine.commands import Command, Report, Start
@@ -23,7 +24,6 @@ from noetl.engine.moves import RunTask
 from noetl.engine.pipeline import next_move, take
 from noetl.engine.state import State
 from noetl.engine.work import due_of, work_of
-from noetl.net.check import check
 from noetl.net.program import Program, compile_program
 from noetl.output import JSON, Output
 from noetl.tool import Tools

@@ -18,7 +18,7 @@ from pathlib import Path
 import aiohttp
 
 from noetl.server.app import room_of
-from noetl.server.desk import Settings
+from noetl.server.services import ServerSettings
 from tests.api.houses import opened
 from tests.playbooks import HEAD
 
@@ -66,7 +66,7 @@ def followers(url: str, number: int, pipe: Connection) -> None:
 async def follow_all(number: int, items: int) -> tuple[float, float]:
     """Megabytes that all of them cost while they wait, and at most."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(open=True, requests_per_s=1e6, requests_burst=1e6)
+        settings = ServerSettings(open=True, requests_per_s=1e6, requests_burst=1e6)
         async with asyncio.timeout(TIME_S), opened(Path(folder), settings) as world:
             digest = (await world.api.register(PLAYBOOK))["digest"]
             asked = {"digest": digest, "workload": {"count": items}}

@@ -17,22 +17,22 @@ from pathlib import Path
 from noetl.adapters.memory.queue import MemoryQueue
 from noetl.adapters.memory.results import MemoryResults
 from noetl.adapters.memory.store import MemoryStore
-from noetl.adapters.nats.answering import Answering
 from noetl.adapters.nats.connection import Connection
-from noetl.adapters.nats.link import NatsLink
 from noetl.adapters.nats.queue import NatsQueue
-from noetl.adapters.nats.sealed import Keeper, LinkKey
 from noetl.clock import SystemClock
+from noetl.control.deps import ControlPorts, ControlSettings
 from noetl.control.executions import Control
-from noetl.control.house import Outside, Settings
 from noetl.control.ownership import PartitionOwners
 from noetl.engine.commands import Report, Start
 from noetl.engine.facts import TaskDone
 from noetl.errors import NotFound
+from noetl.link.client import NatsLink
+from noetl.link.secret_channel import Keeper, LinkKey
+from noetl.link.server import Answering
 from noetl.output import Output
 from noetl.playbook.model import Credential
-from noetl.ports import Fetched, Pointer, Text
-from noetl.testing.cluster import Library
+from noetl.ports import FetchedCredential, PlaybookText, Pointer
+from noetl.testing.simulator.cluster import Library
 from noetl.tool import Tools
 
 Row = tuple[str, float, str]
@@ -78,10 +78,10 @@ def nats_server(sync: str) -> Iterator[str]:
 
 
 class _Nothing:
-    async def get(self, digest: str) -> Text:
+    async def get(self, digest: str) -> PlaybookText:
         raise NotFound(digest)
 
-    async def fetch(self, credential: Credential, *, fresh: bool = False) -> Fetched:
+    async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
         raise NotFound(f"{credential.name}, {fresh}")
 
 
@@ -91,8 +91,8 @@ async def _linked(url: str) -> AsyncIterator[NatsLink]:
     store = MemoryStore(clock, 64)
     library = Library({"t": PLAYBOOK}, Tools.installed().kinds())
     owners = PartitionOwners(store, clock, "s", ttl_s=60.0, count=64)
-    reach = Outside(store, MemoryQueue(), MemoryResults())
-    control = Control(reach, library, owners, clock, Settings())
+    reach = ControlPorts(store, MemoryQueue(), MemoryResults())
+    control = Control(reach, library, owners, clock, ControlSettings())
     control.relatives.link = control
     await owners.keep(control.set_time)
     server, worker = Connection(url), Connection(url)

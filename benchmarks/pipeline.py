@@ -8,11 +8,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from timeit import repeat
 
+from noetl.check.checker import check
 from noetl.engine.apply import advance
-from noetl.engine.moves import Place, RunTask, Work
+from noetl.engine.moves import FramePlace, RunTask, Work
 from noetl.engine.pipeline import next_move, take
 from noetl.engine.state import Frame
-from noetl.net.check import check
 from noetl.net.program import compile_program
 from noetl.output import Failure, Output
 from noetl.tool import Tools
@@ -67,7 +67,7 @@ def work(body: str) -> Work:
     assert checked.playbook is not None, checked.errors
     assert not checked.errors, checked.errors
     program = compile_program(checked.playbook, kinds, "digest")
-    place = Place("0199b3c2", {"n": 1}, {"base": "https://example.org"}, {"index": 17, "item": 1})
+    place = FramePlace("0199b3c2", {"n": 1}, {"base": "https://example.org"}, {"index": 17, "item": 1})
     return Work(program.steps["start"].pipeline, Frame(id="start#1[17]"), place)
 
 

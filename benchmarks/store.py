@@ -15,8 +15,8 @@ from typing import TypeAlias
 
 from noetl.adapters.files.results import FileResults
 from noetl.adapters.sqlite.database import Database, open_sqlite
-from noetl.adapters.sqlite.holding import SqliteHolding
 from noetl.adapters.sqlite.inbox import SqliteInbox
+from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.store import SqliteStore
 from noetl.clock import SystemClock
 from noetl.engine.facts import (
@@ -53,7 +53,7 @@ Rows: TypeAlias = list[tuple[str, float, str]]
 async def chain(database: Database, execution_id: str, appends: int, facts: tuple[Fact, ...] = FACTS) -> None:
     """One after the other, as a chain of steps does."""
     store = SqliteStore(database)
-    owner = await SqliteHolding(database).hold(execution_id)
+    owner = await SqliteOwnership(database).hold(execution_id)
     assert await store.append([Append(execution_id, 1, AT, (REQUESTED,), owner, "running")]) == [None]
     await go_on(store, execution_id, owner, appends, facts)
 
@@ -75,7 +75,7 @@ async def lone(database: Database) -> Rows:
 
 async def together(database: Database, writers: int, thinking_s: float = 0.0) -> float:
     """Appends per second of so many chains at once, each of which computes between its appends."""
-    store, holding = SqliteStore(database), SqliteHolding(database)
+    store, holding = SqliteStore(database), SqliteOwnership(database)
     ids = [f"{writers}-{thinking_s}-{number}" for number in range(writers)]
     owners = [await holding.hold(each) for each in ids]
     rounds = ROUNDS if writers > 10 else 1_000
@@ -107,7 +107,7 @@ async def concurrent(database: Database) -> Rows:
 
 async def reading(database: Database) -> Rows:
     store = SqliteStore(database)
-    owner = await SqliteHolding(database).hold("long")
+    owner = await SqliteOwnership(database).hold("long")
     body = FACTS * 10
     appends = [Append("long", 1, AT, (REQUESTED,), owner, "running")]
     appends += [Append("long", 2 + place, AT, body, owner, "running") for place in range(0, READ, len(body))]
@@ -126,7 +126,7 @@ async def reading(database: Database) -> Rows:
 
 
 async def polling(database: Database) -> Rows:
-    await SqliteHolding(database).hold("poll")
+    await SqliteOwnership(database).hold("poll")
     inbox = SqliteInbox(database)
     await inbox.collect()
     started = perf_counter()

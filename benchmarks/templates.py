@@ -11,7 +11,7 @@ from functools import partial
 from time import perf_counter
 from timeit import repeat
 
-from noetl.net.template import BadTemplate, TemplateError, compile_template
+from noetl.template.compile import BadTemplate, TemplateError, compile_template
 
 GUARD = "{{ output.status == 'error' and output.http.status in [429,500,502,503,504] }}"
 SCOPE = {

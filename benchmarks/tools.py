@@ -19,9 +19,9 @@ from noetl.output import JSON, Output
 from noetl.playbook.kinds import Sql
 from noetl.secret import Secret
 from noetl.tool import Auth, Call
-from noetl.tools.postgres import Copy, Postgres, PostgresInput
-from noetl.tools.python import Python, PythonInput
-from noetl.tools.sqlite import Sqlite, SqliteInput
+from noetl.tools.postgres.tool import Copy, PostgresInput, PostgresTool
+from noetl.tools.python.tool import PythonInput, PythonTool
+from noetl.tools.sqlite.tool import SqliteInput, SqliteTool
 from tests.services import database, postgres
 
 ROWS = 1_000_000
@@ -51,7 +51,7 @@ class _Measured:
     """One tool on one database, with results as files."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        self.tool = Postgres()
+        self.tool = PostgresTool()
         self.results = FileResults(folder / "results")
         auth = Auth("pg", "postgres_credential", {"dsn": Secret(postgres().dsn(name))}, self._renew)
         self.call = Call("k", 1, "e1", {}, None, {"timeout": 600}, self.results, auth=auth)
@@ -97,7 +97,7 @@ async def _postgres(folder: Path) -> list[tuple[str, float, str]]:
 
 
 async def _sqlite(folder: Path) -> list[tuple[str, float, str]]:
-    tool = Sqlite()
+    tool = SqliteTool()
     call = Call("k", 1, "e1", {}, None, {}, FileResults(folder / "results"), folder=str(folder))
     one = SqliteInput(path="a.db", query=Sql(["SELECT ", " AS n"], [1]))
     await tool.run(one, call)
@@ -111,7 +111,7 @@ async def _sqlite(folder: Path) -> list[tuple[str, float, str]]:
 
 async def _python() -> list[tuple[str, float, str]]:
     """One after the other, in a child that is there."""
-    tool, results = Python(), MemoryResults()
+    tool, results = PythonTool(), MemoryResults()
     input = PythonInput(code="def main(n): return n + 1")
     try:
         call = Call("k", 1, "e", {"n": 1}, None, {"timeout": 60, "memory_mb": 512}, results)

@@ -34,7 +34,7 @@ import asyncio, resource, sys
 from pathlib import Path
 from noetl.adapters.files.results import FileResults
 from noetl.tool import Call
-from noetl.tools.http import Http, HttpInput
+from noetl.tools.http.tool import Http, HttpInput
 
 async def main():
     http = Http()

@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from noetl.net.chart import chart
-from noetl.net.check import check
+from noetl.check.checker import check
+from noetl.drawing.chart import chart
+from noetl.drawing.svg import svg
 from noetl.net.net import Net
-from noetl.net.picture import svg
 from noetl.tool import Tools
 
 ROOT = Path(__file__).parents[1]

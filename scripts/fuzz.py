@@ -17,7 +17,7 @@ from random import Random  # noqa: TID251  # dice with a seed: what was found is
 from typing import Final
 
 from noetl.clock import SystemClock
-from noetl.net.template import FILTERS, METHODS, PREDICATES
+from noetl.template.compile import FILTERS, METHODS, PREDICATES
 from tests.hostile.judged import CORPUS, JUDGES, verdict
 
 ROOT: Final = Path(__file__).parents[1]

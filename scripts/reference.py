@@ -11,12 +11,9 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from noetl.check.checker import check
 from noetl.errors import PlaybookError, Problem
-from noetl.net import limits
-from noetl.net.check import check
-from noetl.net.entries import Entry
-from noetl.net.scope import EVENT_FIELDS, PLACES, READABLE, SCOPES, SEES_TASKS
-from noetl.net.template import FILTERS, FUNCTIONS, METHODS, OMITTED, PREDICATES
+from noetl.net.scopes import EVENT_FIELDS, PLACES, READABLE, SCOPES, SEES_TASKS
 from noetl.output import ERROR_FIELDS, META_FIELDS, OUTPUT_FIELDS, REF_FIELDS
 from noetl.playbook.dialects.notes import NOTES
 from noetl.playbook.kinds import Kind
@@ -26,15 +23,18 @@ from noetl.playbook.problems import CODES, LEVELS, Code
 from noetl.playbook.shapes import (
     ByKind,
     Either,
-    Key,
+    KeyShape,
     Many,
     Record,
     Shape,
     Values,
 )
+from noetl.template import limits
+from noetl.template.builtins import Builtin
+from noetl.template.compile import FILTERS, FUNCTIONS, METHODS, OMITTED, PREDICATES
 from noetl.testing.scenario import played
 from noetl.tool import Tools
-from noetl.views.kinds import alternatives, as_text, mapping, sentences, unfolded
+from noetl.views.tool_kinds import alternatives, as_text, mapping, sentences, unfolded
 from scripts import reference_api, reference_cli, reference_events
 from scripts.reference_prose import prose, slug, table
 
@@ -124,7 +124,7 @@ def records(shape: Shape) -> Iterator[Record]:
                 yield from records(each)
 
 
-def is_of_kind(name: str, key: Key) -> bool:
+def is_of_kind(name: str, key: KeyShape) -> bool:
     """Is it a part of a spec that applies to one tool kind only (D63)?"""
     return name in kinds() and isinstance(key.shape, Record) and key.shape.title == f"spec.{name}"
 
@@ -156,7 +156,7 @@ def key_tables(names: list[str], known: dict[str, Record]) -> Iterator[str]:
             yield ""
 
 
-def key_table(keys: Mapping[str, Key], link: str = "") -> list[str]:
+def key_table(keys: Mapping[str, KeyShape], link: str = "") -> list[str]:
     lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
     of_kinds = [name for name, key in keys.items() if is_of_kind(name, key)]
     for name, key in keys.items():
@@ -266,7 +266,7 @@ def filters_page() -> str:
     return "\n".join(lines)
 
 
-def entries(table: Mapping[str, Entry]) -> Iterator[str]:
+def entries(table: Mapping[str, Builtin]) -> Iterator[str]:
     """One line for each entry; other names of the same one stand beside it."""
     names: dict[str, list[str]] = {}
     for name, entry in table.items():

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 
 from litestar.routes import HTTPRoute
 
+from noetl.runtime.local_server import open_local_server
 from noetl.server.app import make_app
 from noetl.server.auth import SCOPE
-from noetl.server.desk import Settings
-from noetl.wiring.local_server import open_local_server
+from noetl.server.services import ServerSettings
 from scripts.reference_events import known, tag
 from scripts.reference_prose import prose, slug, table
 
@@ -43,7 +43,7 @@ def described() -> Described:
 
     async def asked(folder: str) -> Described:
         async with open_local_server(Path(folder) / "noetl.db") as server:
-            app = make_app(server.desk, Settings())
+            app = make_app(server.desk, ServerSettings())
             scopes = {
                 (method.lower(), route.path_format): str(handler.opt.get(SCOPE))
                 for route in app.routes

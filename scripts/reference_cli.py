@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from noetl.cli.app import app
-from noetl.config import VARIABLES
+from noetl.runtime.settings import VARIABLES
 from scripts.reference_prose import prose, table
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from textwrap import dedent, indent
 
+from noetl.check.checker import Checked, check
 from noetl.errors import Problem
-from noetl.net.check import Checked, check
-from noetl.playbook.dialects.canonical import Reading, read
 from noetl.playbook.kinds import Kind
+from noetl.playbook.reader import ReadResult, read
 from noetl.tool import Tools
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\n"  # three lines
@@ -19,7 +19,7 @@ def kinds() -> dict[str, Kind]:
     return Tools.installed().kinds()
 
 
-def reading(body: str) -> Reading:
+def reading(body: str) -> ReadResult:
     """Read HEAD + body: the first line of the body is line 4."""
     return read(HEAD + dedent(body), kinds(), "t.yaml")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks import embedded
 from benchmarks.peers.orders import Measured, Order, answer, cold
 from noetl import __version__
-from noetl.wiring import open_house, relax_collector
+from noetl.runtime import open_embedded, relax_collector
 
 ONE = embedded.HEAD % "one" + "workflow:\n- {step: start, tool: {kind: noop, input: {n: 1}}}\n"
 
@@ -26,7 +26,7 @@ class Embedded:
         return self._folder / f"{next(self._numbers)}.db"
 
     async def warm(self) -> None:
-        async with open_house(self._file()) as house:
+        async with open_embedded(self._file()) as house:
             await house.rest(await house.start(await house.playbooks.add(embedded.THREE, None), {}))
 
     async def w1(self, _order: Order) -> Measured:

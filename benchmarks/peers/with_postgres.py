@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 from noetl.clock import SystemClock
-from noetl.wiring.trial_folder import Folder
-from noetl.wiring.trial_postgres import Postgres
-from noetl.wiring.trial_processes import Child
+from noetl.runtime.devcluster.folder import Folder
+from noetl.runtime.devcluster.postgres import Postgres
+from noetl.runtime.devcluster.processes import Child
 
 ADDRESS = "BENCH_DATABASE"
 

@@ -16,18 +16,18 @@ import msgspec
 from litestar import Litestar
 
 from noetl.adapters.memory.feed import MemoryFeed
-from noetl.adapters.memory.roster import MemoryRoster
+from noetl.adapters.memory.registry import MemoryWorkerRegistry
 from noetl.clock import Clock, SystemClock
-from noetl.control.live import Live
-from noetl.control.tokens import digest_of, new_token
+from noetl.control.api_tokens import digest_of, new_token
+from noetl.control.live_execution import LiveExecution
 from noetl.engine import Event
-from noetl.ports import Heard
+from noetl.ports import FeedEvent
+from noetl.runtime import EmbeddedRuntime, open_local_store
 from noetl.server.app import make_app
-from noetl.server.desk import Desk, Settings
-from noetl.server.serving import Serving
+from noetl.server.http_server import Serving
+from noetl.server.services import ServerSettings, Services
 from noetl.tool import Tools
-from noetl.wiring import House, open_disk
-from noetl.worker.drive import Said
+from noetl.worker.frame_driver import LogLine
 from tests.playbooks import HEAD
 
 HELLO = HEAD + (
@@ -118,11 +118,11 @@ class World(NamedTuple):
     """All of it, for tests that look behind the door."""
 
     api: Api
-    house: House
-    desk: Desk
+    house: EmbeddedRuntime
+    desk: Services
     serving: Serving
     feed: MemoryFeed
-    roster: MemoryRoster
+    roster: MemoryWorkerRegistry
     app: Litestar
 
     async def token(self, *scopes: str, name: str = "someone", expires_at: datetime | None = None) -> str:
@@ -152,33 +152,33 @@ class Shifted(SystemClock):
 
 @asynccontextmanager
 async def opened(
-    folder: Path, settings: Settings | None = None, *, is_ready: Callable[[], bool] = lambda: True
+    folder: Path, settings: ServerSettings | None = None, *, is_ready: Callable[[], bool] = lambda: True
 ) -> AsyncIterator[World]:
     clock = SystemClock()
-    disk = open_disk(folder / "noetl.db", clock)
+    disk = open_local_store(folder / "noetl.db", clock)
     tools = Tools.installed()
     kinds = tools.kinds()
-    house = House(disk, clock, tools, kinds=kinds, slots=8)
-    feed, roster = MemoryFeed(), MemoryRoster(clock)
+    house = EmbeddedRuntime(disk, clock, tools, kinds=kinds, slots=8)
+    feed, roster = MemoryFeed(), MemoryWorkerRegistry(clock)
 
-    def watch(live: Live, events: list[Event]) -> None:
+    def watch(live: LiveExecution, events: list[Event]) -> None:
         if events:
-            feed.tell(Heard(live.id, events[-1].seq, not live.state.live))
+            feed.tell(FeedEvent(live.id, events[-1].seq, not live.state.live))
 
-    def listen(said: Said) -> None:
+    def listen(said: LogLine) -> None:
         line = {"frame": said.frame, "kind": said.kind, "words": said.words}
-        feed.tell(Heard(said.execution_id, line=line))
+        feed.tell(FeedEvent(said.execution_id, line=line))
 
     house.watchers.append(watch)
     house.listeners.append(listen)
     house.open()
-    desk = Desk(
+    desk = Services(
         link=house.control, store=disk.store, listing=disk.listing, catalog=disk.catalog,
         playbooks=house.playbooks, results=disk.results, secrets=disk.secrets, tokens=disk.tokens, feed=feed,
         roster=roster, tools=tools, kinds=kinds, clock=clock, is_ready=is_ready,
         refuse=house.refuse,
     )  # fmt: skip
-    app = make_app(desk, settings or Settings(open=True))
+    app = make_app(desk, settings or ServerSettings(open=True))
     serving = Serving(app)
     serving.start()
     try:
@@ -190,7 +190,9 @@ async def opened(
         disk.close()
 
 
-def serve(folder: Path, work: Callable[[World], Awaitable[None]], settings: Settings | None = None) -> None:
+def serve(
+    folder: Path, work: Callable[[World], Awaitable[None]], settings: ServerSettings | None = None
+) -> None:
     async def whole() -> None:
         async with asyncio.timeout(180), opened(folder, settings) as world:
             await work(world)

@@ -11,7 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.routes import HTTPRoute
 
 from noetl.server.auth import KNOWN_S, PUBLIC, SCOPE, Caller
-from noetl.server.desk import Settings
+from noetl.server.services import ServerSettings
 from tests.api.houses import NOOP, World, serve
 
 NOBODY = "00000000-0000-7000-8000-000000000000"
@@ -73,7 +73,7 @@ def test_no_route_opens_without_a_valid_token(tmp_path: Path, who: str) -> None:
             assert answer.headers["content-type"] == "application/problem+json"
             assert answer.json["code"] in {"no-token", "bad-token", "expired-token"}
 
-    serve(tmp_path, work, Settings(requests_burst=10_000))
+    serve(tmp_path, work, ServerSettings(requests_burst=10_000))
 
 
 def test_no_route_opens_to_a_token_of_another_scope(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_no_route_opens_to_a_token_of_another_scope(tmp_path: Path) -> None:
                     assert (answer.status, answer.json["code"]) == (403, "low-scope"), (route, scope)
 
     # There is no room for followers, so that no answer lasts.
-    serve(tmp_path, work, Settings(requests_burst=10_000, followers_max=0))
+    serve(tmp_path, work, ServerSettings(requests_burst=10_000, followers_max=0))
 
 
 def test_a_token_opens_in_no_other_place_than_the_header(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_token_opens_in_no_other_place_than_the_header(tmp_path: Path) -> None
             assert answer.status == 401, header
         assert (await world.api.ask("GET", "/whoami", headers={"Cookie": f"token={token}"})).status == 401
 
-    serve(tmp_path, work, Settings())
+    serve(tmp_path, work, ServerSettings())
 
 
 def test_a_bad_token_does_not_close_what_is_open_to_all(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_bad_token_does_not_close_what_is_open_to_all(tmp_path: Path) -> None:
         for path in ("/health", "/ready", "/schema/openapi.json"):
             assert (await world.api.ask("GET", path, token="noetl_nonsense")).status == 200
 
-    serve(tmp_path, work, Settings())
+    serve(tmp_path, work, ServerSettings())
 
 
 def test_what_a_bearer_does_is_on_record_under_the_name_of_the_token(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_what_a_bearer_does_is_on_record_under_the_name_of_the_token(tmp_path: P
         events = (await world.api.get(f"/executions/{id}/events"))["items"]
         assert events[0]["data"]["by"] == "nightly import"
 
-    serve(tmp_path, work, Settings())
+    serve(tmp_path, work, ServerSettings())
 
 
 def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
         ):
             assert (await api.ask("POST", "/tokens", wrong)).status in (400, 422)
 
-    serve(tmp_path, work, Settings())
+    serve(tmp_path, work, ServerSettings())
 
 
 def test_a_token_that_was_revoked_elsewhere_is_forgotten_in_seconds() -> None:

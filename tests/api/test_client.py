@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from noetl.client import Client, address
-from noetl.client.wire import is_private
+from noetl.client.http import is_private
 from noetl.errors import NotFound, PlaybookError, Rejected, Unavailable
-from noetl.server.desk import Settings
+from noetl.server.services import ServerSettings
 from noetl.views.log import events_of
 from tests.api.houses import FAILING, HELLO, NOOP, WAITING, World, opened
 from tests.playbooks import HEAD
@@ -24,7 +24,7 @@ LARGE = HEAD + (
 )
 
 
-def served(folder: Path, work: Work, settings: Settings | None = None) -> None:
+def served(folder: Path, work: Work, settings: ServerSettings | None = None) -> None:
     async def whole() -> None:
         async with asyncio.timeout(180), opened(folder, settings) as world:
             token = None
@@ -218,7 +218,7 @@ def test_a_token_opens_what_its_scopes_say_and_nothing_when_it_is_revoked(tmp_pa
             assert "NOETL_TOKEN" in str(caught.value)
             assert made.token not in str(caught.value)
 
-    served(tmp_path, work, Settings(open=False))
+    served(tmp_path, work, ServerSettings(open=False))
 
 
 def test_who_asks_too_fast_waits_a_little_and_is_answered(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_who_asks_too_fast_waits_a_little_and_is_answered(tmp_path: Path) -> Non
         answers = await asyncio.gather(*(client.whoami() for _ in range(6)))
         assert len(answers) == 6
 
-    served(tmp_path, work, Settings(open=True, requests_per_s=10, requests_burst=3))
+    served(tmp_path, work, ServerSettings(open=True, requests_per_s=10, requests_burst=3))
 
 
 def test_where_nobody_answers_it_is_said_who_was_asked() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from noetl.clock import SystemClock
 from noetl.engine.facts import Cancelled, Paused, Requested
-from noetl.server.desk import Settings
-from noetl.server.ears import Waits
+from noetl.server.services import ServerSettings
+from noetl.server.subscriptions import Waits
 from tests.api.houses import FAILING, HELLO, NOOP, WAITING, World, serve
 from tests.playbooks import HEAD
 
@@ -132,7 +132,7 @@ def test_the_same_key_of_another_token_is_another_start(tmp_path: Path) -> None:
             ids.append(answer.json["execution_id"])
         assert ids[0] != ids[1]
 
-    serve(tmp_path, work, Settings())
+    serve(tmp_path, work, ServerSettings())
 
 
 def test_a_start_that_makes_no_sense_is_refused_and_not_on_record(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from noetl.clock import SystemClock
 from noetl.server.app import BODY_MAX
-from noetl.server.desk import BODY_S, HEADERS_S, REQUESTS_BURST, REQUESTS_PER_S, Settings
-from noetl.server.gate import HEADERS_BYTES_MAX
-from noetl.server.rates import CALLERS_MAX, Rates
-from noetl.server.texts import PLAYBOOK_BODY_MAX
+from noetl.server.middleware import HEADERS_BYTES_MAX
+from noetl.server.playbook_body import PLAYBOOK_BODY_MAX
+from noetl.server.rate_limit import CALLERS_MAX, RateLimiter
+from noetl.server.services import BODY_S, HEADERS_S, REQUESTS_BURST, REQUESTS_PER_S, ServerSettings
 from tests.api.houses import NOOP, World, serve
 
 
@@ -63,7 +63,7 @@ def test_a_door_with_tokens_answers_under_any_name(tmp_path: Path) -> None:
         world.api.token = await world.token("read")
         assert (await world.api.ask("GET", "/executions", headers={"Host": "noetl.example"})).status == 200
 
-    serve(tmp_path, work, Settings())
+    serve(tmp_path, work, ServerSettings())
 
 
 def test_a_form_of_a_page_can_send_nothing(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_too_many_requests_are_told_when_to_come_back(tmp_path: Path) -> None:
         assert answer.json["code"] == "too-many-requests"
         assert 900 < int(answer.headers["retry-after"]) <= 1_000  # less by what has passed meanwhile
 
-    serve(tmp_path, work, Settings(requests_per_s=0.001, requests_burst=5))
+    serve(tmp_path, work, ServerSettings(requests_per_s=0.001, requests_burst=5))
 
 
 def test_whoever_guesses_tokens_is_counted_by_the_address(tmp_path: Path) -> None:
@@ -98,12 +98,12 @@ def test_whoever_guesses_tokens_is_counted_by_the_address(tmp_path: Path) -> Non
         ]
         assert statuses == [401] * 5 + [429] * 3
 
-    serve(tmp_path, work, Settings(requests_per_s=0.001, requests_burst=5))
+    serve(tmp_path, work, ServerSettings(requests_per_s=0.001, requests_burst=5))
 
 
 def test_a_bucket_fills_by_itself_and_not_over() -> None:
     clock = Pulse()
-    rates = Rates(clock, per_s=2, burst=4)
+    rates = RateLimiter(clock, per_s=2, burst=4)
     assert [rates.take("a") for _ in range(5)] == [0, 0, 0, 0, 1]
     assert rates.take("b") == 0
     clock.at = 0.5
@@ -113,7 +113,7 @@ def test_a_bucket_fills_by_itself_and_not_over() -> None:
 
 
 def test_only_so_many_callers_are_remembered() -> None:
-    rates = Rates(Pulse(), per_s=1, burst=1)
+    rates = RateLimiter(Pulse(), per_s=1, burst=1)
     for number in range(CALLERS_MAX + 10):
         rates.take(str(number))
     assert rates.take(str(CALLERS_MAX + 9)) > 0
@@ -247,7 +247,7 @@ def test_whoever_sends_no_headers_is_hung_up_on(tmp_path: Path, sent: bytes) -> 
     async def work(world: World) -> None:
         assert await raw(world, sent) == b""
 
-    serve(tmp_path, work, Settings(open=True, headers_s=0.05))
+    serve(tmp_path, work, ServerSettings(open=True, headers_s=0.05))
 
 
 def test_whoever_stops_in_the_headers_of_a_second_request_is_hung_up_on(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_whoever_stops_in_the_headers_of_a_second_request_is_hung_up_on(tmp_path
         assert await closed(reader)
         writer.close()
 
-    serve(tmp_path, work, Settings(open=True, headers_s=1.0))
+    serve(tmp_path, work, ServerSettings(open=True, headers_s=1.0))
 
 
 def test_a_body_that_comes_too_slowly_is_refused(tmp_path: Path) -> None:
@@ -272,4 +272,4 @@ def test_a_body_that_comes_too_slowly_is_refused(tmp_path: Path) -> None:
         assert b'"code":"too-slow"' in answer
         writer.close()
 
-    serve(tmp_path, work, Settings(open=True, body_s=0.05))
+    serve(tmp_path, work, ServerSettings(open=True, body_s=0.05))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter
 
-from noetl.ports import WorkerSeen
-from noetl.server.desk import Settings
+from noetl.ports import WorkerInfo
+from noetl.server.services import ServerSettings
 from tests.api.houses import World, opened, serve
 from tests.playbooks import HEAD
 
@@ -85,7 +85,7 @@ def test_workers_are_listed_and_summed_up_by_pool(tmp_path: Path) -> None:
             ("d", "gpu", 9, 60),
         ):
             at = now - timedelta(seconds=ago)
-            world.roster.tell(WorkerSeen(name, pool, 4, busy, "host", 1, "0.1", {"zone": "x"}, False, at))
+            world.roster.tell(WorkerInfo(name, pool, 4, busy, "host", 1, "0.1", {"zone": "x"}, False, at))
         shown = await world.api.get("/workers")
         assert [each["name"] for each in shown["workers"]] == ["c", "a", "b"]
         assert shown["pools"] == [
@@ -108,7 +108,7 @@ def test_figures_are_shown_as_prometheus_reads_them(tmp_path: Path) -> None:
         assert answer.headers["content-type"].startswith("text/plain; version=")
         assert b"noetl_things_total 3.0\n" in answer.body
 
-    serve(tmp_path, work, Settings(registry=registry))
+    serve(tmp_path, work, ServerSettings(registry=registry))
 
 
 def test_health_and_readiness_are_two_things(tmp_path: Path) -> None:

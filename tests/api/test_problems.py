@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.errors import Conflict, Damaged, Mark, NotFound, PlaybookError, Problem, Rejected, Unavailable
-from noetl.server.problems import answer, details_of
+from noetl.server.errors import answer, details_of
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from noetl.client import Client, PlaybookRefused
 from noetl.engine.facts import Evaluated, Fact, Processed, Requested
 from noetl.errors import NotFound, PlaybookError
 from noetl.output import Failure
-from noetl.ports import Text
-from noetl.server.desk import Settings
+from noetl.ports import PlaybookText
+from noetl.server.services import ServerSettings
 from tests.api.houses import HELLO, NOOP, WAITING, World, serve
 from tests.playbooks import HEAD
 
@@ -97,7 +97,7 @@ def test_a_text_that_can_run_is_registered_and_started_once_for_a_key(tmp_path: 
 def test_what_could_run_once_and_can_not_any_more_is_refused_on_record(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         digest = hashlib.sha256(STRANGE.encode()).hexdigest()
-        await world.desk.catalog.put(Text(digest, "t", STRANGE))
+        await world.desk.catalog.put(PlaybookText(digest, "t", STRANGE))
         told = await refused(world, {"digest": digest}, 422)
         assert [each["code"] for each in told["problems"]] == ["unknown-kind"]
         requested = (await facts_of(world, told["execution_id"]))[0]
@@ -168,7 +168,7 @@ def test_who_may_not_start_anything_leaves_no_record(tmp_path: Path) -> None:
         answer = await world.api.ask("POST", "/executions", requests[0])
         assert (answer.status, len(await on_record(world))) == (404, 1)
 
-    serve(tmp_path, work, Settings())
+    serve(tmp_path, work, ServerSettings())
 
 
 def test_who_may_not_register_may_start_a_text_that_is_registered_and_not_archived(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_who_may_not_register_may_start_a_text_that_is_registered_and_not_archiv
             "it is registered",
         )
 
-    serve(tmp_path, work, Settings())
+    serve(tmp_path, work, ServerSettings())
 
 
 def test_what_runs_goes_on_while_others_are_refused(tmp_path: Path) -> None:

@@ -22,14 +22,14 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from noetl.server.desk import Settings
+from noetl.server.services import ServerSettings
 from tests.api.houses import FAILING, HELLO, WAITING, opened
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 EXAMPLES = 12  # for each operation, by someone who may do everything
 FEW = 2
 # There is no room for followers, so that no stream lasts: it is refused with 503, which is no bug.
-DOOR = Settings(requests_per_s=1e6, requests_burst=1e6, followers_max=0)
+DOOR = ServerSettings(requests_per_s=1e6, requests_burst=1e6, followers_max=0)
 
 
 class Running:

@@ -11,8 +11,8 @@ import pytest
 
 from noetl.errors import Rejected, Unavailable
 from noetl.server.app import room_of
-from noetl.server.desk import Settings
-from noetl.server.serving import Serving
+from noetl.server.http_server import Serving
+from noetl.server.services import ServerSettings
 from tests.api.houses import WAITING, World, serve
 
 
@@ -40,7 +40,7 @@ def test_with_tokens_a_server_listens_anywhere(tmp_path: Path) -> None:
         assert (other.host, other.port > 0) == ("0.0.0.0", True)
         await other.stop()
 
-    serve(tmp_path, work, Settings())
+    serve(tmp_path, work, ServerSettings())
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="Python has no IPv6 here: run it where ::1 is")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.server.desk import Settings
+from noetl.server.services import ServerSettings
 from tests.api.houses import World, serve
 
 PAGE = b"<!doctype html><title>NoETL</title>"
@@ -32,7 +32,7 @@ def built(folder: Path) -> Path:
 
 
 def serve_ui(folder: Path, work: Callable[[World], Awaitable[None]], *, ask: bool = False) -> None:
-    serve(folder, work, Settings(open=not ask, ui=built(folder)))
+    serve(folder, work, ServerSettings(open=not ask, ui=built(folder)))
 
 
 def test_the_root_leads_to_the_ui(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_without_a_bundle_a_page_says_how_to_build_it(tmp_path: Path) -> None:
         built(tmp_path)
         assert (await world.api.ask("GET", "/ui/executions")).body == PAGE
 
-    serve(tmp_path, work, Settings(open=True, ui=tmp_path / "static"))
+    serve(tmp_path, work, ServerSettings(open=True, ui=tmp_path / "static"))
 
 
 def test_a_bundle_that_is_built_anew_is_served_at_once(tmp_path: Path) -> None:

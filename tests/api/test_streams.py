@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from noetl.ports import Heard
+from noetl.ports import FeedEvent
 from noetl.server.app import room_of
-from noetl.server.desk import FOLLOWERS_MAX, Settings
-from noetl.server.followers import QUEUE_BYTES_MAX, QUEUE_MAX, RETRY, Follower, Following
+from noetl.server.log_tail import PAGE_FACTS, PAGES_BYTES_MAX, Page, Pages
+from noetl.server.services import FOLLOWERS_MAX, ServerSettings
 from noetl.server.streams import BEAT_S
-from noetl.server.tails import PAGE_FACTS, PAGES_BYTES_MAX, Page, Pages
+from noetl.server.subscriber import QUEUE_BYTES_MAX, QUEUE_MAX, RETRY, Subscriber, SubscriberResponse
 from tests.api.houses import HELLO, NOOP, WAITING, World, serve
 from tests.playbooks import HEAD
 
@@ -166,8 +166,8 @@ def test_words_of_tools_are_passed_on(tmp_path: Path) -> None:
         async with following(world, f"/executions/{id}/stream") as follower:
             await follower.next()
             line = {"frame": "start#1", "kind": "line", "words": "a word\nand another: one"}
-            world.feed.tell(Heard(id, line=line))
-            world.feed.tell(Heard("another", line=line))
+            world.feed.tell(FeedEvent(id, line=line))
+            world.feed.tell(FeedEvent("another", line=line))
             await signal(world, id)
             lines = [each for each in await follower.all() if each.event == "line"]
         assert lines == [Message("line", line, None)]
@@ -237,7 +237,7 @@ def test_there_is_room_for_so_many_followers(tmp_path: Path) -> None:
             assert (answer.status, answer.json["code"]) == (503, "too-many-followers")
             assert answer.headers["retry-after"] == "5"
 
-    serve(tmp_path, work, Settings(open=True, followers_max=2))
+    serve(tmp_path, work, ServerSettings(open=True, followers_max=2))
 
 
 def test_the_limits_of_streams_are_those_that_are_promised() -> None:
@@ -254,7 +254,7 @@ def test_all_executions_are_followed_by_their_heads(tmp_path: Path) -> None:
             while (message := await follower.next()) is not None and message.data["status"] != "ok":
                 assert (message.event, message.data["execution_id"]) == ("head", id)
             assert message == Message("head", head, None)
-            world.feed.tell(Heard("nobody", 5))
+            world.feed.tell(FeedEvent("nobody", 5))
             other = await world.api.run(NOOP)
             while message == Message("head", head, None):  # its end may be told again
                 message = await follower.next()
@@ -282,7 +282,7 @@ def test_followers_are_told_to_come_back_when_the_server_stops(tmp_path: Path) -
     serve(tmp_path, work)
 
 
-async def gathered(follower: Follower) -> list[bytes]:
+async def gathered(follower: Subscriber) -> list[bytes]:
     found = []
     while chunk := await follower.next():
         found.append(chunk)
@@ -291,16 +291,16 @@ async def gathered(follower: Follower) -> list[bytes]:
 
 def test_a_slow_follower_is_sent_away_and_comes_back_later() -> None:
     async def work() -> None:
-        slow = Follower()
+        slow = Subscriber()
         for _ in range(QUEUE_MAX + 1):
             slow.offer(b"x")
         assert await gathered(slow) == [RETRY]
-        large = Follower()
+        large = Subscriber()
         large.offer(b"x" * QUEUE_BYTES_MAX)
         assert not large.over
         large.offer(b"x")
         assert await gathered(large) == [RETRY]
-        quick = Follower()
+        quick = Subscriber()
         for number in range(5 * QUEUE_MAX):
             quick.offer(b"x")
             assert await quick.next() == b"x", number
@@ -310,7 +310,7 @@ def test_a_slow_follower_is_sent_away_and_comes_back_later() -> None:
 
 def test_one_chunk_may_be_larger_than_the_queue() -> None:
     async def work() -> None:
-        follower = Follower()
+        follower = Subscriber()
         follower.offer(b"x" * (QUEUE_BYTES_MAX + 1))
         follower.finish(b"end")
         assert [len(chunk) for chunk in await gathered(follower)] == [QUEUE_BYTES_MAX + 1, 3]
@@ -320,7 +320,7 @@ def test_one_chunk_may_be_larger_than_the_queue() -> None:
 
 def test_a_heartbeat_waits_for_nobody() -> None:
     async def work() -> None:
-        follower = Follower()
+        follower = Subscriber()
         follower.beat()
         follower.beat()
         follower.finish()
@@ -345,9 +345,9 @@ def test_pages_of_the_past_have_a_limit(tmp_path: Path) -> None:
 def test_whoever_takes_nothing_is_given_up() -> None:
     async def work() -> None:
         sent: list[str] = []
-        followers: list[Follower] = []
+        followers: list[Subscriber] = []
 
-        async def chunks(follower: Follower) -> AsyncIterator[bytes]:
+        async def chunks(follower: Subscriber) -> AsyncIterator[bytes]:
             followers.append(follower)
             while True:
                 yield b"x"
@@ -361,7 +361,7 @@ def test_whoever_takes_nothing_is_given_up() -> None:
             sent.append(message["type"])
 
         scope: Any = {}
-        await Following(chunks, send_s=0.01)(scope, receive, send)
+        await SubscriberResponse(chunks, send_s=0.01)(scope, receive, send)
         assert sent == ["http.response.start"] + ["http.response.body"] * 3
         assert followers[0].over
 

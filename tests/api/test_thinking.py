@@ -7,13 +7,13 @@ import threading
 
 import pytest
 
-from noetl.server.problems import Refused
-from noetl.server.thinking import AT_ONCE, WAITING_MAX, Thinking
+from noetl.server.cpu_pool import AT_ONCE, WAITING_MAX, CpuPool
+from noetl.server.errors import Refused
 
 
 def test_only_a_few_work_at_once_and_only_some_wait() -> None:
     async def work() -> None:
-        thinking = Thinking()
+        thinking = CpuPool()
         go = threading.Event()
         running = threading.Semaphore(0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from noetl.server.timelines import STRIDE_FACTS
+from noetl.server.timeline_cache import STRIDE_FACTS
 from tests.api.houses import FAILING, HELLO, NOOP, WAITING, World, serve
 from tests.playbooks import HEAD
 

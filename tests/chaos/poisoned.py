@@ -17,9 +17,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from noetl.output import JSON, Output
-from noetl.tools.guard_child import family_of
-from noetl.tools.python import Python, PythonInput
-from noetl.tools.shell import Shell, ShellInput
+from noetl.tools.process_guard.child import family_of
+from noetl.tools.python.tool import PythonInput, PythonTool
+from noetl.tools.shell.tool import ShellInput, ShellTool
 from tests.unit.tools.calls import call
 
 PROCESSES = 450  # that this test may have at once: more than the tools allow, and less than hurts a machine
@@ -79,15 +79,15 @@ class Tried:
     """One tool, with room for two calls at once."""
 
     def __init__(self, kind: str) -> None:
-        self.tool: Python | Shell = Python(2) if kind == "python" else Shell(2)
+        self.tool: PythonTool | ShellTool = PythonTool(2) if kind == "python" else ShellTool(2)
 
     async def run(self, text: str) -> Output:
-        if isinstance(self.tool, Python):
+        if isinstance(self.tool, PythonTool):
             return await self.tool.run(PythonInput(code=text), call())
         return await self.tool.run(ShellInput(sh=text), call())
 
     async def healthy(self) -> bool:
-        text = "result = 6 * 7" if isinstance(self.tool, Python) else "echo 42"
+        text = "result = 6 * 7" if isinstance(self.tool, PythonTool) else "echo 42"
         output = await self.run(text)
         assert str(output.data) == "42", output
         return True

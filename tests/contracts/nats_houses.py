@@ -9,22 +9,22 @@ from hashlib import sha256
 
 from noetl.adapters.memory.results import MemoryResults
 from noetl.adapters.memory.store import MemoryStore
-from noetl.adapters.nats.answering import Answering
 from noetl.adapters.nats.connection import Connection
-from noetl.adapters.nats.link import NatsLink
 from noetl.adapters.nats.queue import NatsQueue
-from noetl.adapters.nats.sealed import Keeper, LinkKey
-from noetl.adapters.nats.texts import NatsTexts
-from noetl.adapters.nats.wire import PARTITIONS
 from noetl.clock import SystemClock
+from noetl.control.deps import ControlPorts, ControlSettings
 from noetl.control.executions import Control
-from noetl.control.house import Outside, Settings
 from noetl.control.ownership import PartitionOwners
 from noetl.control.playbooks import Compiled
 from noetl.errors import NotFound
+from noetl.link.client import NatsLink
+from noetl.link.messages import PARTITIONS
+from noetl.link.playbook_cache import NatsTexts
+from noetl.link.secret_channel import Keeper, LinkKey
+from noetl.link.server import Answering
 from noetl.net.program import Program
 from noetl.playbook.model import Credential
-from noetl.ports import Fetched, SecretProvider, Text
+from noetl.ports import FetchedCredential, PlaybookText, SecretProvider
 from noetl.secret import Secret
 from tests.playbooks import HEAD, kinds
 
@@ -35,14 +35,14 @@ class Shelf:
     """Texts by digest, and what is meant by a path."""
 
     def __init__(self, bodies: dict[str, str]) -> None:
-        self.texts: dict[str, Text] = {}
+        self.texts: dict[str, PlaybookText] = {}
         self.digests: dict[str, str] = {}
         for path, body in bodies.items():
             text = HEAD.replace("path: t", f"path: {path}") + body
             digest = sha256(text.encode()).hexdigest()
-            self.texts[digest], self.digests[path] = Text(digest, path, text), digest
+            self.texts[digest], self.digests[path] = PlaybookText(digest, path, text), digest
 
-    async def get(self, digest: str) -> Text:
+    async def get(self, digest: str) -> PlaybookText:
         if digest not in self.texts:
             raise NotFound(f"no playbook {digest}")
         return self.texts[digest]
@@ -71,11 +71,11 @@ class Safe:
         self.value = value
         self.asked: list[tuple[str, bool]] = []
 
-    async def fetch(self, credential: Credential, *, fresh: bool = False) -> Fetched:
+    async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
         self.asked.append((credential.name, fresh))
         if credential.name == "missing":
             raise NotFound('keychain entry "missing": nothing is stored under that name')
-        return Fetched({"": Secret(self.value)}, sha256(self.value.encode()).hexdigest()[:8], 60.0)
+        return FetchedCredential({"": Secret(self.value)}, sha256(self.value.encode()).hexdigest()[:8], 60.0)
 
 
 class Server:
@@ -91,8 +91,8 @@ class Server:
         self.programs = Programs(shelf)
         self.link = NatsLink(self.connection, self.programs)
         self.owners = PartitionOwners(store, self.clock, name, ttl_s=60.0, count=PARTITIONS)
-        reach = Outside(store, self.queue, MemoryResults())
-        self.control = control(reach, self.programs, self.owners, self.clock, Settings())
+        reach = ControlPorts(store, self.queue, MemoryResults())
+        self.control = control(reach, self.programs, self.owners, self.clock, ControlSettings())
         self.control.relatives.link = self.link
         keeper = Keeper(key, provider or Safe())
         self.answering = Answering(self.connection, self.control, shelf, keeper)

@@ -12,7 +12,7 @@ import pytest
 
 from noetl.adapters.files.results import FileResults
 from noetl.output import JSON
-from noetl.testing.result_contract import HOSTILE, ClearedStore, ResultStoreContract, error_of
+from noetl.testing.contracts.results import HOSTILE, ClearedStore, ResultStoreContract, error_of
 
 
 def flipped(body: bytes) -> bytes:

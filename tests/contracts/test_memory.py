@@ -11,7 +11,8 @@ from noetl.adapters.memory.store import MemoryStore
 from noetl.clock import SystemClock
 from noetl.output import JSON
 from noetl.ports import EventStore, WorkQueue
-from noetl.testing.contracts import (
+from noetl.testing.contracts.results import ClearedStore, ResultStoreContract
+from noetl.testing.contracts.stores import (
     PARTITIONS,
     EventStoreContract,
     PartitionedStore,
@@ -19,7 +20,6 @@ from noetl.testing.contracts import (
     WorkQueueContract,
     epoch_of,
 )
-from noetl.testing.result_contract import ClearedStore, ResultStoreContract
 
 
 class TestMemoryStore(EventStoreContract):

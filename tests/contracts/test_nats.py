@@ -15,13 +15,13 @@ import pytest
 from nats.aio.msg import Msg
 from nats.js.api import RetentionPolicy, StreamConfig
 
-from noetl.adapters.nats.access import Access
 from noetl.adapters.nats.connection import Connection, NobodyThere
+from noetl.adapters.nats.credentials import Access
 from noetl.adapters.nats.queue import NatsQueue
 from noetl.adapters.nats.stream import STREAM
 from noetl.errors import Rejected, Unavailable
 from noetl.ports import Claim, Pointer, WorkQueue
-from noetl.testing.contracts import WorkQueueContract
+from noetl.testing.contracts.stores import WorkQueueContract
 from tests.ports import free_port
 from tests.services_nats import NatsServer, running_nats
 

@@ -14,11 +14,7 @@ from nats.aio.msg import Msg
 from noetl.adapters.memory.results import MemoryResults
 from noetl.adapters.memory.store import MemoryStore
 from noetl.adapters.nats.connection import Connection
-from noetl.adapters.nats.link import Asking, NatsLink
-from noetl.adapters.nats.parcels import WHOLE_BYTES_MAX, Parcel, Parcels, opened, packed
 from noetl.adapters.nats.queue import NatsQueue
-from noetl.adapters.nats.texts import NatsTexts
-from noetl.adapters.nats.wire import PARTITIONS, READING, Begin, answer_in, reply_of, request_of
 from noetl.clock import SystemClock
 from noetl.control.executions import Control
 from noetl.control.playbooks import Compiled
@@ -28,10 +24,14 @@ from noetl.engine.moves import RunTask
 from noetl.engine.work import work_of
 from noetl.errors import Damaged, NotFound, PlaybookError, Rejected, Unavailable
 from noetl.ids import partition_of
+from noetl.link.chunking import WHOLE_BYTES_MAX, Parcel, Parcels, opened, packed
+from noetl.link.client import Asking, NatsLink
+from noetl.link.messages import PARTITIONS, READING, Begin, answer_in, reply_of, request_of
+from noetl.link.playbook_cache import NatsTexts
 from noetl.output import JSON, Failure, Output
-from noetl.ports import Answer, Epoch
+from noetl.ports import Epoch, ReportAnswer
 from noetl.worker.calls import Ear
-from noetl.worker.worker import Outside, Worker
+from noetl.worker.worker import Worker, WorkerPorts
 from tests.contracts.nats_houses import Programs, Server, Shelf, link_of, served
 from tests.playbooks import kinds
 from tests.services_nats import NatsServer, running_nats
@@ -91,7 +91,7 @@ def test_a_grant_comes_as_the_owner_gave_it_and_a_report_goes_on_record_as_it_wa
                 "start#1", Output(data=WIDE, own={"http": {"status": 200}}), started_at=grant.at, ms=1.5
             )
             report = Report(frame="start#1", position=0, facts=(fact,), epoch=grant.epoch)
-            assert await link.report("e", report) == Answer("stop", "over")
+            assert await link.report("e", report) == ReportAnswer("stop", "over")
             rows = await house.control.store.read("e")
             facts = [each for row in rows for each in row.facts if isinstance(each, TaskDone)]
             assert [each.output for each in facts] == [fact.output]
@@ -209,7 +209,7 @@ def test_without_an_owner_it_is_unavailable_at_once_and_with_another_one_it_goes
                 report = Report(
                     frame="start#1", position=0, facts=(done("start#1", Output(data=1)),), epoch=grant.epoch
                 )
-                assert await link.report("e", report) == Answer("stop", "over")
+                assert await link.report("e", report) == ReportAnswer("stop", "over")
                 assert second.control.lives["e"].state.status == "ok"
         finally:
             for each in (first, second):
@@ -259,7 +259,7 @@ def test_whole_executions_with_loops_and_children_run_over_queue_and_link(server
         async with served(server.url, {"loop": LOOP, "one": ONE}) as (house, connection, shelf):
             link, queue = link_of(connection), NatsQueue(connection, "default")
             await queue.open()
-            outside = Outside(link, queue, MemoryResults())
+            outside = WorkerPorts(link, queue, MemoryResults())
             worker = Worker("w", outside, answer, SystemClock())
             slots = [asyncio.ensure_future(worker.serve()) for _ in range(4)]
             ended: asyncio.Queue[str] = asyncio.Queue()

@@ -12,10 +12,10 @@ from nats.aio.msg import Msg
 
 from noetl.adapters.nats.connection import Connection, Hear, Listening
 from noetl.adapters.nats.feed import LINES_MAX, NEWS, UNREAD_MAX, WORDS, NatsFeed
-from noetl.adapters.nats.roster import FORGOTTEN_S, NatsRoster, RollCall
+from noetl.adapters.nats.registry import FORGOTTEN_S, NatsWorkerRegistry, RollCall
 from noetl.clock import SystemClock
 from noetl.ids import partition_of
-from noetl.ports import Feed, Heard, Roster, WorkerSeen
+from noetl.ports import Feed, FeedEvent, WorkerInfo, WorkerRegistry
 from tests.services_nats import NatsServer, running_nats
 
 NEAR = "n73"  # in the partition of "e"
@@ -45,9 +45,9 @@ def line(number: int) -> dict[str, str]:
     return {"frame": "a#1", "kind": "line", "words": f"line {number}"}
 
 
-async def until(news: AsyncIterator[Heard], seq: int) -> list[Heard]:
+async def until(news: AsyncIterator[FeedEvent], seq: int) -> list[FeedEvent]:
     """What is heard up to the one that tells of this seq."""
-    heard: list[Heard] = []
+    heard: list[FeedEvent] = []
     async for each in news:
         heard.append(each)
         if each.seq == seq:
@@ -64,13 +64,13 @@ def test_what_comes_thick_and_fast_is_told_once_and_lines_stay_in_order(server: 
             tells = NatsFeed(here)
             async with NatsFeed(there).listen("e") as news:
                 for number in range(1, 101):
-                    tells.tell(Heard("e", number))
-                    tells.tell(Heard("e", line=line(number)))
-                tells.tell(Heard("e", 50))
-                tells.tell(Heard(NEAR, 1_000))
+                    tells.tell(FeedEvent("e", number))
+                    tells.tell(FeedEvent("e", line=line(number)))
+                tells.tell(FeedEvent("e", 50))
+                tells.tell(FeedEvent(NEAR, 1_000))
                 assert await until(news, 100) == [
-                    *(Heard("e", line=line(n)) for n in range(1, 101)),
-                    Heard("e", 100),
+                    *(FeedEvent("e", line=line(n)) for n in range(1, 101)),
+                    FeedEvent("e", 100),
                 ]
             await tells.close()
             await here.settle()
@@ -88,11 +88,11 @@ def test_whoever_listens_to_all_hears_of_all_and_strange_ids_are_no_subjects(ser
             tells = NatsFeed(here)
             async with NatsFeed(there).listen() as all_news, NatsFeed(there).listen("a.b") as one:
                 for seq, id in enumerate(ids, 1):
-                    tells.tell(Heard(id, seq))
+                    tells.tell(FeedEvent(id, seq))
                 await tells.close()
                 heard = {await anext(all_news) for _ in ids}
-                assert heard == {Heard(id, seq) for seq, id in enumerate(ids, 1)}
-                assert await anext(one) == Heard("a.b", 3)
+                assert heard == {FeedEvent(id, seq) for seq, id in enumerate(ids, 1)}
+                assert await anext(one) == FeedEvent("a.b", 3)
 
     asyncio.run(work())
 
@@ -103,15 +103,15 @@ def test_too_many_lines_lose_the_oldest_and_too_large_ones_are_dropped(server: N
             tells: Feed = NatsFeed(here)
             async with NatsFeed(there).listen("e") as news:
                 for number in range(LINES_MAX + 5):
-                    tells.tell(Heard("e", line=line(number)))
-                tells.tell(Heard("e", 1))
+                    tells.tell(FeedEvent("e", line=line(number)))
+                tells.tell(FeedEvent("e", 1))
                 heard = await until(news, 1)
                 assert [each.line for each in heard[:-1]] == [
                     line(number) for number in range(5, LINES_MAX + 5)
                 ]
-                tells.tell(Heard("e", 2, line={**line(1), "words": "x" * 2_000_000}))
-                tells.tell(Heard("e", line=line(2)))
-                assert await until(news, 2) == [Heard("e", line=line(2)), Heard("e", 2)]
+                tells.tell(FeedEvent("e", 2, line={**line(1), "words": "x" * 2_000_000}))
+                tells.tell(FeedEvent("e", line=line(2)))
+                assert await until(news, 2) == [FeedEvent("e", line=line(2)), FeedEvent("e", 2)]
 
     asyncio.run(work())
 
@@ -153,14 +153,14 @@ def test_many_who_wait_share_what_nats_is_asked_for_and_the_last_one_ends_it(ser
                 async with hears.listen(NEAR):
                     pass
                 assert asked == [words, news, f"{WORDS}.{NEAR}"]
-                tells.tell(Heard("e", 7, over=True))
-                tells.tell(Heard(NEAR, 8))
+                tells.tell(FeedEvent("e", 7, over=True))
+                tells.tell(FeedEvent(NEAR, 8))
                 heard = [await anext(each) for each in waits]
-                assert heard == [Heard("e", 7, True), Heard(NEAR, 8), Heard("e", 7, True)]
+                assert heard == [FeedEvent("e", 7, True), FeedEvent(NEAR, 8), FeedEvent("e", 7, True)]
             async with hears.listen("e") as again:
                 assert asked[3:] == [words, news]
-                tells.tell(Heard("e", 9))
-                assert await anext(again) == Heard("e", 9)
+                tells.tell(FeedEvent("e", 9))
+                assert await anext(again) == FeedEvent("e", 9)
             await tells.close()
             await counted.close()
 
@@ -175,7 +175,7 @@ def test_news_of_more_executions_than_a_message_holds_go_in_several(server: Nats
             assert len("".join(many)) > here.message_bytes
             async with NatsFeed(there).listen() as news:
                 for id in many:
-                    tells.tell(Heard(id, 1))
+                    tells.tell(FeedEvent(id, 1))
                 assert {(await anext(news)).execution_id for _ in many} == set(many)
             await tells.close()
 
@@ -187,7 +187,7 @@ def test_news_while_the_connection_is_lost_are_nobodys_trouble(server: NatsServe
         async with connected(server) as (here, _):
             feed = NatsFeed(here)
             await here.close()
-            feed.tell(Heard("e", 1))
+            feed.tell(FeedEvent("e", 1))
             await feed.close()
 
     asyncio.run(work())
@@ -206,18 +206,18 @@ class Pulse(SystemClock):
         return super().monotonic() + self.ahead_s
 
 
-def seen(name: str, pool: str = "default", slots: int = 4, *, leaving: bool = False) -> WorkerSeen:
-    return WorkerSeen(name, pool, slots, 1, "host", 42, "1.0", {"zone": "b"}, leaving, LONG_AGO)
+def seen(name: str, pool: str = "default", slots: int = 4, *, leaving: bool = False) -> WorkerInfo:
+    return WorkerInfo(name, pool, slots, 1, "host", 42, "1.0", {"zone": "b"}, leaving, LONG_AGO)
 
 
 def test_workers_are_known_while_they_tell_of_themselves(server: NatsServer) -> None:
     async def work() -> None:
         async with connected(server) as (here, there):
             clock = Pulse()
-            tells, hears = NatsRoster(here, clock), NatsRoster(there, clock)
+            tells, hears = NatsWorkerRegistry(here, clock), NatsWorkerRegistry(there, clock)
             await hears.open()
             await there.settle()
-            roster: Roster = hears
+            roster: WorkerRegistry = hears
             for each in (
                 seen("b", slots=8),
                 seen("a"),

@@ -14,16 +14,16 @@ from nats.aio.msg import Msg
 
 from noetl.adapters.memory.store import MemoryStore
 from noetl.adapters.nats.connection import Connection
-from noetl.adapters.nats.link import Asking
-from noetl.adapters.nats.sealed import LinkKey, NatsSecrets
-from noetl.adapters.nats.wire import PARTITIONS, READING, SecretOf
 from noetl.clock import SystemClock
 from noetl.engine.commands import Start
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
+from noetl.link.client import Asking
+from noetl.link.messages import PARTITIONS, READING, SecretOf
+from noetl.link.secret_channel import LinkKey, NatsSecrets
 from noetl.playbook.model import Credential
-from noetl.ports import Epoch, Fetched
+from noetl.ports import Epoch, FetchedCredential
 from noetl.secret import Secret
-from noetl.testing.contracts import SecretPlace, SecretProviderContract
+from noetl.testing.contracts.stores import SecretPlace, SecretProviderContract
 from tests.contracts.nats_houses import KEY, Safe, Server, Shelf, link_of, served
 from tests.services_nats import NatsServer, running_nats
 
@@ -108,7 +108,7 @@ def test_a_value_comes_whole_and_nobody_who_listens_reads_it(server: NatsServer)
         try:
             async with desk(server.url, safe) as at:
                 fetched = await at.secrets().fetch(API, fresh=True)
-                assert fetched == Fetched({"": Secret(value)}, fetched.version, 60.0)
+                assert fetched == FetchedCredential({"": Secret(value)}, fetched.version, 60.0)
                 assert safe.asked == [("api", True)]
                 await spy.settle()
         finally:
@@ -202,7 +202,7 @@ def test_an_answer_opens_only_for_its_own_question(server: NatsServer) -> None:
 class Leaky(Safe):
     """A provider that says too much."""
 
-    async def fetch(self, credential: Credential, *, fresh: bool = False) -> Fetched:
+    async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
         if fresh:
             raise Unavailable(f'keychain entry "{credential.name}": the vault is away')
         raise RuntimeError("the password is a-secret-value")

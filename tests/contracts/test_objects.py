@@ -11,10 +11,10 @@ import pytest
 
 from noetl.adapters.files.spool import HELD_PARTS_MAX
 from noetl.adapters.objects.results import ObjectResults
-from noetl.adapters.results import PART_BYTES
+from noetl.adapters.result_names import PART_BYTES
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.output import JSON
-from noetl.testing.result_contract import ClearedStore, ResultStoreContract, all_of, error_of, pieces
+from noetl.testing.contracts.results import ClearedStore, ResultStoreContract, all_of, error_of, pieces
 from tests.services_objects import make_bucket, moto_server
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from noetl.adapters.postgres.appending import GROUP_BYTES_MAX
 from noetl.adapters.postgres.catalog import PATH_BYTES_MAX, PostgresCatalog
 from noetl.adapters.postgres.database import PostgresDatabase, open_postgres
+from noetl.adapters.postgres.group_commit import GROUP_BYTES_MAX
 from noetl.adapters.postgres.listing import PostgresListing
 from noetl.adapters.postgres.retention import EXECUTIONS_MAX, PostgresRetention
 from noetl.adapters.postgres.schema import VERSION
@@ -28,8 +28,25 @@ from noetl.engine.facts import Evaluated, Fact, Processed, Requested, Started, T
 from noetl.engine.state import Status
 from noetl.errors import Conflict, Damaged, Fenced, NotFound, Rejected, Unavailable
 from noetl.ids import partition_of
-from noetl.ports import Append, Catalog, EventStore, SecretRow, SecretRows, Snapshot, Text, Tokens
-from noetl.testing.contracts import (
+from noetl.ports import (
+    ApiTokenStore,
+    Append,
+    Catalog,
+    EventStore,
+    PlaybookText,
+    SecretRow,
+    SecretRows,
+    Snapshot,
+)
+from noetl.testing.contracts.results import error_of
+from noetl.testing.contracts.rows import (
+    CatalogContract,
+    ListedLog,
+    ListingContract,
+    SecretRowsContract,
+    TokensContract,
+)
+from noetl.testing.contracts.stores import (
     AT,
     PARTITION,
     PARTITIONS,
@@ -39,14 +56,6 @@ from noetl.testing.contracts import (
     append,
     epoch_of,
 )
-from noetl.testing.keeping_contract import (
-    CatalogContract,
-    ListedLog,
-    ListingContract,
-    SecretRowsContract,
-    TokensContract,
-)
-from noetl.testing.result_contract import error_of
 from tests.services import PASSWORD, PostgresServer, connected, database, postgres
 
 TTL_S = 60.0
@@ -134,7 +143,7 @@ class TestPostgresCatalog(CatalogContract):
 
 class TestPostgresTokens(TokensContract):
     @asynccontextmanager
-    async def make(self) -> AsyncIterator[Tokens]:
+    async def make(self) -> AsyncIterator[ApiTokenStore]:
         async with fresh() as made:
             yield PostgresTokens(made)
 
@@ -675,9 +684,9 @@ def test_much_is_forgotten_in_small_transactions_past_what_is_open_or_in_use() -
 def test_what_can_not_be_kept_is_refused_in_words() -> None:
     async def work() -> None:
         async with fresh() as made:
-            long = Text("d", "p" * (PATH_BYTES_MAX + 1), "1")
+            long = PlaybookText("d", "p" * (PATH_BYTES_MAX + 1), "1")
             assert "path-too-long" in str(await error_of(PostgresCatalog(made).put(long)))
-            nul = Text("d", "p", "a\0b")
+            nul = PlaybookText("d", "p", "a\0b")
             assert isinstance(await error_of(PostgresCatalog(made).put(nul)), Rejected)
             row = SecretRow("half \ud800", 1, b"n", b"b", "k", AT)
             assert isinstance(await error_of(PostgresSecretRows(made).put(row, None)), Rejected)
@@ -975,7 +984,7 @@ def test_an_older_postgresql_will_do() -> None:
             assert await store.live([PARTITION]) == [("e", 4)]
             assert await store.servers("s1", TTL_S) == ["s1"]
             await store.let_go("s1", [PARTITION])
-            await PostgresCatalog(made).put(Text("d", "p", "1"))
+            await PostgresCatalog(made).put(PlaybookText("d", "p", "1"))
             assert isinstance(await error_of(PostgresCatalog(made).newest("p", 2)), NotFound)
             assert (await PostgresListing(made).head("e")).owner_alive is False
             assert [ids async for ids in PostgresRetention(made).forget(AT + timedelta(days=1))] == []

@@ -14,10 +14,10 @@ import pytest
 from noetl.adapters.secrets.providers import Providers
 from noetl.adapters.secrets.stored import StoredSecrets
 from noetl.adapters.sqlite.database import open_sqlite
-from noetl.adapters.sqlite.secret_rows import stored_secrets
+from noetl.adapters.sqlite.secrets import stored_secrets
 from noetl.clock import SystemClock
 from noetl.playbook.model import Credential
-from noetl.testing.contracts import SecretPlace, SecretProviderContract
+from noetl.testing.contracts.stores import SecretPlace, SecretProviderContract
 from tests.services_secrets import GoogleService, TokenService, VaultService, listening
 
 

@@ -12,24 +12,24 @@ import pytest
 
 from noetl.adapters.sqlite.catalog import SqliteCatalog
 from noetl.adapters.sqlite.database import Database, open_sqlite
-from noetl.adapters.sqlite.holding import SqliteHolding
 from noetl.adapters.sqlite.listing import SqliteListing
+from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.results import SqliteResults
-from noetl.adapters.sqlite.secret_rows import SqliteSecretRows
+from noetl.adapters.sqlite.secrets import SqliteSecretRows
 from noetl.adapters.sqlite.store import PAGE_FACTS, SqliteStore
 from noetl.adapters.sqlite.tokens import SqliteTokens
 from noetl.clock import SystemClock
 from noetl.output import JSON
-from noetl.ports import Catalog, EventStore, SecretRows, Tokens
-from noetl.testing.contracts import EventStoreContract, HoldingContract, Process, append
-from noetl.testing.keeping_contract import (
+from noetl.ports import ApiTokenStore, Catalog, EventStore, SecretRows
+from noetl.testing.contracts.results import ClearedStore, ResultStoreContract
+from noetl.testing.contracts.rows import (
     CatalogContract,
     ListedLog,
     ListingContract,
     SecretRowsContract,
     TokensContract,
 )
-from noetl.testing.result_contract import ClearedStore, ResultStoreContract
+from noetl.testing.contracts.stores import EventStoreContract, HoldingContract, Process, append
 
 
 class OnOneFile:
@@ -51,13 +51,13 @@ class OnOneFile:
 class TestSqliteStore(OnOneFile, EventStoreContract):
     async def owned(self) -> tuple[EventStore, int]:
         database = self.open()
-        return SqliteStore(database), await SqliteHolding(database).hold("e")
+        return SqliteStore(database), await SqliteOwnership(database).hold("e")
 
 
 class TestSqliteHolding(OnOneFile, HoldingContract):
     def process(self) -> Process:
         database = self.open()
-        return Process(SqliteStore(database), SqliteHolding(database), database.close)
+        return Process(SqliteStore(database), SqliteOwnership(database), database.close)
 
 
 class TestSqliteCatalog(OnOneFile, CatalogContract):
@@ -70,12 +70,12 @@ class TestSqliteListing(OnOneFile, ListingContract):
     @asynccontextmanager
     async def make(self) -> AsyncIterator[ListedLog]:
         database = self.open()
-        yield ListedLog(SqliteStore(database), SqliteListing(database), SqliteHolding(database).hold)
+        yield ListedLog(SqliteStore(database), SqliteListing(database), SqliteOwnership(database).hold)
 
 
 class TestSqliteTokens(OnOneFile, TokensContract):
     @asynccontextmanager
-    async def make(self) -> AsyncIterator[Tokens]:
+    async def make(self) -> AsyncIterator[ApiTokenStore]:
         yield SqliteTokens(self.open())
 
 
@@ -90,7 +90,7 @@ def test_a_long_log_is_gone_through_a_page_at_a_time(tmp_path: Path) -> None:
         database = open_sqlite(tmp_path / "n.db", SystemClock())
         try:
             store = SqliteStore(database)
-            number = await SqliteHolding(database).hold("e")
+            number = await SqliteOwnership(database).hold("e")
             first = 1
             for facts in (1, PAGE_FACTS - 2, 3, PAGE_FACTS + 7, 1, 2):
                 assert await store.append([append(first, number, facts=facts)]) == [None]

@@ -10,18 +10,18 @@ from pathlib import Path
 
 from noetl.output import JSON
 from noetl.secret import Secret
-from noetl.testing.tool_contract import ToolContract
+from noetl.testing.contracts.tools import ToolContract
 from noetl.tool import Auth, Call, Tool
-from noetl.tools.duckdb import Duckdb
-from noetl.tools.http import Http
-from noetl.tools.noop import Noop
-from noetl.tools.postgres import Postgres
-from noetl.tools.python import Python
-from noetl.tools.quantum import Quantum
-from noetl.tools.resolve import Resolve
-from noetl.tools.secrets import Secrets
-from noetl.tools.shell import Shell
-from noetl.tools.sqlite import Sqlite
+from noetl.tools.duckdb.tool import DuckdbTool
+from noetl.tools.http.tool import HttpTool
+from noetl.tools.noop import NoopTool
+from noetl.tools.postgres.tool import PostgresTool
+from noetl.tools.python.tool import PythonTool
+from noetl.tools.quantum.tool import QuantumTool
+from noetl.tools.resolve import ResolveTool
+from noetl.tools.secrets import SecretsTool
+from noetl.tools.shell.tool import ShellTool
+from noetl.tools.sqlite.tool import SqliteTool
 from tests.services import postgres
 
 SILENT = socket.socket()  # whoever connects waits for ever
@@ -31,7 +31,7 @@ TEMPLATE = ROOT / "examples/tool-template"
 
 class TestDuckdb(ToolContract):
     def make(self) -> Tool:
-        return Duckdb(threads=1)
+        return DuckdbTool(threads=1)
 
     def fields(self) -> dict[str, JSON]:
         return {"query": {"text": ["SELECT 1 AS n"]}}
@@ -42,7 +42,7 @@ class TestDuckdb(ToolContract):
 
 class TestShell(ToolContract):
     def make(self) -> Tool:
-        return Shell(processes=1)
+        return ShellTool(processes=1)
 
     def fields(self) -> dict[str, JSON]:
         return {"argv": ["true"]}
@@ -53,7 +53,7 @@ class TestShell(ToolContract):
 
 class TestPython(ToolContract):
     def make(self) -> Tool:
-        return Python(children=1)
+        return PythonTool(children=1)
 
     def fields(self) -> dict[str, JSON]:
         return {"code": "result = 1"}
@@ -64,7 +64,7 @@ class TestPython(ToolContract):
 
 class TestQuantum(ToolContract):
     def make(self) -> Tool:
-        return Quantum()
+        return QuantumTool()
 
     def fields(self) -> dict[str, JSON]:
         return {"op": "submit", "circuit": "OPENQASM 3.0;"}
@@ -72,7 +72,7 @@ class TestQuantum(ToolContract):
 
 class TestNoop(ToolContract):
     def make(self) -> Tool:
-        return Noop()
+        return NoopTool()
 
 
 class TestResolve(ToolContract):
@@ -80,7 +80,7 @@ class TestResolve(ToolContract):
     reads_around = True
 
     def make(self) -> Tool:
-        return Resolve()
+        return ResolveTool()
 
     def fields(self) -> dict[str, JSON]:
         return {"ref": {"type": "blob", "locator": {"key": "x"}, "meta": {}}}
@@ -88,7 +88,7 @@ class TestResolve(ToolContract):
 
 class TestSqlite(ToolContract):
     def make(self) -> Tool:
-        return Sqlite()
+        return SqliteTool()
 
     def fields(self) -> dict[str, JSON]:
         return {"path": ":memory:", "query": {"text": ["SELECT 1"]}}
@@ -99,7 +99,7 @@ class TestHttp(ToolContract):
     reads_around = True
 
     def make(self) -> Tool:
-        return Http()
+        return HttpTool()
 
     def fields(self) -> dict[str, JSON]:
         return {"url": "http://127.0.0.1:9/"}
@@ -119,7 +119,7 @@ class TestPostgres(ToolContract):
         postgres()  # it stays: it is none of what a call may leave behind
 
     def make(self) -> Tool:
-        return Postgres()
+        return PostgresTool()
 
     def fields(self) -> dict[str, JSON]:
         return {"query": {"text": ["SELECT 1 AS n"]}}
@@ -140,7 +140,7 @@ class TestSecrets(ToolContract):
     reads_around = True
 
     def make(self) -> Tool:
-        return Secrets()
+        return SecretsTool()
 
     def fields(self) -> dict[str, JSON]:
         return {"name": "api_token"}

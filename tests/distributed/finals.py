@@ -9,7 +9,7 @@ import msgspec
 
 from noetl.engine import facts
 from noetl.output import JSON, Failure, Output
-from noetl.ports import Row
+from noetl.ports import LogRow
 from noetl.testing.audit import audit
 from noetl.views.documents import StepShown, remembered, show_document
 from noetl.views.log import events_of
@@ -18,7 +18,10 @@ ID_CHARS = 36  # of a real one; that of a scenario's player is a letter
 
 
 def final(
-    execution_id: str, rows: list[Row], words: dict[str, str] | None = None, unordered: tuple[str, ...] = ()
+    execution_id: str,
+    rows: list[LogRow],
+    words: dict[str, str] | None = None,
+    unordered: tuple[str, ...] = (),
 ) -> dict[str, JSON]:
     """Status, output, ctx, every run and what came back from it and from its frames. The log is audited on the way.
 
@@ -65,7 +68,7 @@ def _step(step: StepShown) -> dict[str, Any]:
     }
 
 
-def _outputs(rows: list[Row]) -> dict[str, Any]:
+def _outputs(rows: list[LogRow]) -> dict[str, Any]:
     """By run and by frame: the last that came back."""
     found: dict[str, Any] = {}
     for row in rows:

@@ -29,11 +29,11 @@ from noetl.engine.facts import Fact
 from noetl.engine.snapshot import SCHEMA, thaw
 from noetl.engine.state import State
 from noetl.ids import partition_of
-from noetl.ports import Row
+from noetl.ports import LogRow
 from noetl.testing.audit import audit
 from noetl.views.documents import ShowDocument, remembered, show_document
 from noetl.views.log import events_of, folded
-from noetl.views.replay import Difference, replayed
+from noetl.views.replay import ReplayDifference, replayed
 from tests.distributed.processes import Process, Program
 from tests.ports import free_port
 from tests.services import PostgresServer
@@ -231,11 +231,11 @@ class DistributedHouse:
         finally:
             await connection.close()
 
-    async def rows(self, execution_id: str) -> list[Row]:
+    async def rows(self, execution_id: str) -> list[LogRow]:
         query = "SELECT first_seq, at, body FROM noetl.log WHERE execution_id = $1 ORDER BY first_seq"
         async with self.connected() as connection:
             found = await connection.fetch(query, execution_id)
-        return [Row(first_seq, at, _decoder.decode(body)) for first_seq, at, body in found]
+        return [LogRow(first_seq, at, _decoder.decode(body)) for first_seq, at, body in found]
 
     async def facts(self, execution_id: str) -> list[Fact]:
         return [fact for row in await self.rows(execution_id) for fact in row.facts]
@@ -244,7 +244,7 @@ class DistributedHouse:
         """The state that its log folds to. AssertionError for what the log breaks."""
         return audit(execution_id, await self.rows(execution_id))
 
-    async def replayed(self, execution_id: str) -> list[Difference]:
+    async def replayed(self, execution_id: str) -> list[ReplayDifference]:
         """Where what is kept beside its log, the head and the snapshot, says something else than the log."""
         events = list(events_of(await self.rows(execution_id)))
         state = folded(execution_id, events)

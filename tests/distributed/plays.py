@@ -25,9 +25,9 @@ from noetl.engine.work import due, work_of
 from noetl.errors import Rejected
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
-from noetl.ports import Row
+from noetl.ports import LogRow
+from noetl.testing.fact_text import tell
 from noetl.testing.scenario import ANSWER, HEAD, Player
-from noetl.testing.telling import tell
 from noetl.views.envelopes import Envelope
 from tests.distributed.finals import final
 
@@ -177,7 +177,7 @@ class Play:
 
     def expected(self) -> dict[str, JSON]:
         """The same by the player's log."""
-        rows = [Row(event.seq, event.at, (event.fact,)) for event in self.player.log]
+        rows = [LogRow(event.seq, event.at, (event.fact,)) for event in self.player.log]
         return without_messages(final("e", rows))
 
     # Commands

@@ -14,8 +14,8 @@ import pytest
 
 from noetl.errors import PlaybookError
 from noetl.output import JSON
-from noetl.ports import Row
-from noetl.wiring import open_disk
+from noetl.ports import LogRow
+from noetl.runtime import open_local_store
 from tests.distributed.finals import final
 from tests.distributed.houses import DistributedHouse, Size, distributed_house, synced_postgres
 from tests.e2e.processes import ROOT, House
@@ -134,7 +134,7 @@ def _embedded(own: House, case: Case) -> dict[str, JSON]:
         given = own.write(json.dumps(workload), "workload.json")
         code, document = own.json("run", own.write(case.text), "--dialect", "auto", "--workload", given)
     assert (code, document["status"]) == (0 if case.status == "ok" else 1, case.status), document
-    disk = open_disk(own.db)
+    disk = open_local_store(own.db)
     try:
         rows = asyncio.run(disk.store.read(document["execution_id"]))
     finally:
@@ -142,7 +142,7 @@ def _embedded(own: House, case: Case) -> dict[str, JSON]:
     return _final(case, document["execution_id"], rows, api)
 
 
-def _final(case: Case, execution_id: str, rows: list[Row], api: Api) -> dict[str, JSON]:
+def _final(case: Case, execution_id: str, rows: list[LogRow], api: Api) -> dict[str, JSON]:
     made = final(execution_id, rows, {api.url: "API"}, case.unordered)
     if case.polls:
         steps: dict[str, Any] = made["steps"]

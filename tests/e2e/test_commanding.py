@@ -13,7 +13,7 @@ import pytest
 from noetl.cli.commanding import carried_out
 from noetl.engine.commands import Signal
 from noetl.engine.facts import FrameResumed
-from noetl.wiring import open_disk
+from noetl.runtime import open_local_store
 from tests.e2e.processes import House
 from tests.playbooks import HEAD
 
@@ -118,7 +118,7 @@ def test_who_takes_the_execution_meanwhile_gets_the_command(house: House) -> Non
     """`noetl resume` may begin just after somebody has seen that no process has it."""
 
     async def told_to_nobody(id: str) -> bool:
-        disk = open_disk(house.db)
+        disk = open_local_store(house.db)
         try:
             head = (await disk.listing.head(id))._replace(owner_alive=False)
             came = Signal(name="approved", data=None)

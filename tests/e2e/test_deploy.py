@@ -16,7 +16,7 @@ import typer.main
 import yaml
 
 from noetl.cli.app import app
-from noetl.config import VARIABLES
+from noetl.runtime.settings import VARIABLES
 from tests.e2e.processes import NOETL, ROOT
 
 DEPLOY = ROOT / "deploy"

@@ -17,13 +17,13 @@ from noetl.adapters.postgres.database import open_postgres
 from noetl.adapters.postgres.tokens import PostgresTokens
 from noetl.adapters.sqlite.schema import VERSION
 from noetl.clock import SystemClock
-from noetl.wiring import open_disk
-from noetl.wiring.doctor import Asked, Finding, examine
-from noetl.wiring.doctor_machine import keys_fit
-from noetl.wiring.doctor_nats import Kept, kept
-from noetl.wiring.doctor_postgres import durability, schema, version
-from noetl.wiring.doctor_server import pools_of
-from noetl.wiring.doctor_sqlite import file_system
+from noetl.runtime import open_local_store
+from noetl.runtime.doctor.checks import Diagnosis, DoctorOptions, examine
+from noetl.runtime.doctor.machine import keys_fit
+from noetl.runtime.doctor.nats import Kept, kept
+from noetl.runtime.doctor.postgres import durability, schema, version
+from noetl.runtime.doctor.server import pools_of
+from noetl.runtime.doctor.sqlite import file_system
 from tests import services
 from tests.e2e.processes import NOETL
 from tests.playbooks import HEAD, kinds
@@ -34,18 +34,18 @@ from tests.unit.cli.executed import mixed_file
 KEY = "A" * 43 + "="  # 32 bytes
 
 
-def grades(found: list[Finding]) -> dict[str, str]:
+def grades(found: list[Diagnosis]) -> dict[str, str]:
     return {each.check: each.grade for each in found}
 
 
-def looked_at(asked: Asked) -> dict[str, Finding]:
+def looked_at(asked: DoctorOptions) -> dict[str, Diagnosis]:
     return {each.check: each for each in asyncio.run(examine(asked))}
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "noetl.db"
-    open_disk(path).close()
+    open_local_store(path).close()
     return path
 
 
@@ -100,7 +100,7 @@ def test_json_is_one_document_and_holds_no_secret(tmp_path: Path) -> None:
 def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
     path = tmp_path / "noetl.db"
     path.write_text("dear diary, " * 1_000)
-    found = looked_at(Asked(file=path))
+    found = looked_at(DoctorOptions(file=path))
     assert found["sqlite-opens"].grade == "error"
     assert "is not a database" in found["sqlite-opens"].words
 
@@ -110,11 +110,11 @@ def test_a_file_of_something_else_and_one_of_a_newer_noetl_are_told(file: Path, 
     connection = apsw.Connection(str(other))
     connection.execute("CREATE TABLE songs (name)")
     connection.close()
-    assert "something else" in looked_at(Asked(file=other))["sqlite-schema"].words
+    assert "something else" in looked_at(DoctorOptions(file=other))["sqlite-schema"].words
     connection = apsw.Connection(str(file))
     connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     connection.close()
-    found = looked_at(Asked(file=file))["sqlite-schema"]
+    found = looked_at(DoctorOptions(file=file))["sqlite-schema"]
     assert (found.grade, "newer NoETL" in found.words) == ("error", True)
 
 
@@ -122,11 +122,11 @@ def test_a_file_that_someone_keeps_locked_is_told(file: Path) -> None:
     connection = apsw.Connection(str(file))
     connection.execute("BEGIN IMMEDIATE")
     try:
-        found = looked_at(Asked(file=file))["sqlite-lock"]
+        found = looked_at(DoctorOptions(file=file))["sqlite-lock"]
     finally:
         connection.close()
     assert (found.grade, found.cure) == ("error", f"see who has it: lsof {file}")
-    assert looked_at(Asked(file=file))["sqlite-lock"].grade == "ok"
+    assert looked_at(DoctorOptions(file=file))["sqlite-lock"].grade == "ok"
 
 
 def test_a_damaged_file_is_told(file: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_damaged_file_is_told(file: Path) -> None:
     with open(file, "r+b") as stream:
         stream.seek(8192)
         stream.write(b"\xff" * (file.stat().st_size - 8192))
-    found = looked_at(Asked(file=file))
+    found = looked_at(DoctorOptions(file=file))
     assert "error" in (
         found["sqlite-whole"].grade if "sqlite-whole" in found else found["sqlite-opens"].grade
     )
@@ -147,7 +147,7 @@ def test_a_file_of_keys_that_others_may_read_is_told_with_its_cure(file: Path) -
     keys = file.with_name("noetl.db.key")
     keys.write_text(f"{KEY}\n")
     keys.chmod(0o640)
-    found = looked_at(Asked(file=file, environment={}))["key-file"]
+    found = looked_at(DoctorOptions(file=file, environment={}))["key-file"]
     assert (found.grade, found.cure) == ("error", f"chmod 600 {keys}")
 
 
@@ -157,12 +157,12 @@ def test_secrets_that_no_key_here_opens_are_counted() -> None:
 
 
 def test_what_nobody_runs_is_counted_in_a_sentence(tmp_path: Path) -> None:
-    found = looked_at(Asked(file=Path(mixed_file(tmp_path))))["sqlite-executions"]
+    found = looked_at(DoctorOptions(file=Path(mixed_file(tmp_path))))["sqlite-executions"]
     assert found.words == "nobody runs 1 of 1 open execution; 0 processes of NoETL work here"
 
 
 def test_a_file_that_is_not_there_yet_is_no_fault_and_is_not_made(tmp_path: Path) -> None:
-    found = looked_at(Asked(file=tmp_path / "new" / "noetl.db"))
+    found = looked_at(DoctorOptions(file=tmp_path / "new" / "noetl.db"))
     assert found["sqlite-file"].grade == "ok"
     assert list(tmp_path.iterdir()) == []
 
@@ -175,14 +175,14 @@ def test_the_disk_of_this_machine_is_no_network_file_system(tmp_path: Path) -> N
 
 
 def test_postgres_is_looked_at_from_its_settings_to_who_owns_what() -> None:
-    async def run() -> tuple[list[Finding], list[Finding]]:
+    async def run() -> tuple[list[Diagnosis], list[Diagnosis]]:
         async with services.database() as name:
             url = services.postgres().dsn(name)
-            empty = await examine(Asked(database=url, environment={"NOETL_KEY": KEY}))
+            empty = await examine(DoctorOptions(database=url, environment={"NOETL_KEY": KEY}))
             database = open_postgres(url, SystemClock())
             await PostgresTokens(database).list()  # makes the tables
             await database.close()
-            return empty, await examine(Asked(database=url, environment={"NOETL_KEY": KEY}))
+            return empty, await examine(DoctorOptions(database=url, environment={"NOETL_KEY": KEY}))
 
     empty, made = asyncio.run(run())
     assert (grades(empty)["postgres-version"], grades(empty)["postgres-schema"]) == ("ok", "info")
@@ -208,7 +208,7 @@ def nats(tmp_path: Path) -> Iterator[str]:
 
 
 def test_nats_is_looked_at(nats: str) -> None:
-    found = looked_at(Asked(nats=nats, environment={}, monitor=f"http://127.0.0.1:{free_port()}"))
+    found = looked_at(DoctorOptions(nats=nats, environment={}, monitor=f"http://127.0.0.1:{free_port()}"))
     assert {check: each.grade for check, each in found.items() if check.startswith(("nats", "link"))} == {
         "link-key": "warning",
         "nats-version": "ok",
@@ -229,7 +229,7 @@ def test_what_nats_tells_of_its_store_is_judged() -> None:
 
 
 def test_nats_that_is_not_there_is_told_without_the_password() -> None:
-    found = looked_at(Asked(nats=f"nats://ann:hush@127.0.0.1:{free_port()}", environment={}))[
+    found = looked_at(DoctorOptions(nats=f"nats://ann:hush@127.0.0.1:{free_port()}", environment={}))[
         "nats-reachable"
     ]
     assert found.grade == "error"
@@ -258,7 +258,7 @@ def test_a_server_is_asked_for_itself_its_callers_and_its_workers(tmp_path: Path
             assert process.stderr is not None
             said = next(line for line in process.stderr if "ready" in line)
             url = next(word for word in said.split() if word.startswith("http"))
-            found = looked_at(Asked(server=url, environment={}))
+            found = looked_at(DoctorOptions(server=url, environment={}))
         finally:
             process.terminate()
             process.communicate(timeout=60)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from noetl.engine.commands import Signal
-from noetl.wiring import open_house
+from noetl.runtime import open_embedded
 from tests.unit.cli.executed import ENDED, LARGE, LEFT, large_file, mixed_file, parked
 
 HELLO = Path(__file__).parents[2] / "examples" / "hello.yaml"
@@ -147,7 +147,7 @@ def test_a_log_is_followed_until_its_end(tmp_path: Path) -> None:
     db = tmp_path / "own.db"
 
     async def work() -> tuple[int | None, list[bytes], bytes]:
-        async with open_house(db) as house, asyncio.timeout(120):
+        async with open_embedded(db) as house, asyncio.timeout(120):
             await parked(house, LEFT)
             process = await follow(db, "--format", "jsonl")
             lines = await until(process, b"frame.parked")
@@ -167,7 +167,7 @@ def test_who_follows_may_leave(tmp_path: Path) -> None:
     db = tmp_path / "own.db"
 
     async def work() -> tuple[int | None, bytes]:
-        async with open_house(db) as house, asyncio.timeout(120):
+        async with open_embedded(db) as house, asyncio.timeout(120):
             await parked(house, LEFT)
             process = await follow(db)
             await until(process, b"frame.parked")

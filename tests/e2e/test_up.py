@@ -22,10 +22,10 @@ import pytest
 
 from noetl.clock import SystemClock
 from noetl.errors import Rejected
-from noetl.wiring.trial import Asked, Told, Trial
-from noetl.wiring.trial_folder import Folder, default_folder
-from noetl.wiring.trial_postgres import Postgres
-from noetl.wiring.trial_processes import Program
+from noetl.runtime.devcluster.cluster import DevCluster, DevClusterOptions, DevClusterStatus
+from noetl.runtime.devcluster.folder import Folder, default_folder
+from noetl.runtime.devcluster.postgres import Postgres
+from noetl.runtime.devcluster.processes import Program
 from tests.e2e.processes import NOETL, PATIENCE_S, ROOT, SLOW
 
 HELLO = ROOT / "examples" / "hello.yaml"
@@ -280,8 +280,8 @@ def test_the_default_folder_is_with_other_data_of_the_user() -> None:
 # The services alone
 
 
-def services(path: Path, told: list[Told]) -> Trial:
-    return Trial(Asked(path, 0, 0), SystemClock(), told.append, lambda *_given: [])
+def services(path: Path, told: list[DevClusterStatus]) -> DevCluster:
+    return DevCluster(DevClusterOptions(path, 0, 0), SystemClock(), told.append, lambda *_given: [])
 
 
 def test_a_long_path_gets_a_short_folder_for_the_socket_which_goes_in_the_end(folder: Path) -> None:
@@ -305,8 +305,8 @@ def test_a_long_path_gets_a_short_folder_for_the_socket_which_goes_in_the_end(fo
 def test_a_note_of_a_process_that_is_another_by_now_does_not_keep_postgres_from_starting(
     folder: Path,
 ) -> None:
-    async def run() -> list[Told]:
-        told: list[Told] = []
+    async def run() -> list[DevClusterStatus]:
+        told: list[DevClusterStatus] = []
         for _ in range(2):
             trial = services(folder / "house", told)
             try:
@@ -338,14 +338,14 @@ def test_a_database_whose_password_is_gone_is_told_and_not_made_anew(folder: Pat
 
 
 def test_one_who_can_not_start_is_told_with_its_last_words_and_all_others_are_stopped(folder: Path) -> None:
-    def house(_asked: Asked, _addresses: object, path: Path) -> list[Program]:
+    def house(_asked: DevClusterOptions, _addresses: object, path: Path) -> list[Program]:
         command = ("/bin/sh", "-c", "echo no such luck; exit 7")
         return [Program("server", command, {}, "ready", path)]
 
-    told: list[Told] = []
+    told: list[DevClusterStatus] = []
 
     async def run() -> str:
-        trial = Trial(Asked(folder / "house", 0, 0), SystemClock(), told.append, house)
+        trial = DevCluster(DevClusterOptions(folder / "house", 0, 0), SystemClock(), told.append, house)
         try:
             await trial.start()
         except Exception as error:  # noqa: BLE001

@@ -6,11 +6,11 @@ import asyncio
 import sys
 from pathlib import Path
 
-from noetl.server.desk import Settings
+from noetl.server.services import ServerSettings
 from tests.api.houses import opened
 
 # Patience is shorter than it is by default, so that nobody waits for a test; the rest is as it always is.
-DOOR = Settings(open=True, headers_s=5.0, requests_per_s=5, requests_burst=800)
+DOOR = ServerSettings(open=True, headers_s=5.0, requests_per_s=5, requests_burst=800)
 
 
 async def main(folder: Path) -> None:

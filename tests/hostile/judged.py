@@ -10,12 +10,12 @@ from time import process_time
 
 import msgspec
 
+from noetl.check.checker import check
 from noetl.errors import PlaybookError, Problem
-from noetl.net.check import check
 from noetl.net.program import compile_program
-from noetl.net.template import BadTemplate, Moment, TemplateError, compile_template
 from noetl.playbook.migrate import migrate
 from noetl.playbook.source import parse, plain
+from noetl.template.compile import BadTemplate, Moment, TemplateError, compile_template
 from tests.playbooks import kinds
 
 CORPUS = Path(__file__).parents[1] / "fixtures" / "corpus"

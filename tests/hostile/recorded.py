@@ -17,7 +17,7 @@ import apsw
 
 from noetl.adapters.files.results import FileResults
 from noetl.adapters.sqlite.database import open_sqlite
-from noetl.adapters.sqlite.holding import SqliteHolding
+from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.store import SqliteStore
 from noetl.clock import SystemClock
 from noetl.engine.facts import Evaluated, Fact, Requested
@@ -143,7 +143,11 @@ async def work(journal: Journal, folder: Path) -> None:
     """Executions that grow at the same time; some facts name a result that was put before."""
     clock = SystemClock()
     database = open_sqlite(folder / "noetl.db", clock)
-    store, holding, results = SqliteStore(database), SqliteHolding(database), FileResults(folder / "results")
+    store, holding, results = (
+        SqliteStore(database),
+        SqliteOwnership(database),
+        FileResults(folder / "results"),
+    )
 
     async def grow(execution_id: str) -> None:
         owner = await holding.hold(execution_id)

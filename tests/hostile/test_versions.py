@@ -16,18 +16,18 @@ import pytest
 
 from noetl.adapters.memory.results import MemoryResults
 from noetl.adapters.nats.connection import ANSWER_S, Connection
-from noetl.adapters.nats.link import NatsLink
 from noetl.adapters.nats.queue import NatsQueue
-from noetl.adapters.nats.wire import VERSION
 from noetl.clock import SystemClock
 from noetl.engine.commands import Start
 from noetl.engine.moves import RunTask
 from noetl.errors import Unavailable
+from noetl.link.client import NatsLink
+from noetl.link.messages import VERSION
 from noetl.output import Output
-from noetl.views.audit import findings
+from noetl.views.audit.findings import findings
 from noetl.views.log import events_of
 from noetl.worker.calls import Ear
-from noetl.worker.worker import Outside, Worker
+from noetl.worker.worker import Worker, WorkerPorts
 from tests.contracts.nats_houses import Server, link_of, served
 from tests.services_nats import NatsServer, running_nats
 
@@ -96,7 +96,7 @@ async def _answer(called: RunTask, _ear: Ear) -> Output:
 async def working(connection: Connection) -> AsyncIterator[None]:
     queue = NatsQueue(connection, "default")
     await queue.open()
-    worker = Worker("w", Outside(link_of(connection), queue, MemoryResults()), _answer, SystemClock())
+    worker = Worker("w", WorkerPorts(link_of(connection), queue, MemoryResults()), _answer, SystemClock())
     slots = [asyncio.ensure_future(worker.serve()) for _ in range(8)]
     try:
         yield

@@ -10,17 +10,17 @@ from typing import get_args
 
 import pytest
 
-from noetl.config import VARIABLES
+from noetl.check.checker import check
+from noetl.drawing.chart import chart
+from noetl.drawing.svg import svg
 from noetl.engine.facts import Fact
-from noetl.net import limits
-from noetl.net.chart import chart
-from noetl.net.check import check
-from noetl.net.picture import svg
-from noetl.net.scope import EVENT_FIELDS, SCOPES
-from noetl.net.template import FILTERS, FUNCTIONS, METHODS, OMITTED, PREDICATES
+from noetl.net.scopes import EVENT_FIELDS, SCOPES
 from noetl.playbook.language import language
 from noetl.playbook.problems import CODES, LEVELS
+from noetl.runtime.settings import VARIABLES
 from noetl.server.auth import PUBLIC
+from noetl.template import limits
+from noetl.template.compile import FILTERS, FUNCTIONS, METHODS, OMITTED, PREDICATES
 from noetl.views.envelopes import Envelope
 from scripts.reference import PAGES, ROOT, THEMES, name_of, records, stale
 from scripts.reference_api import described, routes

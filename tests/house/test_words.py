@@ -29,8 +29,8 @@ FORBIDDEN_MODULES = frozenset({"utils", "helpers", "common", "core", "base", "ma
 EXCEPT = {
     "playbook/dialects": FORBIDDEN,
     "playbook/migrate.py": FORBIDDEN,
-    "net/syntax.py": {"node"},
-    "net/expression.py": {"node"},
+    "template/syntax.py": {"node"},
+    "template/expressions.py": {"node"},
 }
 
 

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from noetl.check.checker import check
 from noetl.engine import Agenda, Event, Recorded, apply, handle
 from noetl.engine.apply import advance
 from noetl.engine.commands import (
@@ -34,7 +35,6 @@ from noetl.engine.pipeline import next_move, take
 from noetl.engine.state import Frame, State
 from noetl.engine.work import due, work_of
 from noetl.errors import Rejected
-from noetl.net.check import check
 from noetl.net.program import Program, compile_program
 from noetl.output import JSON, Output
 from tests.playbooks import kinds

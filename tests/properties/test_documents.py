@@ -8,10 +8,10 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from noetl.net.check import check
+from noetl.check.checker import check
 from noetl.output import JSON
-from noetl.playbook.dialects.canonical import read
 from noetl.playbook.migrate import migrate
+from noetl.playbook.reader import read
 from noetl.playbook.write import document, emit, write
 from tests.playbooks import kinds
 from tests.properties.documents import as_v10, canonical

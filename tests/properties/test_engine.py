@@ -18,8 +18,8 @@ from noetl.engine.snapshot import freeze, thaw
 from noetl.engine.state import State
 from noetl.ids import START_TOKEN, frame_parts
 from noetl.net.program import Program
-from noetl.net.template import Template
 from noetl.output import JSON
+from noetl.template.compile import Template
 from tests.properties.driving import Drive, compiled, folded, plain, read_back
 from tests.properties.executable import WORLDS, Executable, World, executables
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl.errors import PlaybookError, Problem
-from noetl.playbook.dialects.reading import read
-from noetl.playbook.dialects.writing import write
+from noetl.playbook.dialects.layout.reader import read
+from noetl.playbook.dialects.layout.writer import write
 from noetl.playbook.migrate import Migration, migrate
 from noetl.playbook.write import emit
 from tests.properties.documents import canonical

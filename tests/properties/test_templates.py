@@ -8,8 +8,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noetl.net.picking import PICKED, evaluated
-from noetl.net.template import (
+from noetl.template.compile import (
     FILTERS,
     METHODS,
     PREDICATES,
@@ -21,7 +20,8 @@ from noetl.net.template import (
     compile_template,
     json_text,
 )
-from noetl.net.values import PLAIN
+from noetl.template.projection import PICKED, evaluated
+from noetl.template.values import PLAIN
 
 MOMENT = Moment("2026-01-31T12:00:00Z", "seed")
 PIECES = [

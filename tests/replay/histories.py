@@ -13,13 +13,13 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from noetl.check.checker import check
 from noetl.engine import commands
 from noetl.engine.commands import Command
 from noetl.engine.facts import Fact
-from noetl.net.check import check
 from noetl.net.program import Program, compile_program
 from noetl.output import JSON
-from noetl.ports import Row
+from noetl.ports import LogRow
 from tests.playbooks import kinds
 
 FOLDER: Final = Path(__file__).parent
@@ -43,8 +43,8 @@ class Written(Struct, kw_only=True):
     command: dict[str, JSON]  # its name → its fields
     facts: Raw
 
-    def row(self) -> Row:
-        return Row(self.first_seq, self.at, facts_of(self.facts))
+    def row(self) -> LogRow:
+        return LogRow(self.first_seq, self.at, facts_of(self.facts))
 
     def asked(self) -> Command:
         ((name, fields),) = self.command.items()
@@ -58,7 +58,7 @@ class History(Struct, kw_only=True):
     opening: Opening
     appends: list[Written]
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[LogRow]:
         return [each.row() for each in self.appends]
 
     def program(self) -> Program:

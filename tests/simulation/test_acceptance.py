@@ -9,7 +9,7 @@ from noetl.engine.facts import Fact
 from noetl.engine.moves import RunTask
 from noetl.engine.state import State
 from noetl.output import JSON, Failure, Output
-from noetl.testing.cluster import Cluster, Library
+from noetl.testing.simulator.cluster import Cluster, Library
 from tests.playbooks import HEAD, checked, kinds, told_codes
 
 PAGES = """\

@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from noetl.adapters.memory.store import MemoryStore
+from noetl.control.children import Children
 from noetl.control.executions import Control
-from noetl.control.live import Asked, Live
-from noetl.control.relatives import Relatives
+from noetl.control.live_execution import LiveExecution, PendingCommand
 from noetl.control.sweeper import sweep
 from noetl.engine import Event
 from noetl.engine.commands import Report
@@ -20,9 +20,9 @@ from noetl.engine.state import State
 from noetl.errors import Conflict, Fenced
 from noetl.ids import frame_parts
 from noetl.ports import Append, Claim, Grant
-from noetl.testing.cluster import Build
-from noetl.testing.simloop import SimLoop, Stuck
-from noetl.testing.world import Odds, SimStore
+from noetl.testing.simulator.cluster import Build
+from noetl.testing.simulator.loop import SimLoop, Stuck
+from noetl.testing.simulator.world import Odds, SimStore
 from noetl.worker.worker import Worker
 from tests.simulation.test_simulation import disturb
 
@@ -32,12 +32,12 @@ SEEDS = 2_000
 class NoPositionCheck(Control):
     """A report is taken as if it came from where the frame stands now."""
 
-    async def _decide(self, live: Live, asked: list[Asked]):  # type: ignore[no-untyped-def]  # as in Control
+    async def _decide(self, live: LiveExecution, asked: list[PendingCommand]):  # type: ignore[no-untyped-def]  # as in Control
         moved = [item._replace(command=_moved(live, item.command)) for item in asked]
         return await super()._decide(live, moved)
 
 
-def _moved(live: Live, command: object):  # type: ignore[no-untyped-def]  # a Command in, a Command out
+def _moved(live: LiveExecution, command: object):  # type: ignore[no-untyped-def]  # a Command in, a Command out
     if not isinstance(command, Report):
         return command
     owner, index = frame_parts(command.frame)
@@ -77,14 +77,14 @@ def store_of(truth: type[MemoryStore]) -> type[SimStore]:
 
 
 class PublishesFirst(Control):
-    async def _record(self, live: Live, events: list[Event]) -> None:
+    async def _record(self, live: LiveExecution, events: list[Event]) -> None:
         self.dispatch.gather_all(live)
         await self.dispatch.pump()
         await super()._record(live, events)
 
 
 class AnswersFirst(Control):
-    async def _record(self, live: Live, events: list[Event]) -> None:
+    async def _record(self, live: LiveExecution, events: list[Event]) -> None:
         for item in self.drained:
             if not item.answer.done():
                 item.answer.set_result(item.then())
@@ -92,9 +92,9 @@ class AnswersFirst(Control):
         await super()._record(live, events)
         live.busy = True
 
-    drained: Sequence[Asked] = ()
+    drained: Sequence[PendingCommand] = ()
 
-    async def _decide(self, live: Live, asked: list[Asked]):  # type: ignore[no-untyped-def]  # as in Control
+    async def _decide(self, live: LiveExecution, asked: list[PendingCommand]):  # type: ignore[no-untyped-def]  # as in Control
         self.drained = list(asked)
         return await super()._decide(live, asked)
 
@@ -118,13 +118,13 @@ class LosesWakes(Control):
         self.relatives = Childless(self)
 
 
-class Childless(Relatives):
+class Childless(Children):
     async def wake_parent(self, state: State) -> None:
         del state
 
 
 class ReusesGrants(Control):
-    def _grant(self, live: Live, frame: str, worker: str) -> Grant | None:
+    def _grant(self, live: LiveExecution, frame: str, worker: str) -> Grant | None:
         grant = super()._grant(live, frame, worker)
         if grant is None:
             return None

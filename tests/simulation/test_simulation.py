@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from noetl.testing.cluster import Build, Cluster, Library, Told
+from noetl.testing.simulator.cluster import Build, Cluster, Library, Told
 from tests.playbooks import kinds
 from tests.simulation.playbooks import TEXTS
 

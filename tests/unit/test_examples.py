@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.net.check import check
+from noetl.check.checker import check
 from tests.playbooks import kinds
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))

@@ -11,7 +11,7 @@ from aiohttp import web
 from noetl.errors import Rejected
 from noetl.output import Output
 from noetl.tool import AddressPolicy, Tools
-from noetl.tools.http import HttpInput
+from noetl.tools.http.tool import HttpInput
 from tests.unit.tools.calls import call, server
 
 

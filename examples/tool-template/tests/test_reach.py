@@ -7,7 +7,7 @@ import asyncio
 from noetl_reach.reach import Reach, ReachInput
 
 from noetl.output import JSON
-from noetl.testing.tool_contract import ToolContract, call_of
+from noetl.testing.contracts.tools import ToolContract, call_of
 from noetl.tool import Tool
 
 

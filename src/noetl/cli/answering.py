@@ -16,7 +16,7 @@ from noetl.cli.encoded import as_document
 from noetl.cli.exits import AWAY, EXIT_CODES, OK, WRONG, Usage
 from noetl.cli.finding import short
 from noetl.cli.screen import Screen, is_terminal
-from noetl.control.refusing import first_in_words, problems_in_words
+from noetl.control.refusals import first_in_words, problems_in_words
 from noetl.errors import Damaged, NotFound, PlaybookError, Problem, Rejected, Unavailable
 from noetl.output import JSON
 

@@ -18,12 +18,12 @@ from noetl.engine import Event
 from noetl.engine.facts import Processed
 from noetl.engine.state import LIVE
 from noetl.errors import Damaged, NotFound
-from noetl.net.words import count
+from noetl.net.describe import count
 from noetl.output import JSON, Output
-from noetl.views.audit import findings
-from noetl.views.beginning import why_not_begun
+from noetl.views.audit.findings import findings
 from noetl.views.log import events_of
-from noetl.views.tree import Piece
+from noetl.views.startup import why_not_begun
+from noetl.views.styled_text import Styled
 
 FOUND = 1
 PAGE = 100
@@ -162,17 +162,21 @@ def _of_file(disk: Shelf) -> Iterator[Found]:
             yield Found(execution_id=None, seq=0, code="database", message=str(said))
 
 
-def _told(audit: Audit) -> Iterator[list[Piece]]:
+def _told(audit: Audit) -> Iterator[list[Styled]]:
     before: str | None = None
     for each in audit.findings:
         if each.execution_id != before:
             before = each.execution_id
-            yield [Piece(before or "the database", "strong")]
-        yield [Piece(f"  {each.seq}: ", "faint"), Piece(each.code, "error"), Piece(f": {each.message}")]
+            yield [Styled(before or "the database", "strong")]
+        yield [
+            Styled(f"  {each.seq}: ", "faint"),
+            Styled(each.code, "error"),
+            Styled(f": {each.message}"),
+        ]
     looked = ", ".join(
         (count(audit.executions, "execution"), count(audit.facts, "fact"), count(audit.results, "result"))
     )
     if audit.findings:
-        yield [Piece(f"{looked}: "), Piece(count(len(audit.findings), "finding"), "error")]
+        yield [Styled(f"{looked}: "), Styled(count(len(audit.findings), "finding"), "error")]
     else:
-        yield [Piece(f"{looked}: "), Piece("no findings", "good")]
+        yield [Styled(f"{looked}: "), Styled("no findings", "good")]

@@ -22,14 +22,14 @@ from noetl.engine.state import State, Status
 from noetl.errors import Unavailable
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
+from noetl.runtime import GRACE_S, EmbeddedRuntime, LocalStore, relax_collector
 from noetl.tool import Tools
 from noetl.views.documents import ShowDocument, remembered, show_document
 from noetl.views.log import events_of
 from noetl.views.runs import Runs
-from noetl.views.tree import Piece
-from noetl.wiring import GRACE_S, Disk, House, relax_collector
+from noetl.views.styled_text import Styled
 
-Begin: TypeAlias = Callable[[House], Awaitable[None]]  # makes the execution ours, and sets it going
+Begin: TypeAlias = Callable[[EmbeddedRuntime], Awaitable[None]]  # makes the execution ours, and sets it going
 
 PAUSED_GRACE_S = 86_400.0  # calls that run when it is paused come to their end (D67)
 TOLD: dict[Status, str] = {"new": "running", "cancelling": "running"}  # the others are told as they are
@@ -48,7 +48,7 @@ class Kit(NamedTuple):
         return cls(tools, tools.kinds())
 
 
-async def carry_on(voice: Voice, disk: Disk, kit: Kit, execution_id: str, begin: Begin) -> int:
+async def carry_on(voice: Voice, disk: LocalStore, kit: Kit, execution_id: str, begin: Begin) -> int:
     """Until it has ended, is paused or interrupted; what came of it is told, and is the exit code."""
     voice.execution_id = execution_id
     progress = Progress(execution_id, disk.database.clock, flag=voice.flag)
@@ -61,7 +61,7 @@ async def carry_on(voice: Voice, disk: Disk, kit: Kit, execution_id: str, begin:
             voice.warn(words)
 
     with Interrupts(hear) as interrupts:
-        house = House(disk, disk.database.clock, kit.tools, kinds=kit.kinds)
+        house = EmbeddedRuntime(disk, disk.database.clock, kit.tools, kinds=kit.kinds)
         try:
             await _until_rest(voice, house, progress, begin, interrupts)
         except Interrupted:
@@ -72,7 +72,7 @@ async def carry_on(voice: Voice, disk: Disk, kit: Kit, execution_id: str, begin:
         return await conclude(voice, disk, execution_id)
 
 
-async def _explain_trouble(voice: Voice, disk: Disk) -> None:
+async def _explain_trouble(voice: Voice, disk: LocalStore) -> None:
     """The disk does not take it: what is on it can go on later."""
     assert voice.execution_id is not None
     voice.status = "interrupted"
@@ -82,7 +82,7 @@ async def _explain_trouble(voice: Voice, disk: Disk) -> None:
 
 
 async def _until_rest(
-    voice: Voice, house: House, progress: Progress, begin: Begin, interrupts: Interrupts
+    voice: Voice, house: EmbeddedRuntime, progress: Progress, begin: Begin, interrupts: Interrupts
 ) -> None:
     house.watchers.append(progress.watch)
     house.listeners.append(progress.hear)
@@ -90,7 +90,7 @@ async def _until_rest(
     house.open()
     grace_s = GRACE_S
     if await house.disk.store.status(progress.root) is not None:
-        voice.screen.line(Piece(progress.root, "faint"))
+        voice.screen.line(Styled(progress.root, "faint"))
     async with shown_progress(progress, voice.screen, house.clock):
         try:
             state = await interrupts.unless(_rested(house, progress, begin))
@@ -103,14 +103,14 @@ async def _until_rest(
             await _close(house, grace_s, interrupts)
 
 
-async def _rested(house: House, progress: Progress, begin: Begin) -> State:
+async def _rested(house: EmbeddedRuntime, progress: Progress, begin: Begin) -> State:
     await begin(house)
     for live in list(house.control.lives.values()):  # its own, and those of children
         progress.seed(live)
     return await house.rest(progress.root)
 
 
-async def _close(house: House, grace_s: float, interrupts: Interrupts) -> None:
+async def _close(house: EmbeddedRuntime, grace_s: float, interrupts: Interrupts) -> None:
     """One more signal than was heard so far ends the patience with calls that run."""
     again = interrupts.unless_again if interrupts.first.is_set() else interrupts.unless
     try:
@@ -119,7 +119,7 @@ async def _close(house: House, grace_s: float, interrupts: Interrupts) -> None:
         await house.close(0)
 
 
-async def _interrupted(voice: Voice, disk: Disk) -> int:
+async def _interrupted(voice: Voice, disk: LocalStore) -> int:
     assert voice.execution_id is not None
     if await disk.store.status(voice.execution_id) is None:
         voice.warn("interrupted before it was on record: nothing has been run")
@@ -139,7 +139,7 @@ def _as_told(shown: ShowDocument, status: str) -> dict[str, JSON]:
     return {**document, "status": status}
 
 
-async def conclude(voice: Voice, disk: Disk, execution_id: str) -> int:
+async def conclude(voice: Voice, disk: LocalStore, execution_id: str) -> int:
     """Say how it stands, from its log."""
     return conclusion(voice, remembered(execution_id, events_of(disk.store.stream(execution_id))))
 

@@ -19,13 +19,13 @@ from noetl.cli.registering import catalog_at
 from noetl.cli.screen import Screen, is_terminal
 from noetl.cli.times import ago
 from noetl.clock import SystemClock
-from noetl.config import database_path
 from noetl.errors import NotFound
-from noetl.net.visible import visible
+from noetl.escape import visible
 from noetl.output import JSON
-from noetl.ports import Catalog, Version
+from noetl.ports import Catalog, PlaybookVersion
+from noetl.runtime.settings import database_path
 from noetl.views.log import instant
-from noetl.views.tree import Piece, Style, table
+from noetl.views.styled_text import Style, Styled, table
 
 PAGE = 100
 SHORT_CHARS = 12  # of a digest
@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 def run_playbooks(place: Place, limit: int, *, archived: bool) -> int:
     nowhere = server_at(place.db) is None and not database_path(place.db).exists()
-    found: list[Version] = []
+    found: list[PlaybookVersion] = []
     if not nowhere:
         with catalog_at(place.db) as catalog:
             found = asyncio.run(_listed(catalog, limit, archived=archived))
@@ -54,8 +54,8 @@ def run_playbooks(place: Place, limit: int, *, archived: bool) -> int:
     return OK
 
 
-async def _listed(catalog: Catalog, limit: int, *, archived: bool) -> list[Version]:
-    found: list[Version] = []
+async def _listed(catalog: Catalog, limit: int, *, archived: bool) -> list[PlaybookVersion]:
+    found: list[PlaybookVersion] = []
     while len(found) < limit:
         size = min(PAGE, limit - len(found))
         after = found[-1].path if found else ""
@@ -74,10 +74,10 @@ def run_versions(place: Place, path: str) -> int:
         return OK
     rows = [
         [
-            Piece(str(each.version), "name"),
-            Piece(each.digest[:SHORT_CHARS]),
-            Piece(ago(each.at, _now()), "faint"),
-            Piece("archived" if each.archived else "current" if each.current else "", "good"),
+            Styled(str(each.version), "name"),
+            Styled(each.digest[:SHORT_CHARS]),
+            Styled(ago(each.at, _now()), "faint"),
+            Styled("archived" if each.archived else "current" if each.current else "", "good"),
         ]
         for each in found
     ]
@@ -97,7 +97,7 @@ def run_text(place: Place, path: str, version: int | None) -> int:
     return OK
 
 
-async def _text(catalog: Catalog, path: str, version: int | None) -> tuple[Version, str]:
+async def _text(catalog: Catalog, path: str, version: int | None) -> tuple[PlaybookVersion, str]:
     """Also of what is archived: it stays on record."""
     found = _chosen(await catalog.versions(path), version)
     return found, (await catalog.get(found.digest)).text
@@ -112,7 +112,7 @@ def run_diff(place: Place, path: str, old: int | None, new: int | None) -> int:
         return OK
     screen = screen_for(place.form)
     for number, line in enumerate(told.diff.splitlines()):
-        screen.line(Piece(line, "strong" if number < 2 else _STYLES.get(line[:1], "")))
+        screen.line(Styled(line, "strong" if number < 2 else _STYLES.get(line[:1], "")))
     return OK
 
 
@@ -148,7 +148,7 @@ def run_archive(place: Place, path: str) -> int:
     return OK
 
 
-def _chosen(versions: Sequence[Version], number: int | None) -> Version:
+def _chosen(versions: Sequence[PlaybookVersion], number: int | None) -> PlaybookVersion:
     """One of a path; None: what starts now. Raises NotFound."""
     for each in versions:
         if each.current if number is None else each.version == number:
@@ -164,21 +164,21 @@ def _now() -> datetime:
     return SystemClock().now()
 
 
-def _document(version: Version) -> dict[str, JSON]:
+def _document(version: PlaybookVersion) -> dict[str, JSON]:
     return {**version._asdict(), "at": instant(version.at)}
 
 
-def _row(version: Version, now: datetime) -> list[Piece]:
+def _row(version: PlaybookVersion, now: datetime) -> list[Styled]:
     return [
-        Piece(visible(version.path), "name"),
-        Piece(str(version.version)),
-        Piece(ago(version.at, now), "faint"),
-        Piece("archived" if version.archived else "", "warning"),
+        Styled(visible(version.path), "name"),
+        Styled(str(version.version)),
+        Styled(ago(version.at, now), "faint"),
+        Styled("archived" if version.archived else "", "warning"),
     ]
 
 
-def _table(form: FormatChoice, titles: Sequence[str], rows: Sequence[list[Piece]]) -> None:
-    screen_for(form).lines(table([[Piece(title, "faint") for title in titles], *rows], indent=""))
+def _table(form: FormatChoice, titles: Sequence[str], rows: Sequence[list[Styled]]) -> None:
+    screen_for(form).lines(table([[Styled(title, "faint") for title in titles], *rows], indent=""))
 
 
 def _lines(form: FormatChoice, text: str) -> None:

@@ -15,13 +15,13 @@ from noetl.cli.loading import Loaded, Refused, Said, installed, load
 from noetl.cli.screen import Screen, is_terminal
 from noetl.errors import Problem
 from noetl.playbook.kinds import Kinds
-from noetl.views.tree import Piece
+from noetl.views.styled_text import Styled
 
 VERDICTS = {
-    "sound": Piece("sound: with guards free, every token has a way to its end", "good"),
-    "unsound": Piece("not sound: a token can be caught in a circle", "error"),
-    "not-provable": Piece("soundness not provable: the target of an arc is a template", "warning"),
-    None: Piece("soundness not checked, because of the errors", "faint"),
+    "sound": Styled("sound: with guards free, every token has a way to its end", "good"),
+    "unsound": Styled("not sound: a token can be caught in a circle", "error"),
+    "not-provable": Styled("soundness not provable: the target of an arc is a template", "warning"),
+    None: Styled("soundness not checked, because of the errors", "faint"),
 }
 
 
@@ -31,7 +31,7 @@ class Finding(NamedTuple):
     file: str
     text: str
     problems: tuple[Problem, ...]
-    verdict: Piece
+    verdict: Styled
 
 
 def run_check(files: Sequence[str], form: FormatChoice, dialect: DialectChoice, *, strict: bool) -> int:
@@ -80,14 +80,14 @@ def _loaded(
 
 def _found(loaded: Loaded | Refused) -> Finding:
     if isinstance(loaded, Refused):
-        return Finding(*loaded, Piece("can not be upgraded", "faint"))
+        return Finding(*loaded, Styled("can not be upgraded", "faint"))
     checked = loaded.checked
     return Finding(checked.document.file, checked.document.text, checked.problems, VERDICTS[checked.verdict])
 
 
 def show_notes(notes: Sequence[Said], screen: Screen) -> None:
     for note in notes:
-        screen.line(f"{note.at}: ", Piece("note", "info"), f": {note.code}: {note.message}")
+        screen.line(f"{note.at}: ", Styled("note", "info"), f": {note.code}: {note.message}")
 
 
 class _Reporter:
@@ -104,7 +104,11 @@ class _Reporter:
             return
         show_problems(finding.problems, finding.text, self.screen, rich=self.form == "rich")
         self.screen.line(
-            Piece(finding.file, "strong"), ": ", *problems.tally(finding.problems), "; ", finding.verdict
+            Styled(finding.file, "strong"),
+            ": ",
+            *problems.tally(finding.problems),
+            "; ",
+            finding.verdict,
         )
 
     def finish(self, findings: Sequence[Finding]) -> None:

@@ -10,11 +10,11 @@ from noetl.cli.encoded import as_lines
 from noetl.cli.failing import cure, did_not_begin, printed_lines
 from noetl.cli.finding import pasted, short
 from noetl.cli.times import duration
+from noetl.escape import head, one_line, visible, width
 from noetl.ids import run_id
-from noetl.net.visible import head, one_line, visible, width
 from noetl.output import JSON
 from noetl.views.documents import ErrorShown, Iterations, OutputShown, ShowDocument, StepShown
-from noetl.views.tree import Piece, Style, table
+from noetl.views.styled_text import Style, Styled, table
 
 STEPS_SHOWN_MAX = 40
 OUTPUT_LINES_MAX = 20
@@ -32,7 +32,7 @@ class Around(NamedTuple):
     flag: str = ""  # what commands in hints carry, so that they come to the same place
 
 
-def closing(document: ShowDocument, around: Around) -> Iterator[list[Piece]]:
+def closing(document: ShowDocument, around: Around) -> Iterator[list[Styled]]:
     """Everything that is said when an execution is at rest."""
     name = f"{short(document.execution_id)}{around.flag}"
     if document.steps:
@@ -41,30 +41,34 @@ def closing(document: ShowDocument, around: Around) -> Iterator[list[Piece]]:
     yield []
     style = _STYLES.get(document.status, "")
     time = f" in {duration(document.duration_s)}" if document.duration_s is not None else ""
-    yield [Piece(document.status, style), Piece(f"{time}  "), Piece(document.execution_id, "faint")]
+    yield [
+        Styled(document.status, style),
+        Styled(f"{time}  "),
+        Styled(document.execution_id, "faint"),
+    ]
     if document.error is not None:
         yield from _error(document.error, around)
     elif document.output is not None:
         yield from _output(document.output, f"noetl output {name}", around.columns)
     if (hint := _hint(document, name, around.flag)) is not None:
-        yield [Piece(hint, "faint")]
+        yield [Styled(hint, "faint")]
 
 
-_HEADING = [Piece(word, "faint") for word in ("step", "status", "time", "iterations", "calls")]
+_HEADING = [Styled(word, "faint") for word in ("step", "status", "time", "iterations", "calls")]
 
 
-def _rows(steps: Sequence[StepShown], name: str) -> Iterator[list[Piece]]:
+def _rows(steps: Sequence[StepShown], name: str) -> Iterator[list[Styled]]:
     half = STEPS_SHOWN_MAX // 2
     if len(steps) <= STEPS_SHOWN_MAX:
         yield from map(_row, steps)
         return
     yield from map(_row, steps[:half])
     left_out = f"… {len(steps) - 2 * half:,} more: noetl show {name}"
-    yield [Piece(left_out, "faint"), *[Piece("")] * 4]
+    yield [Styled(left_out, "faint"), *[Styled("")] * 4]
     yield from map(_row, steps[-half:])
 
 
-def _row(step: StepShown) -> list[Piece]:
+def _row(step: StepShown) -> list[Styled]:
     name = step.step if step.id == run_id(step.step, 1) else step.id
     status = f"{step.status}, handled" if step.handled else step.status
     time = duration(step.duration_s) if step.duration_s is not None else ""
@@ -73,8 +77,12 @@ def _row(step: StepShown) -> list[Piece]:
     calls += f", {step.retries:,} retried" if step.retries else ""
     if step.why:
         calls = step.why if not calls else f"{calls}; {step.why}"
-    cells = (Piece(one_line(name)), Piece(status, _STYLES.get(step.status, "")), Piece(time))
-    return [*cells, Piece(iterations), Piece(calls)]
+    cells = (
+        Styled(one_line(name)),
+        Styled(status, _STYLES.get(step.status, "")),
+        Styled(time),
+    )
+    return [*cells, Styled(iterations), Styled(calls)]
 
 
 def _iterations(loop: Iterations) -> str:
@@ -83,33 +91,33 @@ def _iterations(loop: Iterations) -> str:
     return f"{words}; {_iterations(loop.inside)} inside" if loop.inside is not None else words
 
 
-def _error(error: ErrorShown, around: Around) -> Iterator[list[Piece]]:
+def _error(error: ErrorShown, around: Around) -> Iterator[list[Styled]]:
     where = f" in {one_line(error.place)}" if error.place else ""
     first, *others = pasted(error.message, around.flag).splitlines() or [""]
-    yield [Piece(f"{error.kind}{where}: ", "error"), Piece(first)]
+    yield [Styled(f"{error.kind}{where}: ", "error"), Styled(first)]
     for line in others[:TRACE_LINES_MAX]:
-        yield [Piece(f"  {line}")]
+        yield [Styled(f"  {line}")]
     trace = error.details.get("traceback")
     if isinstance(trace, str):
         for line in trace.splitlines()[-TRACE_LINES_MAX:]:
-            yield [Piece(f"  {_cut(line, around.columns - 2)}", "faint")]
+            yield [Styled(f"  {_cut(line, around.columns - 2)}", "faint")]
     for line in printed_lines(error):
-        yield [Piece(_cut(line, around.columns), "faint")]
+        yield [Styled(_cut(line, around.columns), "faint")]
     if (words := cure(error)) is not None:
-        yield [Piece(words, "faint")]
+        yield [Styled(words, "faint")]
 
 
-def _output(output: OutputShown, see: str, columns: int) -> Iterator[list[Piece]]:
+def _output(output: OutputShown, see: str, columns: int) -> Iterator[list[Styled]]:
     if output.data is None:
         if isinstance(output.ref, dict):
-            yield [Piece("output: ", "faint"), Piece(f"{_size(output.ref)}, see {see}")]
+            yield [Styled("output: ", "faint"), Styled(f"{_size(output.ref)}, see {see}")]
         return
     lines = as_lines(output.data)
-    yield [Piece("output:", "faint")]
+    yield [Styled("output:", "faint")]
     for line in lines[:OUTPUT_LINES_MAX]:
-        yield [Piece(f"  {_cut(line, columns - 2)}")]
+        yield [Styled(f"  {_cut(line, columns - 2)}")]
     if len(lines) > OUTPUT_LINES_MAX:
-        yield [Piece(f"  … {len(lines) - OUTPUT_LINES_MAX:,} lines more, see {see}", "faint")]
+        yield [Styled(f"  … {len(lines) - OUTPUT_LINES_MAX:,} lines more, see {see}", "faint")]
 
 
 def _size(ref: dict[str, JSON]) -> str:

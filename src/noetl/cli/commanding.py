@@ -16,11 +16,11 @@ from noetl.engine.commands import Cancel, Command, Pause, Signal
 from noetl.engine.facts import Cancelled, Fact, ForSignal, FrameResumed, Paused
 from noetl.engine.state import LIVE, State
 from noetl.errors import Rejected, Unavailable
-from noetl.net.visible import one_line
-from noetl.ports import Head
+from noetl.escape import one_line
+from noetl.ports import ExecutionHead
+from noetl.runtime import EmbeddedRuntime, LocalStore
 from noetl.tool import Tools
 from noetl.views.log import events_of, folded
-from noetl.wiring import Disk, House
 
 if TYPE_CHECKING:
     from noetl.cli.remote import ServerDisk
@@ -32,7 +32,7 @@ AWAITED_SHOWN_MAX = 10  # signals that are waited for, when another one came
 
 
 def run_pause(asked: Named) -> int:
-    async def work(voice: Voice, disk: Disk, execution_id: str) -> int:
+    async def work(voice: Voice, disk: LocalStore, execution_id: str) -> int:
         head = await disk.listing.head(execution_id)
         if head.status == "paused":
             return voice.told("paused", "it is paused already")
@@ -52,7 +52,7 @@ def run_pause(asked: Named) -> int:
 
 
 def run_cancel(asked: Named, reason: str) -> int:
-    async def work(voice: Voice, disk: Disk, execution_id: str) -> int:
+    async def work(voice: Voice, disk: LocalStore, execution_id: str) -> int:
         head = await disk.listing.head(execution_id)
         if head.status not in LIVE:
             raise Rejected("execution-over", f"it has ended: {head.status}")
@@ -73,7 +73,7 @@ def run_cancel(asked: Named, reason: str) -> int:
 def run_signal(asked: Named, name: str, data: str | None) -> int:
     value = None if data is None else given_value(data, "--data")
 
-    async def work(voice: Voice, disk: Disk, execution_id: str) -> int:
+    async def work(voice: Voice, disk: LocalStore, execution_id: str) -> int:
         head = await disk.listing.head(execution_id)
         state = folded(execution_id, events_of(await disk.store.read(execution_id)))
         if not state.live:
@@ -113,7 +113,9 @@ def _awaiting(state: State, name: str) -> set[str]:
     return {frame for frame, each in awaited.items() if each == name}
 
 
-async def carried_out(disk: Disk, head: Head, command: Command, is_effect: Callable[[Fact], bool]) -> bool:
+async def carried_out(
+    disk: LocalStore, head: ExecutionHead, command: Command, is_effect: Callable[[Fact], bool]
+) -> bool:
     """By the process that has the execution: True. Put on record by us, since none has: False."""
     if not head.owner_alive:
         with _unless_taken():
@@ -123,7 +125,7 @@ async def carried_out(disk: Disk, head: Head, command: Command, is_effect: Calla
     return True
 
 
-async def _cancelled(disk: Disk, head: Head, command: Cancel) -> str:
+async def _cancelled(disk: LocalStore, head: ExecutionHead, command: Cancel) -> str:
     if not head.owner_alive:
         with _unless_taken():
             return await _cancel_here(disk, head.execution_id, command)
@@ -145,7 +147,9 @@ def _unless_taken() -> Iterator[None]:
 # Another process has it
 
 
-async def _post(disk: Disk, execution_id: str, command: Command, is_effect: Callable[[Fact], bool]) -> None:
+async def _post(
+    disk: LocalStore, execution_id: str, command: Command, is_effect: Callable[[Fact], bool]
+) -> None:
     """Leave it in the inbox, and wait until the log shows that it was carried out."""
     seq = (await disk.listing.head(execution_id)).seq
     await disk.inbox.post(execution_id, command)
@@ -168,7 +172,7 @@ async def _post(disk: Disk, execution_id: str, command: Command, is_effect: Call
     raise Unavailable(f"process {head.pid} has not answered within {ANSWER_S:g} s; the command waits for it")
 
 
-async def _ended(disk: Disk, execution_id: str) -> str:
+async def _ended(disk: LocalStore, execution_id: str) -> str:
     """Its status when it has ended, or when we have waited long enough."""
     clock = disk.database.clock
     until = clock.monotonic() + END_S
@@ -180,18 +184,18 @@ async def _ended(disk: Disk, execution_id: str) -> str:
 # Nobody has it
 
 
-async def _record(disk: Disk, execution_id: str, command: Command) -> None:
+async def _record(disk: LocalStore, execution_id: str, command: Command) -> None:
     """Only what is said goes on record: no worker is there to begin anything."""
-    house = House(disk, disk.database.clock, Tools.installed())
+    house = EmbeddedRuntime(disk, disk.database.clock, Tools.installed())
     try:
         await house.command(execution_id, command)
     finally:
         await house.close(0)
 
 
-async def _cancel_here(disk: Disk, execution_id: str, command: Command) -> str:
+async def _cancel_here(disk: LocalStore, execution_id: str, command: Command) -> str:
     """The execution and its children are ours until they have ended; nothing of them is begun."""
-    house = House(disk, disk.database.clock, Tools.installed())
+    house = EmbeddedRuntime(disk, disk.database.clock, Tools.installed())
     house.open()
     try:
         if (await disk.listing.head(execution_id)).status != "cancelling":

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from noetl.cli.exits import Usage
-from noetl.config import DATABASE, SERVER, TOKEN, contexts_path, database_path, database_url
+from noetl.runtime.settings import DATABASE, SERVER, TOKEN, contexts_path, database_path, database_url
 from noetl.secret import Secret
 
 LOCAL: Final = "local"

@@ -15,16 +15,16 @@ from noetl.cli.encoded import as_document
 from noetl.cli.exits import FAILED, OK
 from noetl.cli.looking import screen_for
 from noetl.cli.screen import Screen
-from noetl.config import database_path, database_url, nats_url
-from noetl.net.words import count
-from noetl.views.tree import Piece, Style, folded
-from noetl.wiring.doctor import Asked, Finding, Grade, examine, is_wrong
+from noetl.net.describe import count
+from noetl.runtime.doctor.checks import Diagnosis, DoctorOptions, Grade, examine, is_wrong
+from noetl.runtime.settings import database_path, database_url, nats_url
+from noetl.views.styled_text import Style, Styled, folded
 
-SIGNS: dict[Grade, Piece] = {
-    "ok": Piece("ok       ", "good"),
-    "info": Piece("note     ", "info"),
-    "warning": Piece("warning  ", "warning"),
-    "error": Piece("wrong    ", "error"),
+SIGNS: dict[Grade, Styled] = {
+    "ok": Styled("ok       ", "good"),
+    "info": Styled("note     ", "info"),
+    "warning": Styled("warning  ", "warning"),
+    "error": Styled("wrong    ", "error"),
 }
 
 
@@ -49,7 +49,7 @@ def run_doctor(asked: DoctorAsked) -> int:
     return FAILED if is_wrong(found, strict=asked.strict) else OK
 
 
-def _set_up(asked: DoctorAsked) -> Asked:
+def _set_up(asked: DoctorAsked) -> DoctorOptions:
     """What was named; nothing at all: what other commands would use from here. Raises Usage."""
     named = asked.db is not None or asked.nats is not None
     server = None if named and asked.server is None else server_at(place_of(None, asked.server))
@@ -59,7 +59,7 @@ def _set_up(asked: DoctorAsked) -> Asked:
         file = database_path(asked.db)
     if server is not None and asked.db is None:
         url = database_url(None)
-    return Asked(
+    return DoctorOptions(
         file=file,
         database=url,
         nats=nats_url(asked.nats) if asked.db is None or asked.nats is not None else None,
@@ -70,20 +70,20 @@ def _set_up(asked: DoctorAsked) -> Asked:
     )
 
 
-def _show(found: Sequence[Finding], screen: Screen) -> None:
+def _show(found: Sequence[Diagnosis], screen: Screen) -> None:
     indent = len(SIGNS["ok"].text)
     for each in found:
         styled: Style = "" if each.grade != "ok" else "faint"
-        words = [Piece(f"{each.check}: ", "name"), Piece(each.words, styled)]
+        words = [Styled(f"{each.check}: ", "name"), Styled(each.words, styled)]
         for place, line in enumerate(folded(words, screen.columns - indent)):
-            screen.line(Piece(" " * indent) if place else SIGNS[each.grade], *line)
+            screen.line(Styled(" " * indent) if place else SIGNS[each.grade], *line)
         if each.cure is not None:
-            for place, line in enumerate(folded([Piece(each.cure)], screen.columns - indent - 2)):
+            for place, line in enumerate(folded([Styled(each.cure)], screen.columns - indent - 2)):
                 screen.line(" " * indent, "  " if place else "→ ", *line)
     wrong = sum(each.grade == "error" for each in found)
     doubtful = sum(each.grade == "warning" for each in found)
     screen.line()
     if not wrong and not doubtful:
-        screen.line(Piece(f"{count(len(found), 'check')}, and all is well", "good"))
+        screen.line(Styled(f"{count(len(found), 'check')}, and all is well", "good"))
         return
     screen.line(f"{count(len(found), 'check')}: {count(wrong, 'error')}, {count(doubtful, 'warning')}")

@@ -17,8 +17,8 @@ from noetl.cli.rows import Row, loop_words, shown
 from noetl.cli.screen import Screen
 from noetl.cli.times import duration
 from noetl.clock import Clock
-from noetl.net.visible import visible
-from noetl.views.tree import Piece, Style
+from noetl.escape import visible
+from noetl.views.styled_text import Style, Styled
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -111,18 +111,18 @@ class LiveView:
         for row in rows[:room]:
             table.add_row(*self._cells(row))
         if len(rows) > room:
-            table.add_row(_text([Piece(f"… and {len(rows) - room:,} more", "faint")]))
+            table.add_row(_text([Styled(f"… and {len(rows) - room:,} more", "faint")]))
         return table
 
     def _cells(self, row: Row) -> list[Text]:
-        name = _text([Piece(f"{'  ' * row.depth}● ", "info"), Piece(shown(row), "name")])
+        name = _text([Styled(f"{'  ' * row.depth}● ", "info"), Styled(shown(row), "name")])
         if row.total is None:
-            return [name, _text([Piece(row.waits or row.note or "runs")])]
+            return [name, _text([Styled(row.waits or row.note or "runs")])]
         bar = _bar(row.done, row.total)
         words = loop_words(row)
         if row.rate is not None and row.total > row.done:
             words += f", {duration((row.total - row.done) / row.rate)} left"
-        return [name, _text([Piece(bar, "good"), Piece(f"  {words}")])]
+        return [name, _text([Styled(bar, "good"), Styled(f"  {words}")])]
 
 
 def _bar(done: int, total: int) -> str:
@@ -130,7 +130,7 @@ def _bar(done: int, total: int) -> str:
     return "━" * full + "╌" * (BAR_COLUMNS - full)
 
 
-def _text(pieces: list[Piece]) -> Text:
+def _text(pieces: list[Styled]) -> Text:
     from rich.text import Text
 
     return Text.assemble(*((visible(piece.text), _RICH.get(piece.style, "")) for piece in pieces))

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from noetl.check.checker import Checked, check
 from noetl.cli import files
 from noetl.cli.answering import Voice, answered, tell_refused
 from noetl.cli.asked import Named, RunAsked
@@ -23,21 +24,20 @@ from noetl.cli.finding import find_execution
 from noetl.cli.loading import Loaded, Refused, load, registered
 from noetl.cli.looking import Shelf, opened
 from noetl.cli.workload import given_workload, undeclared
-from noetl.config import database_path
-from noetl.control.refusing import Refusal, path_in, reason_of
+from noetl.control.refusals import Refusal, path_in, reason_of
 from noetl.engine.commands import Resume, Retry
 from noetl.engine.state import LIVE
 from noetl.errors import PlaybookError, Problem, Unavailable
-from noetl.net.check import Checked, check
-from noetl.net.words import count
+from noetl.net.describe import count
 from noetl.output import JSON
 from noetl.playbook.source import Document, parse
-from noetl.wiring import Disk, House, open_disk, record_refused
+from noetl.runtime import EmbeddedRuntime, LocalStore, open_local_store, record_refused
+from noetl.runtime.settings import database_path
 
 if TYPE_CHECKING:
     from noetl.cli.remote import ServerDisk
 
-Work: TypeAlias = Callable[[Voice, Disk, str], Awaitable[int]]
+Work: TypeAlias = Callable[[Voice, LocalStore, str], Awaitable[int]]
 WorkThere: TypeAlias = "Callable[[Voice, ServerDisk, str], Awaitable[int]]"  # the same, at a server
 
 UNDECLARED_MAX = 5  # keys that nobody declared and that a warning names
@@ -92,11 +92,11 @@ def _run(voice: Voice, asked: RunAsked) -> int:
         disk.close()
 
 
-def _opened(voice: Voice, db: str | None) -> Disk:
+def _opened(voice: Voice, db: str | None) -> LocalStore:
     """Of a path that was given it is said when nothing was there: it may be a slip of the pen."""
     path = database_path(db)
     new = db is not None and not path.exists()
-    disk = open_disk(path)
+    disk = open_local_store(path)
     if new:
         voice.warn(f"a new database: {path}")
     return disk
@@ -115,10 +115,10 @@ def warn_of(
         voice.warn(f"… and {len(unknown) - UNDECLARED_MAX:,} keys more that it does not have")
 
 
-async def _start(voice: Voice, disk: Disk, ready: Ready) -> int:
+async def _start(voice: Voice, disk: LocalStore, ready: Ready) -> int:
     execution_id = disk.database.clock.new_id()
 
-    async def begin(house: House) -> None:
+    async def begin(house: EmbeddedRuntime) -> None:
         checked, digest = ready.checked, ready.digest
         if digest is None:
             digest = await house.playbooks.add(checked.document.text, ready.origin, checked)
@@ -149,7 +149,7 @@ def _refuse(
     return tell_refused(voice, found, document.text)
 
 
-async def _record(disk: Disk, refusal: Refusal) -> str:
+async def _record(disk: LocalStore, refusal: Refusal) -> str:
     try:
         return await record_refused(disk, refusal)
     finally:
@@ -171,10 +171,10 @@ def run_resume(asked: Named) -> int:
 def run_retry(asked: Named, step: str | None, *, from_start: bool) -> int:
     retry = Retry(step=step, from_start=from_start)
 
-    async def work(voice: Voice, disk: Disk, execution_id: str) -> int:
+    async def work(voice: Voice, disk: LocalStore, execution_id: str) -> int:
         await refuse_what_never_began(disk, execution_id)
 
-        async def begin(house: House) -> None:
+        async def begin(house: EmbeddedRuntime) -> None:
             await house.command(execution_id, retry)
             await house.take_up(execution_id)
 
@@ -192,13 +192,13 @@ def with_execution(asked: Named, work: Work, there: WorkThere) -> int:
     """The execution that is meant is found, and what is known of it is told should something go wrong."""
 
     async def found(voice: Voice, disk: Shelf) -> int:
-        if asked.detach and isinstance(disk, Disk):
+        if asked.detach and isinstance(disk, LocalStore):
             raise Usage("--detach needs a server, see --server: what runs here ends with this process")
         voice.flag = disk.flag
         execution_id = await find_execution(disk.listing, asked.given, voice.flag)
         head = await disk.listing.head(execution_id)
         voice.execution_id, voice.status = execution_id, TOLD.get(head.status, head.status)
-        if isinstance(disk, Disk):
+        if isinstance(disk, LocalStore):
             return await work(voice, disk, execution_id)
         from noetl.cli.remote import ServerDisk
 
@@ -212,13 +212,13 @@ def with_execution(asked: Named, work: Work, there: WorkThere) -> int:
     return answered(asked.form, begun)
 
 
-async def _resume(voice: Voice, disk: Disk, execution_id: str) -> int:
+async def _resume(voice: Voice, disk: LocalStore, execution_id: str) -> int:
     head = await disk.listing.head(execution_id)
     if head.status not in LIVE:
         voice.warn(f"it has ended already: {head.status}")
         return await conclude(voice, disk, execution_id)
 
-    async def begin(house: House) -> None:
+    async def begin(house: EmbeddedRuntime) -> None:
         if head.status == "paused":
             await house.command(execution_id, Resume())
         await house.take_up(execution_id)

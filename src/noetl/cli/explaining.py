@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Iterator
 
+from noetl.check.checker import Checked
 from noetl.cli import files
 from noetl.cli.checking import show_notes, show_problems
 from noetl.cli.choices import DialectChoice, GraphChoice
@@ -13,12 +14,11 @@ from noetl.cli.exits import OK, WRONG, Usage
 from noetl.cli.loading import Refused, installed, load
 from noetl.cli.screen import Screen
 from noetl.errors import Problem
-from noetl.net.check import Checked
+from noetl.net.describe import count
 from noetl.net.net import Net
-from noetl.net.words import count
 from noetl.playbook.kinds import Kinds
-from noetl.views.telling import told, told_task
-from noetl.views.tree import Piece
+from noetl.views.explain.explain_text import told, told_task
+from noetl.views.styled_text import Styled
 
 
 def run_explain(
@@ -51,20 +51,20 @@ def _refuse(problems: tuple[Problem, ...], text: str, errors: Screen) -> int:
 def _warn(checked: Checked, errors: Screen) -> None:
     if checked.errors:
         words = f"{count(len(checked.errors), 'error')}: only what could be read is shown; see noetl check"
-        errors.line(Piece(checked.document.file, "strong"), ": ", Piece(words, "warning"))
+        errors.line(Styled(checked.document.file, "strong"), ": ", Styled(words, "warning"))
 
 
 def _drawn(net: Net, graph: GraphChoice) -> str:
-    from noetl.net.chart import chart
+    from noetl.drawing.chart import chart
 
     if graph == "svg":
-        from noetl.net.picture import TooLarge, svg
+        from noetl.drawing.svg import DrawingTooLarge, svg
 
         try:
             return svg(chart(net))
-        except TooLarge as error:
+        except DrawingTooLarge as error:
             raise Usage(f"too large to draw ({error}); --graph dot gives it to Graphviz") from error
-    from noetl.net.diagrams import dot, mermaid
+    from noetl.drawing.diagrams import dot, mermaid
 
     return {"mermaid": mermaid, "dot": dot}[graph](chart(net))
 
@@ -77,12 +77,12 @@ def _tell(net: Net, task: str | None, kinds: Kinds, out: str | None) -> None:
         files.put(page.getvalue().encode("utf-8", "replace"), out)
 
 
-def _lines(net: Net, task: str | None, kinds: Kinds, columns: int) -> Iterator[list[Piece]]:
+def _lines(net: Net, task: str | None, kinds: Kinds, columns: int) -> Iterator[list[Styled]]:
     if task is None:
-        from noetl.net.explain import explain
+        from noetl.views.explain.playbook import explain
 
         return told(explain(net, kinds), columns)
-    from noetl.net.sheet import NoSuchTask, find_task, task_sheet
+    from noetl.views.explain.task_details import NoSuchTask, find_task, task_sheet
 
     try:
         owner, found = find_task(net, task)

@@ -6,9 +6,9 @@ import re
 from typing import Final
 
 from noetl.cli.looking import Shelf
-from noetl.views.beginning import FACTS, must_have_begun
 from noetl.views.documents import ErrorShown, ShowDocument
 from noetl.views.log import events_of
+from noetl.views.startup import FACTS, must_have_begun
 
 _UNFOLDED: Final = re.compile(r'write different values to "(ctx\.[^"]+)" and no reducer')
 

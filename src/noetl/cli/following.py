@@ -15,14 +15,14 @@ from noetl.cli.finding import short
 from noetl.cli.looking import Log, Shelf, execution_of, log_of, opened, screen_for
 from noetl.cli.screen import Screen
 from noetl.engine.state import State
-from noetl.net.visible import one_line, shorten
-from noetl.net.words import value as in_words
+from noetl.escape import one_line, shorten
+from noetl.net.describe import value as in_words
 from noetl.output import JSON
-from noetl.ports import Row
+from noetl.ports import LogRow
+from noetl.runtime import LocalStore
 from noetl.views.envelopes import Envelope, Envelopes
 from noetl.views.log import events_of, readable
-from noetl.views.tree import Piece, Style
-from noetl.wiring import Disk
+from noetl.views.styled_text import Style, Styled
 
 POLL_S = 0.2
 LOOKS_FOR_OWNER = 10  # after so many polls without news: is there still somebody who makes some?
@@ -85,9 +85,9 @@ async def _events(disk: Shelf, given: str, asked: Asked) -> int:
     return OK
 
 
-def _growth(disk: Shelf, log: Log) -> AsyncIterator[list[Row]]:
+def _growth(disk: Shelf, log: Log) -> AsyncIterator[list[LogRow]]:
     """The rows that are added, until the execution has ended."""
-    if isinstance(disk, Disk):
+    if isinstance(disk, LocalStore):
         return _of_file(disk, log)
     from noetl.cli.remote import ServerDisk, grown
 
@@ -95,7 +95,7 @@ def _growth(disk: Shelf, log: Log) -> AsyncIterator[list[Row]]:
     return grown(disk, log.id, log.last_seq)
 
 
-async def _of_file(disk: Disk, log: Log) -> AsyncIterator[list[Row]]:
+async def _of_file(disk: LocalStore, log: Log) -> AsyncIterator[list[LogRow]]:
     """To wait for them costs next to nothing."""
     seq, version, quiet, warned = log.last_seq, None, 0, False
     while True:
@@ -115,7 +115,7 @@ async def _of_file(disk: Disk, log: Log) -> AsyncIterator[list[Row]]:
             if not execution.owner_alive and not warned:
                 warned = True
                 words = f"no process has it now: go on with noetl resume {short(log.id)}{disk.flag}"
-                Screen(sys.stderr).line(Piece(words, "warning"))
+                Screen(sys.stderr).line(Styled(words, "warning"))
         await disk.database.clock.sleep(POLL_S)
 
 
@@ -136,7 +136,7 @@ class _Teller:
         if self.form == "json":
             sys.stdout.write("[")
 
-    def tell(self, rows: Iterable[Row]) -> None:
+    def tell(self, rows: Iterable[LogRow]) -> None:
         with readable(self.id):
             # Rows are read whole: of the first one a part may have been told already.
             for event in events_of(rows, after=self.seq):
@@ -164,16 +164,16 @@ def _for_people(form: FormatChoice | str) -> FormatChoice:
     return "rich" if form == "rich" else "plain" if form == "plain" else "auto"
 
 
-def _line(envelope: Envelope, started_at: datetime) -> Iterator[Piece]:
+def _line(envelope: Envelope, started_at: datetime) -> Iterator[Styled]:
     """`12.1  +0.034 s  task.started  fetch#1/1  …`."""
     at = datetime.fromisoformat(envelope.timestamp)
     seq = f"{envelope.seq}.{envelope.part}" if envelope.part else str(envelope.seq)
     style = _STYLES.get(envelope.status, "faint" if envelope.part else "")
-    yield Piece(f"{seq:<8}", "faint")
-    yield Piece(f"+{(at - started_at).total_seconds():.3f} s".rjust(12), "faint")
-    yield Piece(f"  {envelope.name:<{NAME_COLUMNS}}  ", style)
-    yield Piece(f"{one_line(_entity(envelope)):<{ENTITY_COLUMNS}}  ", "name")
-    yield Piece(shorten("  ".join(_data(envelope)), DATA_CHARS))
+    yield Styled(f"{seq:<8}", "faint")
+    yield Styled(f"+{(at - started_at).total_seconds():.3f} s".rjust(12), "faint")
+    yield Styled(f"  {envelope.name:<{NAME_COLUMNS}}  ", style)
+    yield Styled(f"{one_line(_entity(envelope)):<{ENTITY_COLUMNS}}  ", "name")
+    yield Styled(shorten("  ".join(_data(envelope)), DATA_CHARS))
 
 
 def _entity(envelope: Envelope) -> str:

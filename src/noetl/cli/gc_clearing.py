@@ -16,10 +16,10 @@ from noetl.cli.exits import OK, Usage
 from noetl.cli.gc_planning import Grace, Unneeded, unneeded
 from noetl.cli.looking import opened_file, screen_for
 from noetl.errors import NotFound
-from noetl.net.words import count
-from noetl.views.tree import Piece
-from noetl.wiring import Disk
-from noetl.worker.keeping import seconds_of
+from noetl.net.describe import count
+from noetl.runtime import LocalStore
+from noetl.views.styled_text import Styled
+from noetl.worker.result_policy import seconds_of
 
 WORDS = {"orphan": "orphan", "gone": "of a gone execution", "expired": "expired", "torn": "unfinished"}
 
@@ -55,7 +55,7 @@ def run_gc(older_than: str, form: FormatChoice, db: str | None, *, dry_run: bool
     return OK
 
 
-async def _gc(disk: Disk, seconds: float, *, dry_run: bool) -> Clearance:
+async def _gc(disk: LocalStore, seconds: float, *, dry_run: bool) -> Clearance:
     try:
         found = await unneeded(disk, Grace(disk.database.clock.now(), seconds))
         gone = found if dry_run else await _dropped(disk, found)
@@ -69,7 +69,7 @@ async def _gc(disk: Disk, seconds: float, *, dry_run: bool) -> Clearance:
     return Clearance(dry_run=dry_run, results=len(dropped), bytes=total, dropped=dropped)
 
 
-async def _dropped(disk: Disk, found: Sequence[Unneeded]) -> list[Unneeded]:
+async def _dropped(disk: LocalStore, found: Sequence[Unneeded]) -> list[Unneeded]:
     """Execution by execution; one that has moved since it was looked at, by a retry, keeps what it has."""
     gone: list[Unneeded] = []
     for (execution_id, seq, offered), group in groupby(
@@ -83,23 +83,26 @@ async def _dropped(disk: Disk, found: Sequence[Unneeded]) -> list[Unneeded]:
     return gone
 
 
-async def _seq(disk: Disk, execution_id: str) -> int | None:
+async def _seq(disk: LocalStore, execution_id: str) -> int | None:
     try:
         return (await disk.listing.head(execution_id)).seq
     except NotFound:
         return None
 
 
-def _told(done: Clearance) -> Iterator[list[Piece]]:
+def _told(done: Clearance) -> Iterator[list[Styled]]:
     for store in dict.fromkeys(each.store for each in done.dropped):
         ours = [each for each in done.dropped if each.store == store]
         kinds = Counter(each.why for each in ours)
         said = ", ".join(f"{number:,} {WORDS[why]}" for why, number in kinds.items())
         size = sum(each.bytes for each in ours)
-        yield [Piece(store, "name"), Piece(f": {count(len(ours), 'result')}, {size:,} bytes ({said})")]
+        yield [
+            Styled(store, "name"),
+            Styled(f": {count(len(ours), 'result')}, {size:,} bytes ({said})"),
+        ]
     if not done.dropped:
-        yield [Piece("nothing to clear: every result is needed, or too young")]
+        yield [Styled("nothing to clear: every result is needed, or too young")]
     elif done.dry_run:
-        yield [Piece(f"would drop {count(done.results, 'result')}, {done.bytes:,} bytes", "warning")]
+        yield [Styled(f"would drop {count(done.results, 'result')}, {done.bytes:,} bytes", "warning")]
     else:
-        yield [Piece(f"dropped {count(done.results, 'result')}, {done.bytes:,} bytes", "good")]
+        yield [Styled(f"dropped {count(done.results, 'result')}, {done.bytes:,} bytes", "good")]

@@ -15,9 +15,9 @@ from noetl.cli.gc_references import NAME_CHARS_MAX, Mentioned, names_in
 from noetl.engine.state import LIVE
 from noetl.errors import Damaged, NotFound
 from noetl.output import JSON
-from noetl.ports import Kept
-from noetl.wiring import Disk
-from noetl.worker.stores import Offered
+from noetl.ports import StoredResult
+from noetl.runtime import LocalStore
+from noetl.worker.result_stores import NamedStore
 
 CANDIDATES_MAX = 100_000
 PAGE = 200  # executions that are listed together
@@ -30,8 +30,8 @@ Why: TypeAlias = Literal["orphan", "gone", "expired", "torn"]
 class Unneeded(NamedTuple):
     """A result that may go."""
 
-    offered: Offered
-    kept: Kept
+    offered: NamedStore
+    kept: StoredResult
     why: Why
     seq: int | None  # of its execution's last fact when it was looked at; None: there is no such execution
 
@@ -46,7 +46,7 @@ class Grace(NamedTuple):
         return (self.now - at).total_seconds() > (self.seconds if seconds is None else seconds)
 
 
-async def unneeded(disk: Disk, grace: Grace) -> list[Unneeded]:
+async def unneeded(disk: LocalStore, grace: Grace) -> list[Unneeded]:
     found: list[Unneeded] = []
     for offered in disk.results.offered:
         async for execution_id, held in _by_execution(offered):
@@ -56,8 +56,8 @@ async def unneeded(disk: Disk, grace: Grace) -> list[Unneeded]:
     return await _unmentioned(disk, found)
 
 
-async def _by_execution(offered: Offered) -> AsyncIterator[tuple[str, list[Kept]]]:
-    held: list[Kept] = []
+async def _by_execution(offered: NamedStore) -> AsyncIterator[tuple[str, list[StoredResult]]]:
+    held: list[StoredResult] = []
     before = ""
     async for kept in offered.store.kept():
         execution_id = kept.key.partition("/")[0]
@@ -71,7 +71,7 @@ async def _by_execution(offered: Offered) -> AsyncIterator[tuple[str, list[Kept]
 
 
 async def _of_execution(
-    disk: Disk, offered: Offered, group: tuple[str, Sequence[Kept]], grace: Grace
+    disk: LocalStore, offered: NamedStore, group: tuple[str, Sequence[StoredResult]], grace: Grace
 ) -> list[Unneeded]:
     execution_id, held = group
     torn = [each for each in held if each.torn and grace.is_over(each.at)]
@@ -86,7 +86,7 @@ async def _of_execution(
     if head.status in LIVE:
         return found
     mentioned = Mentioned(disk.store.stream(execution_id))
-    loose: list[Kept] = []
+    loose: list[StoredResult] = []
     for each in whole:
         if each.key not in mentioned:
             loose.append(each)
@@ -102,8 +102,12 @@ async def _of_execution(
 
 
 async def _not_inside(
-    disk: Disk, offered: Offered, kept: list[Kept], loose: list[Kept], mentioned: Mentioned
-) -> list[Kept]:
+    disk: LocalStore,
+    offered: NamedStore,
+    kept: list[StoredResult],
+    loose: list[StoredResult],
+    mentioned: Mentioned,
+) -> list[StoredResult]:
     """Results speak of results, as the index of a list of its pages: what is reached so is meant too."""
     left = {each.key: each for each in loose}
     waiting = sorted(kept, key=lambda each: -each.bytes)
@@ -121,13 +125,13 @@ async def _not_inside(
     return list(left.values())
 
 
-def _bare_ref(offered: Offered, kept: Kept) -> dict[str, JSON]:
+def _bare_ref(offered: NamedStore, kept: StoredResult) -> dict[str, JSON]:
     place = offered.store.place
     meta = {"bytes": kept.bytes, "sha256": kept.key.rpartition("/")[2]}
     return {"type": place.type, "locator": {**place.locator, "key": kept.key}, "meta": meta}
 
 
-async def _unmentioned(disk: Disk, found: list[Unneeded]) -> list[Unneeded]:
+async def _unmentioned(disk: LocalStore, found: list[Unneeded]) -> list[Unneeded]:
     """Without those that the log of another execution speaks of, as a caller does of what it called."""
     wanted = {each.kept.key for each in found if each.why in ("orphan", "gone")}
     before: str | None = None

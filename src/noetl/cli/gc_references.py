@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 
 from noetl.output import JSON
-from noetl.ports import Row
+from noetl.ports import LogRow
 from noetl.views.outputs import refs_in
-from noetl.worker.keeping import seconds_of
+from noetl.worker.result_policy import seconds_of
 
 _NAME: Final = re.compile(rb"[0-9a-zA-Z-]{1,64}/[0-9a-f]{64}")
 NAME_CHARS_MAX: Final = 129
@@ -21,7 +21,7 @@ _encode = msgspec.json.Encoder().encode
 class Mentioned:
     """The names in one log, and how long what they name is to live."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
+    def __init__(self, rows: Iterable[LogRow]) -> None:
         self.refs: dict[str, dict[str, JSON]] = {}  # to what is packed: a bare name is not enough to read it
         self._lives: dict[str, float | None] = {}  # seconds; None: as long as the execution is on record
         for row in rows:

@@ -19,14 +19,14 @@ from noetl.cli.looking import STYLES, Execution, Log, Shelf, Standing, opened, s
 from noetl.cli.overview import document_of
 from noetl.cli.screen import Screen
 from noetl.cli.times import ago, duration
-from noetl.config import database_path
 from noetl.engine.facts import Finished
 from noetl.errors import Damaged
-from noetl.net.visible import head, visible, width
+from noetl.escape import head, visible, width
 from noetl.output import JSON, Output
+from noetl.runtime.settings import database_path
 from noetl.views.documents import ErrorShown, OutputShown, ShowDocument
 from noetl.views.log import events_of, instant
-from noetl.views.tree import Piece, table
+from noetl.views.styled_text import Styled, table
 
 PAGE = 100
 PATH_COLUMNS_MIN = 12
@@ -127,7 +127,7 @@ def _output(output: Output | None) -> OutputShown | None:
 
 
 def _tell(
-    documents: Sequence[dict[str, JSON]], form: FormatChoice, rows: list[list[Piece]], without_any: str
+    documents: Sequence[dict[str, JSON]], form: FormatChoice, rows: list[list[Styled]], without_any: str
 ) -> None:
     if form == "json":
         sys.stdout.write(as_document(documents))
@@ -138,24 +138,24 @@ def _tell(
         screen.lines(table(_fitted(rows, screen.columns), indent=""))
 
 
-def _rows(found: Sequence[Execution], now: datetime) -> Iterator[list[Piece]]:
+def _rows(found: Sequence[Execution], now: datetime) -> Iterator[list[Styled]]:
     if not found:
         return
     called = any(execution.parent for execution in found)
     titles = ["ID", "PATH", "STATUS", "STARTED", "DURATION", *(["CALLED BY"] if called else [])]
-    yield [Piece(title, "faint") for title in titles]
+    yield [Styled(title, "faint") for title in titles]
     names = _short_ids([execution.execution_id for execution in found])
     for execution in found:
         until = now if execution.live and execution.owner_alive else execution.updated_at
         row = [
-            Piece(names[execution.execution_id], "name"),
-            Piece(visible(execution.path)),
-            Piece(execution.standing, STYLES[execution.standing]),
-            Piece(ago(execution.started_at, now), "faint"),
-            Piece(duration((until - execution.started_at).total_seconds())),
+            Styled(names[execution.execution_id], "name"),
+            Styled(visible(execution.path)),
+            Styled(execution.standing, STYLES[execution.standing]),
+            Styled(ago(execution.started_at, now), "faint"),
+            Styled(duration((until - execution.started_at).total_seconds())),
         ]
         if called:
-            row.append(Piece(_caller(execution)[: len(names[execution.execution_id])], "faint"))
+            row.append(Styled(_caller(execution)[: len(names[execution.execution_id])], "faint"))
         yield row
 
 
@@ -171,13 +171,13 @@ def _short_ids(ids: Sequence[str]) -> dict[str, str]:
     return {id: id[:length] for id in ids}
 
 
-def _fitted(rows: list[list[Piece]], columns: int) -> list[list[Piece]]:
+def _fitted(rows: list[list[Styled]], columns: int) -> list[list[Styled]]:
     """The path gives way when lines would be too long."""
     others = sum(
         max(width(row[place].text) for row in rows) + 2 for place in range(len(rows[0])) if place != 1
     )
     room = max(PATH_COLUMNS_MIN, columns - others)
-    return [[row[0], Piece(_cut(row[1].text, room), row[1].style), *row[2:]] for row in rows]
+    return [[row[0], Styled(_cut(row[1].text, room), row[1].style), *row[2:]] for row in rows]
 
 
 def _cut(text: str, columns: int) -> str:

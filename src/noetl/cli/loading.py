@@ -6,16 +6,16 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from noetl.check.checker import Checked, check
 from noetl.cli import files
 from noetl.cli.choices import DialectChoice
 from noetl.cli.exits import Usage
 from noetl.errors import Mark, NotFound, PlaybookError, Problem
-from noetl.net.check import Checked, check
 from noetl.playbook.kinds import Kinds
 from noetl.tool import Tools
 
 if TYPE_CHECKING:
-    from noetl.ports import Catalog, Text
+    from noetl.ports import Catalog, PlaybookText
 
 _NUMBERED = re.compile(r"(.+)@([1-9][0-9]{0,17})", re.DOTALL)  # `examples/hello@2`
 
@@ -73,7 +73,7 @@ def means_file(given: str) -> bool:
     return given == files.STDIN or os.path.exists(given)
 
 
-def registered(given: str, db: str | None) -> Text | None:
+def registered(given: str, db: str | None) -> PlaybookText | None:
     """What is registered under `path` or `path@version`, where no such file is; None: a file is meant.
 
     Raises NotFound when it has no such version or is archived, and Usage when it is neither of them.
@@ -82,20 +82,20 @@ def registered(given: str, db: str | None) -> Text | None:
         return None
     import asyncio  # a check of a file need not wait for these
 
-    from noetl.config import database_path
-    from noetl.wiring import open_disk
+    from noetl.runtime import open_local_store
+    from noetl.runtime.settings import database_path
 
     place = database_path(db)
     if not place.exists():
         raise _neither(given)
-    disk = open_disk(place)
+    disk = open_local_store(place)
     try:
         return asyncio.run(found_in(disk.catalog, given))
     finally:
         disk.close()
 
 
-async def found_in(catalog: Catalog, given: str) -> Text:
+async def found_in(catalog: Catalog, given: str) -> PlaybookText:
     """The same, of any catalog."""
     numbered = _NUMBERED.fullmatch(given)
     for path, version in ((given, None), (numbered[1], int(numbered[2])) if numbered else (given, None)):

@@ -17,15 +17,15 @@ from noetl.cli.exits import Usage
 from noetl.cli.finding import find_execution, pasted
 from noetl.cli.screen import Screen, is_terminal
 from noetl.clock import Clock
-from noetl.config import database_path
 from noetl.engine import Event
 from noetl.engine.state import LIVE, Status
 from noetl.errors import Damaged, NotFound
 from noetl.output import JSON
-from noetl.ports import Catalog, Head, Listing, Row, Snapshot
+from noetl.ports import Catalog, ExecutionHead, ExecutionListing, LogRow, Snapshot
+from noetl.runtime import LocalStore, open_local_store
+from noetl.runtime.settings import database_path
 from noetl.views.log import events_of
-from noetl.views.tree import Style
-from noetl.wiring import Disk, open_disk
+from noetl.views.styled_text import Style
 
 Standing: TypeAlias = Literal["running", "interrupted", "paused", "ok", "error", "cancelled"]
 
@@ -38,7 +38,7 @@ STYLES: dict[str, Style] = {
 class Reading(Protocol):
     """Of EventStore what reads."""
 
-    async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[Row]: ...
+    async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]: ...
 
     async def status(self, execution_id: str) -> Status | None: ...
 
@@ -67,7 +67,7 @@ class Shelf(Protocol):
     def store(self) -> Reading: ...
 
     @property
-    def listing(self) -> Listing: ...
+    def listing(self) -> ExecutionListing: ...
 
     @property
     def catalog(self) -> Catalog: ...
@@ -84,7 +84,7 @@ class Shelf(Protocol):
         ...
 
 
-class Execution(Head):
+class Execution(ExecutionHead):
     """The same for people: does it run?"""
 
     __slots__ = ()
@@ -107,7 +107,7 @@ class Log(NamedTuple):
     """An execution with all of its facts."""
 
     execution: Execution
-    rows: list[Row]
+    rows: list[LogRow]
 
     @property
     def id(self) -> str:
@@ -135,14 +135,14 @@ def opened(db: str | None) -> Iterator[Shelf]:
 
 
 @contextmanager
-def opened_file(db: str | None) -> Iterator[Disk]:
+def opened_file(db: str | None) -> Iterator[LocalStore]:
     """For what works on the file itself. Raises Usage when there is none, or when a server is meant."""
     if server_at(db) is not None:
         raise Usage("this works on the file itself, and not through a server: --db PATH names a file")
     path = database_path(db)
     if not path.exists():
         raise Usage(f"{path}: there is no such database: nothing was run there yet; --db names another")
-    disk = open_disk(path)._replace(flag=flag_at(db))
+    disk = open_local_store(path)._replace(flag=flag_at(db))
     try:
         with hinting(disk.flag):
             yield disk

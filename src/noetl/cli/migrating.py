@@ -12,7 +12,7 @@ from noetl.cli.loading import Said
 from noetl.cli.screen import Screen
 from noetl.errors import PlaybookError
 from noetl.playbook.source import parse
-from noetl.views.tree import Piece, Style
+from noetl.views.styled_text import Style, Styled
 
 
 def run_migrate(file: str, out: str | None, *, write: bool, diff: bool, exact: bool, annotate: bool) -> int:
@@ -52,4 +52,4 @@ def _show_difference(old: str, new: str, name: str) -> None:
     screen = Screen(sys.stdout)
     lines = difflib.unified_diff(old.splitlines(), new.splitlines(), name, name, lineterm="")
     for place, line in enumerate(lines):
-        screen.line(Piece(line, "strong" if place < 2 else styles.get(line[:1], "")))
+        screen.line(Styled(line, "strong" if place < 2 else styles.get(line[:1], "")))

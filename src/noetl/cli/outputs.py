@@ -13,11 +13,11 @@ from noetl.cli.looking import Shelf, execution_of, log_of, opened
 from noetl.cli.screen import Screen, is_terminal
 from noetl.engine.iterations import iteration_outputs
 from noetl.errors import Damaged, NotFound
-from noetl.net.visible import one_line, visible
+from noetl.escape import one_line, visible
 from noetl.output import JSON, Output
 from noetl.views.log import readable
-from noetl.views.outputs import Given, decoded, given_by_playbook, given_by_step
-from noetl.views.tree import Piece
+from noetl.views.outputs import OutputLocation, decoded, given_by_playbook, given_by_step
+from noetl.views.styled_text import Styled
 
 DEPTH_MAX = 16  # of results that are lists of results
 
@@ -39,18 +39,18 @@ async def _output(disk: Shelf, given: str, step: str | None, *, raw: bool) -> in
     sys.stdout.flush()
     if found.error is not None:
         words = f"{one_line(found.error.kind)}: {one_line(found.error.message)}"
-        Screen(sys.stderr).line(Piece("error", "error"), f": {words}")
+        Screen(sys.stderr).line(Styled("error", "error"), f": {words}")
     elif found.output is None:
         raise NotFound(found.why)
     return OK if found.error is None else FAILED
 
 
-async def _of_playbook(disk: Shelf, given: str) -> Given:
+async def _of_playbook(disk: Shelf, given: str) -> OutputLocation:
     """Its last facts say it, however long its log is."""
     execution = await execution_of(disk, await find_execution(disk.listing, given, disk.flag))
     id = execution.execution_id
     if execution.live:
-        return Given(None, None, f"{id} has not ended")
+        return OutputLocation(None, None, f"{id} has not ended")
     rows = await disk.store.read(id, max(0, execution.seq - 2))
     return given_by_playbook(id, [fact for row in rows for fact in row.facts])
 

@@ -27,8 +27,8 @@ from noetl.cli.looking import (
 from noetl.cli.overview_called import called_lines
 from noetl.cli.times import ago, duration
 from noetl.errors import NotFound
-from noetl.net.visible import one_line, shorten, width
-from noetl.net.words import count
+from noetl.escape import one_line, shorten, width
+from noetl.net.describe import count
 from noetl.output import Failure
 from noetl.views.documents import (
     ErrorShown,
@@ -40,7 +40,7 @@ from noetl.views.documents import (
     show_document,
 )
 from noetl.views.log import readable
-from noetl.views.tree import Branch, Piece, branches
+from noetl.views.styled_text import Styled, TreeBranch, branches
 
 if TYPE_CHECKING:
     from noetl.client import Client
@@ -131,157 +131,161 @@ def _with_blocks(steps: Sequence[StepShown]) -> Iterator[StepShown]:
 
 def _told(
     execution: Execution, document: ShowDocument, family: _Family, columns: int
-) -> Iterator[list[Piece]]:
-    yield [Piece(execution.execution_id, "strong"), Piece(f"  {execution.path}", "faint")]
+) -> Iterator[list[Styled]]:
+    yield [Styled(execution.execution_id, "strong"), Styled(f"  {execution.path}", "faint")]
     yield _headline(execution, document, family.now)
     yield from branches(list(_steps(document.steps, execution, family)), columns)
 
 
-def _ending(log: Log, document: ShowDocument, flag: str) -> Iterator[list[Piece]]:
+def _ending(log: Log, document: ShowDocument, flag: str) -> Iterator[list[Styled]]:
     """What came of it, and what to do next."""
     name = f"{short(log.id)}{flag}"
     if document.error is not None:
         yield from _error(document.error, flag)
         if did_not_begin(document):
-            yield [Piece("it did not begin: mend that, and run it anew", "faint")]
+            yield [Styled("it did not begin: mend that, and run it anew", "faint")]
     if document.output is not None and document.output.status == "ok":
         yield from _output(document.output, f"noetl output {name}")
     if log.execution.standing == "interrupted":
-        yield [Piece(f"no process has it: go on with noetl resume {name}", "warning")]
+        yield [Styled(f"no process has it: go on with noetl resume {name}", "warning")]
 
 
-def _headline(execution: Execution, document: ShowDocument, now: datetime) -> list[Piece]:
+def _headline(execution: Execution, document: ShowDocument, now: datetime) -> list[Styled]:
     standing = execution.standing
     verb = " for " if standing == "running" else " after "
-    line = [Piece(standing, STYLES[standing]), Piece(f"{verb}{duration(document.duration_s)}")]
+    line = [Styled(standing, STYLES[standing]), Styled(f"{verb}{duration(document.duration_s)}")]
     started = f"{execution.started_at:%Y-%m-%d %H:%M:%S}Z"
-    line.append(Piece(f", started {started} ({ago(execution.started_at, now)})", "faint"))
+    line.append(Styled(f", started {started} ({ago(execution.started_at, now)})", "faint"))
     if execution.live and execution.owner_alive and execution.pid is not None:
-        line.append(Piece(f", in process {execution.pid}", "faint"))
+        line.append(Styled(f", in process {execution.pid}", "faint"))
     return line
 
 
-def _steps(steps: Sequence[StepShown], execution: Execution, family: _Family) -> Iterator[Branch]:
+def _steps(steps: Sequence[StepShown], execution: Execution, family: _Family) -> Iterator[TreeBranch]:
     room = min(NAME_COLUMNS, max((width(one_line(step.id)) for step in steps), default=0))
     left_out = len(steps) - 2 * STEPS_SHOWN
     for number, step in enumerate(steps):
         if left_out > 0 and number == STEPS_SHOWN:
-            yield Branch((Piece(f"… {left_out:,} more, see --format json", "faint"),))
+            yield TreeBranch((Styled(f"… {left_out:,} more, see --format json", "faint"),))
         if left_out <= 0 or not STEPS_SHOWN <= number < STEPS_SHOWN + left_out:
             yield _step(step, room, execution, family)
 
 
-def _step(step: StepShown, room: int, execution: Execution, family: _Family) -> Branch:
+def _step(step: StepShown, room: int, execution: Execution, family: _Family) -> TreeBranch:
     style = STYLES.get(step.status, "")
     name = one_line(step.id)
-    line = [Piece(f"{MARKS.get(step.status, '?')} ", style), Piece(name, "name")]
+    line = [Styled(f"{MARKS.get(step.status, '?')} ", style), Styled(name, "name")]
     told = list(_figures(step, execution))
     if told:
-        line.append(Piece(" " * max(0, room - width(name))))
-        line += [Piece(f"  {figure.text}", figure.style) for figure in told]
-    return Branch(tuple(line), tuple(_below(step, execution, family)))
+        line.append(Styled(" " * max(0, room - width(name))))
+        line += [Styled(f"  {figure.text}", figure.style) for figure in told]
+    return TreeBranch(tuple(line), tuple(_below(step, execution, family)))
 
 
-def _figures(step: StepShown, execution: Execution) -> Iterator[Piece]:
+def _figures(step: StepShown, execution: Execution) -> Iterator[Styled]:
     if step.duration_s is not None:
-        yield Piece(duration(step.duration_s))
+        yield Styled(duration(step.duration_s))
     if step.iterations is not None:
         yield _loop(step.iterations)
     if step.retries:
-        yield Piece(f"{step.retries:,} {'retry' if step.retries == 1 else 'retries'}", "warning")
+        yield Styled(f"{step.retries:,} {'retry' if step.retries == 1 else 'retries'}", "warning")
     if step.retry_of is not None:
-        yield Piece(f"takes up {step.retry_of}", "faint")
+        yield Styled(f"takes up {step.retry_of}", "faint")
     if step.handled:
-        yield Piece("handled", "faint")
+        yield Styled("handled", "faint")
     if step.status in ("cancelled", "stopped", "scheduled"):
-        yield Piece(step.status, "faint")
+        yield Styled(step.status, "faint")
     if step.status == "waiting":
-        yield Piece(f"a token to {one_line(step.step)}", "faint")
+        yield Styled(f"a token to {one_line(step.step)}", "faint")
     if step.status == "running" and not execution.owner_alive and step.why is None:
-        yield Piece("interrupted", "warning")
+        yield Styled("interrupted", "warning")
 
 
-def _loop(loop: Iterations) -> Piece:
+def _loop(loop: Iterations) -> Styled:
     said = f"{loop.succeeded:,} of {count(loop.count, 'iteration')}"
     said += f", {loop.failed:,} failed" if loop.failed else ""
     if (inside := loop.inside) is not None:
         said += f", {inside.succeeded:,} of {inside.count:,} inside"
         said += f", {inside.failed:,} failed" if inside.failed else ""
-    return Piece(said, "warning" if loop.failed or (inside is not None and inside.failed) else "")
+    return Styled(said, "warning" if loop.failed or (inside is not None and inside.failed) else "")
 
 
-def _below(step: StepShown, execution: Execution, family: _Family) -> Iterator[Branch]:
+def _below(step: StepShown, execution: Execution, family: _Family) -> Iterator[TreeBranch]:
     if step.error is not None:
-        yield Branch((Piece(_failure(step.error), "warning" if step.handled else "error"),))
+        yield TreeBranch((Styled(_failure(step.error), "warning" if step.handled else "error"),))
     yield from _failures(step)
     if step.why is not None:
-        yield Branch((Piece(one_line(step.why), "info"),), tuple(_signal(step, execution, family.flag)))
+        yield TreeBranch((Styled(one_line(step.why), "info"),), tuple(_signal(step, execution, family.flag)))
     if step.child is not None:
         yield _child(step.child, family)
     yield from _steps(step.blocks, execution, family)
     if step.blocks_left_out:
-        yield Branch((Piece(f"… {count(step.blocks_left_out, 'call')} of blocks more", "faint"),))
+        yield TreeBranch((Styled(f"… {count(step.blocks_left_out, 'call')} of blocks more", "faint"),))
 
 
-def _failures(step: StepShown) -> Iterator[Branch]:
+def _failures(step: StepShown) -> Iterator[TreeBranch]:
     """Of iterations; where one alone has failed its step, or blocks did, that is said elsewhere."""
     failed = step.iterations.failed if step.iterations is not None else 0
     if (failed == 1 and step.error is not None) or any(block.error is not None for block in step.blocks):
         return
     for each in step.failures:
-        yield Branch((Piece(f"[{each.index}] ", "name"), Piece(_failure(each.error), "warning")))
+        yield TreeBranch((Styled(f"[{each.index}] ", "name"), Styled(_failure(each.error), "warning")))
     if step.failures and failed > len(step.failures):
-        yield Branch((Piece(f"… {failed - len(step.failures):,} more that failed", "faint"),))
+        yield TreeBranch((Styled(f"… {failed - len(step.failures):,} more that failed", "faint"),))
 
 
-def _signal(step: StepShown, execution: Execution, flag: str) -> Iterator[Branch]:
+def _signal(step: StepShown, execution: Execution, flag: str) -> Iterator[TreeBranch]:
     _, waits, name = (step.why or "").partition("waits for the signal ")
     if waits:
         words = f"noetl signal {short(execution.execution_id)} {quote(one_line(name))}{flag}"
-        yield Branch((Piece(words, "faint"),), whole=True)
+        yield TreeBranch((Styled(words, "faint"),), whole=True)
 
 
-def _child(id: str, family: _Family) -> Branch:
+def _child(id: str, family: _Family) -> TreeBranch:
     if id not in family.children:
-        return Branch((Piece(f"calls {id}", "faint"),))
+        return TreeBranch((Styled(f"calls {id}", "faint"),))
     execution, document = family.children[id]
     standing = execution.standing
     line = (
-        Piece(f"calls {one_line(execution.path)} ", "kind"),
-        Piece(short(id), "name"),
-        Piece(f"  {standing}", STYLES[standing]),
-        Piece(f"  {duration(document.duration_s)}"),
+        Styled(f"calls {one_line(execution.path)} ", "kind"),
+        Styled(short(id), "name"),
+        Styled(f"  {standing}", STYLES[standing]),
+        Styled(f"  {duration(document.duration_s)}"),
     )
-    return Branch(line, tuple(_steps(document.steps, execution, family)))
+    return TreeBranch(line, tuple(_steps(document.steps, execution, family)))
 
 
 def _failure(error: Failure | ErrorShown) -> str:
     return shorten(f"{one_line(error.kind)}: {one_line(error.message)}", MESSAGE_CHARS)
 
 
-def _error(error: ErrorShown, flag: str) -> Iterator[list[Piece]]:
+def _error(error: ErrorShown, flag: str) -> Iterator[list[Styled]]:
     yield []
     where = f" in {one_line(error.place)}" if error.place else ""
-    yield [Piece(f"error{where}  ", "error"), Piece(pasted(_failure(error), flag))]
+    yield [Styled(f"error{where}  ", "error"), Styled(pasted(_failure(error), flag))]
     traceback = error.details.get("traceback")
     if isinstance(traceback, str):
         for line in traceback.rstrip().splitlines()[-TRACEBACK_LINES:]:
-            yield [Piece(f"  {line}", "faint")]
+            yield [Styled(f"  {line}", "faint")]
     for line in printed_lines(error):
-        yield [Piece(line, "faint")]
+        yield [Styled(line, "faint")]
     if (words := cure(error)) is not None:
-        yield [Piece(words, "faint")]
+        yield [Styled(words, "faint")]
 
 
-def _output(output: OutputShown, see: str) -> Iterator[list[Piece]]:
+def _output(output: OutputShown, see: str) -> Iterator[list[Styled]]:
     if output.data is None:
         if isinstance(output.ref, dict):
-            yield from ([], [Piece("output", "strong")], [Piece(f"  it is large: {see}", "faint")])
+            yield from (
+                [],
+                [Styled("output", "strong")],
+                [Styled(f"  it is large: {see}", "faint")],
+            )
         return
     yield []
-    yield [Piece("output", "strong")]
+    yield [Styled("output", "strong")]
     lines = as_lines(output.data)
     for line in lines[:OUTPUT_LINES]:
-        yield [Piece(f"  {line}")]
+        yield [Styled(f"  {line}")]
     if len(lines) > OUTPUT_LINES:
-        yield [Piece(f"  … {count(len(lines) - OUTPUT_LINES, 'line')} more: {see}", "faint")]
+        yield [Styled(f"  … {count(len(lines) - OUTPUT_LINES, 'line')} more: {see}", "faint")]

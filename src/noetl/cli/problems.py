@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from noetl.errors import Mark, Problem, Severity
-from noetl.net.visible import head, visible, width
-from noetl.net.words import count
+from noetl.escape import head, visible, width
+from noetl.net.describe import count
 from noetl.output import JSON
-from noetl.views.tree import Piece
+from noetl.views.styled_text import Styled
 
 SOURCE_COLUMNS_MAX = 160
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
@@ -44,50 +44,50 @@ def clipped(line: str, column: int, columns: int) -> tuple[str, str]:
     return (before + after).rstrip(), " " * width(before) + "^"
 
 
-def plain(problem: Problem, excerpts: Excerpts) -> Iterator[list[Piece]]:
+def plain(problem: Problem, excerpts: Excerpts) -> Iterator[list[Styled]]:
     """`file:line:column: severity: code: message`, then the line and the caret."""
-    yield [Piece(f"{problem.at}: {problem.severity}: {problem.code}: {problem.message}")]
+    yield [Styled(f"{problem.at}: {problem.severity}: {problem.code}: {problem.message}")]
     if excerpt := excerpts.at(problem.at):
-        yield [Piece(f"  {excerpt[0]}")]
-        yield [Piece(f"  {excerpt[1]}")]
+        yield [Styled(f"  {excerpt[0]}")]
+        yield [Styled(f"  {excerpt[1]}")]
     yield from _advice(problem, "  ")
 
 
-def for_people(problem: Problem, excerpts: Excerpts) -> Iterator[list[Piece]]:
+def for_people(problem: Problem, excerpts: Excerpts) -> Iterator[list[Styled]]:
     """The same with colours, the place on a line of its own, and a line number."""
     yield [
-        Piece(problem.severity, problem.severity),
-        Piece(f" {problem.code}", "strong"),
-        Piece(f"  {problem.at}", "faint"),
+        Styled(problem.severity, problem.severity),
+        Styled(f" {problem.code}", "strong"),
+        Styled(f"  {problem.at}", "faint"),
     ]
-    yield [Piece(f"  {problem.message}")]
+    yield [Styled(f"  {problem.message}")]
     if excerpt := excerpts.at(problem.at):
         number = f"{problem.at.line:>6} │ "
-        yield [Piece(number, "faint"), Piece(excerpt[0])]
-        yield [Piece(" " * 6 + " │ ", "faint"), Piece(excerpt[1], problem.severity)]
+        yield [Styled(number, "faint"), Styled(excerpt[0])]
+        yield [Styled(" " * 6 + " │ ", "faint"), Styled(excerpt[1], problem.severity)]
     yield from _advice(problem, "  ")
     yield []
 
 
-def _advice(problem: Problem, indent: str) -> Iterator[list[Piece]]:
+def _advice(problem: Problem, indent: str) -> Iterator[list[Styled]]:
     if problem.fix is not None:
         first, *rest = problem.fix.split("\n")
-        yield [Piece(f"{indent}fix: ", "good"), Piece(first)]
+        yield [Styled(f"{indent}fix: ", "good"), Styled(first)]
         for line in rest:
-            yield [Piece(f"{indent}     {line}")]
+            yield [Styled(f"{indent}     {line}")]
     for related in problem.related:
-        yield [Piece(f"{indent}see ", "faint"), Piece(f"{related.at}: {related.note}")]
+        yield [Styled(f"{indent}see ", "faint"), Styled(f"{related.at}: {related.note}")]
 
 
-def tally(problems: Sequence[Problem]) -> list[Piece]:
+def tally(problems: Sequence[Problem]) -> list[Styled]:
     """`1 error, 2 warnings`, or `no problems`."""
-    pieces: list[Piece] = []
+    pieces: list[Styled] = []
     for severity in SEVERITIES:
         number = sum(problem.severity == severity for problem in problems)
         if number:
-            pieces += [Piece(", ")] if pieces else []
-            pieces.append(Piece(count(number, severity), severity))
-    return pieces or [Piece("no problems", "good")]
+            pieces += [Styled(", ")] if pieces else []
+            pieces.append(Styled(count(number, severity), severity))
+    return pieces or [Styled("no problems", "good")]
 
 
 def as_json(problems: Iterable[Problem]) -> str:

@@ -15,10 +15,10 @@ from noetl.clock import Clock
 from noetl.engine import Event, facts
 from noetl.engine.facts import Fact, ForSignal, Until
 from noetl.engine.state import Run, State
+from noetl.escape import one_line
 from noetl.ids import frame_parts
-from noetl.net.visible import one_line
-from noetl.views.tree import Piece
-from noetl.worker.drive import Said
+from noetl.views.styled_text import Styled
+from noetl.worker.frame_driver import LogLine
 
 SAMPLES = 32  # looks at a loop, from which its rate is counted
 PENDING_MAX = 2_000  # lines between two looks; more are counted and not shown
@@ -43,8 +43,8 @@ class Progress:
         self.left_out = 0  # lines that nobody has seen
         self._clock = clock
         self.flag = flag  # what commands in hints carry
-        self._lines: list[list[Piece]] = []
-        self._done_lines: dict[str, list[Piece]] = {}  # of runs that are done, and not routed yet
+        self._lines: list[list[Styled]] = []
+        self._done_lines: dict[str, list[Styled]] = {}  # of runs that are done, and not routed yet
         self._routes = True  # what is done is routed at once
         self._depths = {root: 0}
         self._recount: list[str] = []  # runs whose counts are to be taken from the state
@@ -110,7 +110,7 @@ class Progress:
                 if len(row.samples) > SAMPLES:
                     row.samples.popleft()
 
-    def lines(self, *, last: bool = False) -> list[list[Piece]]:
+    def lines(self, *, last: bool = False) -> list[list[Styled]]:
         """What there is to tell since the last time. `last`: nothing comes any more."""
         if last:
             self._tell_done()
@@ -124,7 +124,7 @@ class Progress:
                 row.told = True
                 yield row
 
-    def hear(self, said: Said) -> None:
+    def hear(self, said: LogLine) -> None:
         """What a tool says while it works: a line of its own, or a word at the step that it belongs to."""
         row = self.rows.get((said.execution_id, frame_parts(said.frame)[0]))
         if said.kind == "progress":
@@ -132,20 +132,28 @@ class Progress:
                 row.note = said.words
         else:
             name = shown(row) if row is not None else said.frame
-            self._tell(Piece("  ", "faint"), Piece(name, "name"), Piece(f"  {one_line(said.words)}", "faint"))
+            self._tell(
+                Styled("  ", "faint"),
+                Styled(name, "name"),
+                Styled(f"  {one_line(said.words)}", "faint"),
+            )
 
     def wait(self, run: str, words: str) -> None:
         """A run of the execution itself waits for what no fact tells of; it is said once."""
         row = self.rows.get((self.root, run))
         if row is not None and not row.waits:
             row.waits, row.told = words, True
-            self._tell(Piece("… ", "info"), Piece(shown(row), "name"), Piece(f"  {one_line(words)}"))
+            self._tell(
+                Styled("… ", "info"),
+                Styled(shown(row), "name"),
+                Styled(f"  {one_line(words)}"),
+            )
 
     def say(self, words: str) -> None:
         """A line of another's, between ours."""
-        self._tell(Piece(words, "warning"))
+        self._tell(Styled(words, "warning"))
 
-    def _tell(self, *pieces: Piece) -> None:
+    def _tell(self, *pieces: Styled) -> None:
         if len(self._lines) < PENDING_MAX:
             self._lines.append(list(pieces))
         else:
@@ -159,7 +167,7 @@ class Progress:
         if fact.parent is not None:
             self._below(id, fact.parent)
         elif id == self.root:
-            self._tell(Piece(id, "faint"))  # now that it is on record
+            self._tell(Styled(id, "faint"))  # now that it is on record
 
     def _below(self, id: str, parent: str) -> None:
         self._depths[id] = self._depths.get(parent.partition("/")[0], 0) + 1
@@ -224,7 +232,11 @@ class Progress:
         if row.total is None and row.depth == 0:
             error = fact.output.error if fact.output is not None else None
             words = f": {failure_words(error)}" if error is not None else ""
-            self._tell(Piece("↻ ", "warning"), Piece(shown(row), "name"), Piece(f"  {row.note}{words}"))
+            self._tell(
+                Styled("↻ ", "warning"),
+                Styled(shown(row), "name"),
+                Styled(f"  {row.note}{words}"),
+            )
 
     def _parked(self, id: str, event: Event) -> None:
         fact = event.fact
@@ -240,7 +252,7 @@ class Progress:
         words = waits_words(id, until, self.flag)
         if words != row.waits and (awaited or row.depth == 0):  # not once for each iteration
             row.told = True
-            self._tell(Piece("… ", "info"), Piece(shown(row), "name"), Piece(f"  {words}"))
+            self._tell(Styled("… ", "info"), Styled(shown(row), "name"), Styled(f"  {words}"))
         row.waits = words
 
     def _resumed(self, id: str, event: Event) -> None:
@@ -253,8 +265,8 @@ class Progress:
         fact = event.fact
         assert isinstance(fact, facts.StepDone | facts.LoopDone)
         if (row := self.rows.pop((id, fact.run), None)) is not None and row.depth == 0:
-            time = Piece(f"  {duration((event.at - row.scheduled_at).total_seconds())}", "faint")
-            line = [Piece("✓ ", "good"), Piece(shown(row), "name"), time, Piece(tally(row))]
+            time = Styled(f"  {duration((event.at - row.scheduled_at).total_seconds())}", "faint")
+            line = [Styled("✓ ", "good"), Styled(shown(row), "name"), time, Styled(tally(row))]
             if self._routes:
                 self._done_lines[fact.run] = line
             else:
@@ -271,11 +283,11 @@ class Progress:
         row = self.rows.pop((id, fact.run), None) if fact.run is not None else None
         if row is not None and row.depth > 0:
             return
-        words = Piece(f"  {failure_words(fact.error)}")
+        words = Styled(f"  {failure_words(fact.error)}")
         if row is not None:
-            self._tell(Piece("✗ ", "error"), Piece(shown(row), "name"), words, Piece(tally(row)))
+            self._tell(Styled("✗ ", "error"), Styled(shown(row), "name"), words, Styled(tally(row)))
         elif id == self.root:
-            self._tell(Piece("✗ ", "error"), words)
+            self._tell(Styled("✗ ", "error"), words)
 
     def _routed(self, id: str, event: Event) -> None:
         """What was done is well only now: its `set` or arcs may be such that can not be evaluated (D16)."""
@@ -283,8 +295,12 @@ class Progress:
         assert isinstance(fact, facts.NextEvaluated)
         line = self._done_lines.pop(fact.run, None) if id == self.root else None
         if fact.error is not None and id == self.root:
-            words = Piece(f"  {failure_words(fact.error)}")
-            self._tell(Piece("✗ ", "error"), Piece(frame_parts(fact.run)[0].partition("#")[0], "name"), words)
+            words = Styled(f"  {failure_words(fact.error)}")
+            self._tell(
+                Styled("✗ ", "error"),
+                Styled(frame_parts(fact.run)[0].partition("#")[0], "name"),
+                words,
+            )
         elif line is not None:
             self._tell(*line)
 
@@ -292,7 +308,7 @@ class Progress:
         del event
         if id == self.root:
             self._stop_routing()
-            self._tell(Piece("pausing: what runs comes to an end first", "warning"))
+            self._tell(Styled("pausing: what runs comes to an end first", "warning"))
 
     def _cancelled(self, id: str, event: Event) -> None:
         fact = event.fact
@@ -300,7 +316,7 @@ class Progress:
         if id == self.root:
             self._stop_routing()
             why = f" ({one_line(fact.reason)})" if fact.reason else ""
-            self._tell(Piece(f"cancelling{why}: calls that run have 10 s", "warning"))
+            self._tell(Styled(f"cancelling{why}: calls that run have 10 s", "warning"))
 
     def _stop_routing(self) -> None:
         self._tell_done()

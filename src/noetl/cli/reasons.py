@@ -15,10 +15,10 @@ from noetl.cli.loading import installed
 from noetl.cli.looking import Shelf, log_of, opened, screen_for
 from noetl.control.playbooks import Playbooks
 from noetl.net.program import Program
+from noetl.views.explain.why import Why, why
+from noetl.views.explain.why_text import tell
 from noetl.views.log import readable
-from noetl.views.tree import Piece
-from noetl.views.why import Why, why
-from noetl.views.why_told import tell
+from noetl.views.styled_text import Styled
 
 
 class ReasonsAsked(NamedTuple):
@@ -50,7 +50,7 @@ def run_explain_execution(given: str, step: str | None, db: str | None, form: Fo
     screen = screen_for(form)
     for number, line in enumerate(tell(found)):
         indented = line.startswith(" ")
-        screen.line(Piece(line, "" if indented else "strong" if number == 0 else "name"))
+        screen.line(Styled(line, "" if indented else "strong" if number == 0 else "name"))
     return OK
 
 

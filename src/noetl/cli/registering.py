@@ -20,14 +20,14 @@ from noetl.cli.exits import OK, WRONG, Usage
 from noetl.cli.folders import files_in, is_playbook
 from noetl.cli.loading import Loaded, Refused, installed, load
 from noetl.cli.looking import opened
-from noetl.config import database_path
 from noetl.errors import NotFound, Problem
-from noetl.net.visible import visible
-from noetl.net.words import count
+from noetl.escape import visible
+from noetl.net.describe import count
 from noetl.output import JSON
-from noetl.ports import Catalog, Text, Version
-from noetl.views.tree import Piece, table
-from noetl.wiring import open_disk
+from noetl.ports import Catalog, PlaybookText, PlaybookVersion
+from noetl.runtime import open_local_store
+from noetl.runtime.settings import database_path
+from noetl.views.styled_text import Styled, table
 
 State: TypeAlias = Literal["new", "known", "current again"]
 
@@ -57,7 +57,7 @@ class Found(NamedTuple):
         return self.loaded.checked.document.text if isinstance(self.loaded, Loaded) else self.loaded.text
 
     @property
-    def text(self) -> Text | None:
+    def text(self) -> PlaybookText | None:
         """What can be registered; None: it has errors."""
         if isinstance(self.loaded, Refused) or self.loaded.checked.errors:
             return None
@@ -66,12 +66,12 @@ class Found(NamedTuple):
             return None
         origin = None if self.file == files.STDIN else str(Path(self.file).absolute())
         digest = hashlib.sha256(document.text.encode()).hexdigest()
-        return Text(digest, playbook.path, document.text, origin)
+        return PlaybookText(digest, playbook.path, document.text, origin)
 
 
 class Registered(NamedTuple):
     file: str
-    version: Version
+    version: PlaybookVersion
     state: State
 
 
@@ -95,7 +95,7 @@ def _register(voice: Voice, asked: RegisterAsked) -> int:
     return OK
 
 
-async def register(catalog: Catalog, texts: dict[str, Text]) -> list[Registered]:
+async def register(catalog: Catalog, texts: dict[str, PlaybookText]) -> list[Registered]:
     """Put them, by their files; and say what each of them is now."""
     done = []
     for file, text in texts.items():
@@ -108,7 +108,7 @@ async def register(catalog: Catalog, texts: dict[str, Text]) -> list[Registered]
     return done
 
 
-async def _known(catalog: Catalog, text: Text) -> Version | None:
+async def _known(catalog: Catalog, text: PlaybookText) -> PlaybookVersion | None:
     try:
         versions = await catalog.versions(text.path)
     except NotFound:
@@ -123,7 +123,7 @@ def catalog_at(db: str | None, *, make: bool = False) -> Iterator[Catalog]:
         with opened(db) as disk:
             yield disk.catalog
         return
-    disk = open_disk(database_path(db))
+    disk = open_local_store(database_path(db))
     try:
         yield disk.catalog
     finally:
@@ -156,7 +156,7 @@ def _read(voice: Voice, asked: RegisterAsked) -> list[Found]:
     return found
 
 
-def _be_sure_of_paths(texts: dict[str, Text]) -> None:
+def _be_sure_of_paths(texts: dict[str, PlaybookText]) -> None:
     """Two texts of one path in one breath: nobody could say which is meant to start now. Raises Usage."""
     seen: dict[str, tuple[str, str]] = {}
     for file, text in texts.items():
@@ -185,9 +185,9 @@ def _tell(voice: Voice, done: Sequence[Registered]) -> None:
     if not voice.json:
         rows = [
             [
-                Piece(visible(each.version.path), "name"),
-                Piece(f"version {each.version.version}"),
-                Piece(each.state, "good" if each.state == "new" else "faint"),
+                Styled(visible(each.version.path), "name"),
+                Styled(f"version {each.version.version}"),
+                Styled(each.state, "good" if each.state == "new" else "faint"),
             ]
             for each in done
         ]

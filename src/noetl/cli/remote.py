@@ -14,7 +14,7 @@ from noetl.client import Client, ServerCatalog, ServerListing, ServerResults, Se
 from noetl.client.stream import Streamed
 from noetl.clock import Clock
 from noetl.engine import Event
-from noetl.ports import Row
+from noetl.ports import LogRow
 from noetl.views.envelopes import Envelope
 
 
@@ -59,11 +59,11 @@ class ServerDisk(NamedTuple):
         return cls(client, *parts, NoFile(client.clock), server.flag)
 
 
-async def grown(disk: ServerDisk, execution_id: str, seq: int) -> AsyncIterator[list[Row]]:
+async def grown(disk: ServerDisk, execution_id: str, seq: int) -> AsyncIterator[list[LogRow]]:
     """The facts behind `seq`, as they are recorded, until the execution has ended."""
     async for each in disk.client.stream(execution_id, seq):
         if (event := event_of(each)) is not None:
-            yield [Row(event.seq, event.at, (event.fact,))]
+            yield [LogRow(event.seq, event.at, (event.fact,))]
 
 
 def event_of(streamed: Streamed) -> Event | None:

@@ -13,13 +13,13 @@ from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK, Usage
 from noetl.cli.looking import screen_for
 from noetl.cli.screen import Screen
-from noetl.client.wire import address, is_private, token_value
-from noetl.config import DATABASE, SERVER, TOKEN, contexts_path, database_path
+from noetl.client.http import address, is_private, token_value
 from noetl.errors import NotFound
-from noetl.net.visible import visible
+from noetl.escape import visible
 from noetl.output import JSON
+from noetl.runtime.settings import DATABASE, SERVER, TOKEN, contexts_path, database_path
 from noetl.secret import Secret
-from noetl.views.tree import Piece, table
+from noetl.views.styled_text import Styled, table
 
 
 def run_set(name: str, url: str, token: str | None, token_file: str | None, form: FormatChoice) -> int:
@@ -36,7 +36,7 @@ def run_set(name: str, url: str, token: str | None, token_file: str | None, form
     contexts.save(path, kept._replace(known={**kept.known, name: context}))
     if (token or token_file) and not is_private(context.url):
         words = "others on the way can read what is sent to it, the token too: use https"
-        Screen(sys.stderr).line(Piece(f"{context.url}: {words}", "warning"))
+        Screen(sys.stderr).line(Styled(f"{context.url}: {words}", "warning"))
     hint = "" if kept.current == name else f"; noetl context use {name} sends commands there"
     return _tell(form, _document(name, context, kept.current), f"{name}: {context.url} is kept{hint}")
 
@@ -66,19 +66,29 @@ def run_list(form: FormatChoice) -> int:
         told = [_document(name, each, kept.current) for name, each in kept.known.items()]
         sys.stdout.write(as_document([_local(kept), *told]))
         return OK
-    titles = [Piece(title, "faint") for title in ("", "NAME", "URL", "TOKEN")]
+    titles = [Styled(title, "faint") for title in ("", "NAME", "URL", "TOKEN")]
     screen_for(form).lines(table([titles, *_rows(kept)], indent=""))
     return OK
 
 
-def _rows(kept: Contexts) -> Iterator[list[Piece]]:
-    yield [_mark(LOCAL, kept), Piece(LOCAL, "name"), Piece(str(database_path(None))), Piece("")]
+def _rows(kept: Contexts) -> Iterator[list[Styled]]:
+    yield [
+        _mark(LOCAL, kept),
+        Styled(LOCAL, "name"),
+        Styled(str(database_path(None))),
+        Styled(""),
+    ]
     for name, each in kept.known.items():
-        yield [_mark(name, kept), Piece(name, "name"), Piece(visible(each.url)), Piece(_token(each), "faint")]
+        yield [
+            _mark(name, kept),
+            Styled(name, "name"),
+            Styled(visible(each.url)),
+            Styled(_token(each), "faint"),
+        ]
 
 
-def _mark(name: str, kept: Contexts) -> Piece:
-    return Piece("*" if name == kept.current else "", "good")
+def _mark(name: str, kept: Contexts) -> Styled:
+    return Styled("*" if name == kept.current else "", "good")
 
 
 def run_use(name: str, form: FormatChoice) -> int:
@@ -90,7 +100,7 @@ def run_use(name: str, form: FormatChoice) -> int:
     for variable in (SERVER, DATABASE):
         if os.environ.get(variable):
             words = f"{variable} is set here, and beats the current context"
-            Screen(sys.stderr).line(Piece(words, "warning"))
+            Screen(sys.stderr).line(Styled(words, "warning"))
     where = database_path(None) if name == LOCAL else kept.known[name].url
     return _tell(form, {"name": name, "current": True}, f"commands go to {where} from now on")
 

@@ -9,9 +9,9 @@ from noetl.cli.contexts import Server
 from noetl.cli.exits import Usage
 from noetl.client import Client, CredentialSeen
 from noetl.errors import NotFound
-from noetl.ports import Token
+from noetl.ports import ApiToken
 
-Tokens: TypeAlias = list[Token]  # in a class that has a method `list`
+Tokens: TypeAlias = list[ApiToken]  # in a class that has a method `list`
 
 
 class ServerSecrets:
@@ -39,7 +39,7 @@ class ServerTokens:
     def __init__(self, server: Server) -> None:
         self._client = Client(server.url, server.token)
 
-    async def create(self, name: str, scopes: frozenset[str], lasts_s: float | None) -> tuple[Token, str]:
+    async def create(self, name: str, scopes: frozenset[str], lasts_s: float | None) -> tuple[ApiToken, str]:
         made = await self._client.add_token(name, scopes, expires_in_s=lasts_s)
         known = {each.id: each for each in await self._client.tokens()}
         if made.id not in known:

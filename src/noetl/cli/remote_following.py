@@ -17,8 +17,8 @@ from noetl.engine.state import State
 from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.views.envelopes import Envelope
 from noetl.views.runs import Runs
-from noetl.views.tree import Piece
-from noetl.worker.drive import Said
+from noetl.views.styled_text import Styled
+from noetl.worker.frame_driver import LogLine
 
 CHILDREN_MAX: Final = 16  # that are followed at once; of others only their caller's wait is shown
 
@@ -40,7 +40,7 @@ async def follow(voice: Voice, disk: ServerDisk, runs: Runs) -> None:
     progress = Progress(id, disk.client.clock, flag=voice.flag)
     family = _Family(disk, progress)
     if runs.state.seq:
-        voice.screen.line(Piece(id, "faint"))
+        voice.screen.line(Styled(id, "faint"))
         progress.seed(Followed(id, runs.state))
     try:
         async with shown_progress(progress, voice.screen, disk.client.clock):
@@ -111,7 +111,7 @@ class _Family:
                 self._children[child] = asyncio.ensure_future(self._follow_child(child))
 
     def _hear(self, id: str, line: Line) -> None:
-        self._progress.hear(Said(id, line.frame, line.kind, line.words))
+        self._progress.hear(LogLine(id, line.frame, line.kind, line.words))
 
     async def close(self) -> None:
         tasks = [*self._children.values(), *([] if self._patience is None else [self._patience])]

@@ -27,7 +27,7 @@ from noetl.cli.workload import given_workload
 from noetl.client import PlaybookRefused, Told
 from noetl.engine.state import LIVE
 from noetl.errors import NotFound, PlaybookError, Unavailable
-from noetl.net.visible import one_line
+from noetl.escape import one_line
 from noetl.output import JSON
 from noetl.playbook.source import Document, Mapping, Scalar, Sequence, Tree, parse, plain
 from noetl.views.documents import show_document

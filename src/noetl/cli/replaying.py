@@ -13,14 +13,14 @@ from noetl.cli.choices import FormatChoice
 from noetl.cli.encoded import as_document
 from noetl.cli.exits import OK
 from noetl.cli.looking import Log, Shelf, log_of, opened, screen_for
-from noetl.control.saving import fold
+from noetl.control.snapshots import fold
 from noetl.engine.snapshot import SCHEMA, thaw
 from noetl.engine.state import State
-from noetl.net.words import count
-from noetl.ports import Row, Snapshot
+from noetl.net.describe import count
+from noetl.ports import LogRow, Snapshot
 from noetl.views.log import readable
-from noetl.views.replay import Difference, differences
-from noetl.views.tree import Piece
+from noetl.views.replay import ReplayDifference, differences
+from noetl.views.styled_text import Styled
 
 DIFFERENT = 1
 
@@ -81,7 +81,7 @@ def compared(log: Log, snapshot: Snapshot | None) -> Replay:
     )
 
 
-def _up_to(rows: list[Row], seq: int) -> Iterator[Row]:
+def _up_to(rows: list[LogRow], seq: int) -> Iterator[LogRow]:
     for row in rows:
         if row.first_seq <= seq:
             yield row._replace(facts=row.facts[: seq + 1 - row.first_seq])
@@ -114,20 +114,22 @@ def _by_head(log: Log, state: State) -> Iterator[Differing]:
             yield Differing(kept="head", at=execution.seq, path=path, folded=str(folded), other=str(other))
 
 
-def _differing(kept: Literal["head", "snapshot"], at: int, found: list[Difference]) -> Iterator[Differing]:
+def _differing(
+    kept: Literal["head", "snapshot"], at: int, found: list[ReplayDifference]
+) -> Iterator[Differing]:
     for each in found:
         yield Differing(kept=kept, at=at, path=each.path, folded=each.folded, other=each.other)
 
 
-def _told(replay: Replay) -> Iterator[list[Piece]]:
-    line = [Piece(replay.execution_id, "strong"), Piece(f": {count(replay.facts, 'fact')}, ")]
+def _told(replay: Replay) -> Iterator[list[Styled]]:
+    line = [Styled(replay.execution_id, "strong"), Styled(f": {count(replay.facts, 'fact')}, ")]
     if replay.identical:
-        line.append(Piece("identical", "good"))
+        line.append(Styled("identical", "good"))
     else:
-        line.append(Piece(count(len(replay.differences), "difference"), "error"))
+        line.append(Styled(count(len(replay.differences), "difference"), "error"))
     beside = f", with the snapshot at {replay.snapshot:,}" if replay.snapshot is not None else ""
-    yield [*line, Piece(beside, "faint")]
+    yield [*line, Styled(beside, "faint")]
     for each in replay.differences:
-        yield [Piece(f"  {each.kept} at {each.at}: "), Piece(each.path, "name")]
-        yield [Piece("    by the log ", "faint"), Piece(each.folded or "(nothing)")]
-        yield [Piece("    kept       ", "faint"), Piece(each.other or "(nothing)")]
+        yield [Styled(f"  {each.kept} at {each.at}: "), Styled(each.path, "name")]
+        yield [Styled("    by the log ", "faint"), Styled(each.folded or "(nothing)")]
+        yield [Styled("    kept       ", "faint"), Styled(each.other or "(nothing)")]

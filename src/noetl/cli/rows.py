@@ -11,9 +11,9 @@ from msgspec import Struct, field
 
 from noetl.cli.finding import short
 from noetl.engine.facts import ForChild, ForSignal, ForTime, Until
+from noetl.escape import one_line, shorten
 from noetl.ids import run_id
-from noetl.net.visible import one_line, shorten
-from noetl.net.words import count
+from noetl.net.describe import count
 from noetl.output import Failure
 from noetl.views.runs import owner_of_list
 

@@ -19,7 +19,7 @@ def run(command: Callable[[], int]) -> int:
         sys.stdout.flush()
         return code
     except Usage as error:
-        from noetl.net.visible import visible
+        from noetl.escape import visible
 
         print(f"noetl: {visible(str(error))}", file=sys.stderr)
         return EXIT_CODES[Usage]

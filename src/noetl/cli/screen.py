@@ -10,8 +10,8 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from typing import TextIO
 
-from noetl.net.visible import visible
-from noetl.views.tree import Piece, Style
+from noetl.escape import visible
+from noetl.views.styled_text import Style, Styled
 
 PLAIN_COLUMNS = 100
 COLUMNS_MIN, COLUMNS_MAX = 40, 160
@@ -37,30 +37,30 @@ class Screen:
         self.stream = stream
         self.colour = is_terminal(stream) if colour is None else colour
         self.columns = _columns(stream)
-        self._write: Callable[[Sequence[Piece]], None] | None = None  # None: nothing was written yet
+        self._write: Callable[[Sequence[Styled]], None] | None = None  # None: nothing was written yet
 
-    def line(self, *pieces: Piece | str) -> None:
+    def line(self, *pieces: Styled | str) -> None:
         """One line; control characters in it are made visible."""
         if self._write is None:
             self._write = _coloured(self.stream) if self.colour else self._plain
         self._write([_safe(piece) for piece in pieces])
 
-    def lines(self, lines: Iterable[Sequence[Piece]]) -> None:
+    def lines(self, lines: Iterable[Sequence[Styled]]) -> None:
         for each in lines:
             self.line(*each)
 
-    def _plain(self, pieces: Sequence[Piece]) -> None:
+    def _plain(self, pieces: Sequence[Styled]) -> None:
         self.stream.write("".join(piece.text for piece in pieces).rstrip() + "\n")
 
 
-def _coloured(stream: TextIO) -> Callable[[Sequence[Piece]], None]:
+def _coloured(stream: TextIO) -> Callable[[Sequence[Styled]], None]:
     from rich.console import Console
     from rich.text import Text
 
     # Colour was decided before; what is left to rich is which colours there are, and NO_COLOR.
     console = Console(file=stream, force_terminal=True, highlight=False, markup=False, emoji=False)
 
-    def write(pieces: Sequence[Piece]) -> None:
+    def write(pieces: Sequence[Styled]) -> None:
         text = Text.assemble(*((piece.text, _RICH[piece.style]) for piece in pieces))
         console.print(text, soft_wrap=True)
 
@@ -77,6 +77,6 @@ def _columns(stream: TextIO) -> int:
     return max(COLUMNS_MIN, min(shutil.get_terminal_size().columns, COLUMNS_MAX))
 
 
-def _safe(piece: Piece | str) -> Piece:
-    text, style = piece if isinstance(piece, Piece) else Piece(piece)
-    return Piece(visible(text), style)
+def _safe(piece: Styled | str) -> Styled:
+    text, style = piece if isinstance(piece, Styled) else Styled(piece)
+    return Styled(visible(text), style)

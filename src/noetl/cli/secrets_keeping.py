@@ -19,13 +19,13 @@ from noetl.cli.looking import screen_for
 from noetl.cli.screen import Screen
 from noetl.cli.times import ago
 from noetl.clock import SystemClock
-from noetl.config import database_path
 from noetl.errors import NotFound
-from noetl.net.visible import visible
+from noetl.escape import visible
 from noetl.output import JSON
+from noetl.runtime import open_local_store
+from noetl.runtime.settings import database_path
 from noetl.views.log import instant
-from noetl.views.tree import Piece, table
-from noetl.wiring import open_disk
+from noetl.views.styled_text import Styled, table
 
 VALUE_BYTES_MAX: Final = 1 << 20  # of what is read; what may be stored is less
 
@@ -69,7 +69,7 @@ def secrets_at(db: str | None) -> Iterator[SecretDesk]:
 
         yield ServerSecrets(server)
         return
-    disk = open_disk(database_path(db))
+    disk = open_local_store(database_path(db))
     try:
         yield disk.secrets
     finally:
@@ -100,9 +100,13 @@ def run_list(db: str | None, form: FormatChoice) -> int:
         Screen(sys.stderr).line("nothing to list: no secret is stored here")
     else:
         now = SystemClock().now()
-        titles = [Piece(title, "faint") for title in ("NAME", "VERSION", "SET")]
+        titles = [Styled(title, "faint") for title in ("NAME", "VERSION", "SET")]
         rows = [
-            [Piece(visible(each.name), "name"), Piece(str(each.version)), Piece(ago(each.at, now), "faint")]
+            [
+                Styled(visible(each.name), "name"),
+                Styled(str(each.version)),
+                Styled(ago(each.at, now), "faint"),
+            ]
             for each in found
         ]
         screen_for(form).lines(table([titles, *rows], indent=""))

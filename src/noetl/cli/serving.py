@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 from noetl.cli.exits import AWAY, OK, Usage
 from noetl.cli.interrupts import Interrupts
-from noetl.config import LINK_KEY, NATS, database_path, database_url, keep_days, lease_s, nats_url
 from noetl.errors import NoetlError
 from noetl.playbook.conform import NAME
-from noetl.server.desk import Desk
-from noetl.wiring import relax_collector
-from noetl.wiring.instruments import Instruments, begin_log
+from noetl.runtime import relax_collector
+from noetl.runtime.instrumentation import Instrumentation, begin_log
+from noetl.runtime.settings import LINK_KEY, NATS, database_path, database_url, keep_days, lease_s, nats_url
+from noetl.server.services import Services
 
 EXTRAS = "pip install 'noetl[postgres,nats]'"
 
@@ -68,11 +68,11 @@ def _is_loopback(host: str) -> bool:
 
 async def _serve(asked: ServeAsked, url: str | None, is_open: bool, on_ready: Callable[[str], None]) -> int:
     from noetl.server.app import make_app, room_of
-    from noetl.server.desk import Settings
-    from noetl.server.serving import Serving
+    from noetl.server.http_server import Serving
+    from noetl.server.services import ServerSettings
 
     async with _house(asked, url) as (desk, instruments, fallen):
-        settings = Settings(open=is_open, registry=instruments.registry())
+        settings = ServerSettings(open=is_open, registry=instruments.registry())
         app = make_app(desk, settings)
         serving = Serving(app, asked.host, asked.port, around=instruments.around)
         instruments.measures.house.followers.reads(lambda: len(room_of(app).streams))
@@ -89,23 +89,23 @@ async def _serve(asked: ServeAsked, url: str | None, is_open: bool, on_ready: Ca
 @asynccontextmanager
 async def _house(
     asked: ServeAsked, url: str | None
-) -> AsyncIterator[tuple[Desk, Instruments, asyncio.Future[BaseException]]]:
+) -> AsyncIterator[tuple[Services, Instrumentation, asyncio.Future[BaseException]]]:
     fallen: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
     if url is None:
-        from noetl.wiring.local_server import open_local_server
+        from noetl.runtime.local_server import open_local_server
 
         async with open_local_server(database_path(asked.database), served=not asked.own) as local:
             yield local.desk, local.instruments, fallen
         return
     try:
-        from noetl.wiring.server import ServerAsked, open_server
+        from noetl.runtime.server import ServerOptions, open_server
     except ImportError as error:
         raise Usage(f"a server on PostgreSQL needs more: {EXTRAS}") from error
 
     nats = nats_url(asked.nats)
     if nats is None:
         raise Usage(f"where do servers and workers meet? --nats nats://host:port, or {NATS}")
-    wanted = ServerAsked(url, nats, asked.name, os.environ.get(LINK_KEY), _lease(), _keep())
+    wanted = ServerOptions(url, nats, asked.name, os.environ.get(LINK_KEY), _lease(), _keep())
     async with open_server(wanted) as house:
         house.chores.fell = _telling(fallen)
         yield house.desk, house.instruments, fallen
@@ -117,7 +117,7 @@ def run_worker(asked: WorkAsked) -> int:
 
 async def _work(asked: WorkAsked) -> int:
     try:
-        from noetl.wiring.worker import WorkerAsked, open_worker
+        from noetl.runtime.worker import WorkerOptions, open_worker
     except ImportError as error:
         raise Usage(f"a worker needs more: {EXTRAS}") from error
 
@@ -127,7 +127,7 @@ async def _work(asked: WorkAsked) -> int:
     if not NAME.match(asked.pool):
         raise Usage(f'--pool "{asked.pool}": a name of letters, digits, _ and -, such as gpu')
     labels = dict(_label(each) for each in asked.labels)
-    wanted = WorkerAsked(
+    wanted = WorkerOptions(
         nats, asked.pool, asked.slots, asked.name, labels, os.environ.get(LINK_KEY), _lease()
     )
     fallen: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()

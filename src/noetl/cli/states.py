@@ -11,13 +11,13 @@ from noetl.cli.encoded import as_document, as_lines
 from noetl.cli.exits import OK, Usage
 from noetl.cli.looking import STYLES, Log, Shelf, log_of, opened, screen_for
 from noetl.cli.times import duration
-from noetl.net.visible import one_line
-from noetl.net.words import count
+from noetl.escape import one_line
+from noetl.net.describe import count
 from noetl.output import JSON
 from noetl.views.documents import Iterations, StateDocument, remembered, state_document
 from noetl.views.log import instant, readable
 from noetl.views.runs import Runs
-from noetl.views.tree import Piece, table
+from noetl.views.styled_text import Styled, table
 
 LISTED_MAX = 100  # tokens, and runs; JSON has all of them
 
@@ -41,19 +41,19 @@ async def _state(disk: Shelf, given: str, at: int | None, form: FormatChoice) ->
     return OK
 
 
-def _told(log: Log, runs: Runs, document: StateDocument) -> Iterator[list[Piece]]:
-    yield [Piece(log.id, "strong"), Piece(f"  {log.execution.path}", "faint")]
+def _told(log: Log, runs: Runs, document: StateDocument) -> Iterator[list[Styled]]:
+    yield [Styled(log.id, "strong"), Styled(f"  {log.execution.path}", "faint")]
     yield [
-        Piece(document.status, STYLES[document.status]),
-        Piece(f" after fact {document.seq:,} of {log.last_seq:,}"),
+        Styled(document.status, STYLES[document.status]),
+        Styled(f" after fact {document.seq:,} of {log.last_seq:,}"),
         *_when(runs),
     ]
     yield from _values("workload", document.workload)
     yield from _values("ctx", document.ctx)
     tokens = [
         (
-            Piece(one_line(token.id), "name"),
-            Piece(f"to {one_line(token.step)}"),
+            Styled(one_line(token.id), "name"),
+            Styled(f"to {one_line(token.step)}"),
             _waits(waiting=token.waiting),
         )
         for token in document.tokens[:LISTED_MAX]
@@ -61,8 +61,8 @@ def _told(log: Log, runs: Runs, document: StateDocument) -> Iterator[list[Piece]
     yield from _listed("tokens", tokens, len(document.tokens))
     rows = [
         (
-            Piece(one_line(run.id), "name"),
-            Piece(run.status, STYLES.get(run.status, "")),
+            Styled(one_line(run.id), "name"),
+            Styled(run.status, STYLES.get(run.status, "")),
             _loop(run.iterations),
         )
         for run in document.runs[:LISTED_MAX]
@@ -70,32 +70,32 @@ def _told(log: Log, runs: Runs, document: StateDocument) -> Iterator[list[Piece]
     yield from _listed("runs", rows, len(document.runs))
 
 
-def _when(runs: Runs) -> Iterator[Piece]:
+def _when(runs: Runs) -> Iterator[Styled]:
     at, begun_at = runs.state.at, runs.begun_at
     if at is not None and begun_at is not None:
         passed = duration((at - begun_at).total_seconds())
-        yield Piece(f", {passed} after the start, at {instant(at)}", "faint")
+        yield Styled(f", {passed} after the start, at {instant(at)}", "faint")
 
 
-def _values(name: str, value: dict[str, JSON]) -> Iterator[list[Piece]]:
-    yield [Piece(name, "strong"), *([] if value else [Piece(" none", "faint")])]
+def _values(name: str, value: dict[str, JSON]) -> Iterator[list[Styled]]:
+    yield [Styled(name, "strong"), *([] if value else [Styled(" none", "faint")])]
     for line in as_lines(value) if value else ():
-        yield [Piece(f"  {line}")]
+        yield [Styled(f"  {line}")]
 
 
-def _listed(name: str, rows: Sequence[Sequence[Piece]], total: int) -> Iterator[list[Piece]]:
-    yield [Piece(name, "strong"), *([] if rows else [Piece(" none", "faint")])]
+def _listed(name: str, rows: Sequence[Sequence[Styled]], total: int) -> Iterator[list[Styled]]:
+    yield [Styled(name, "strong"), *([] if rows else [Styled(" none", "faint")])]
     yield from table(rows)
     if total > len(rows):
-        yield [Piece(f"  … {total - len(rows):,} more, see --format json", "faint")]
+        yield [Styled(f"  … {total - len(rows):,} more, see --format json", "faint")]
 
 
-def _waits(*, waiting: bool) -> Piece:
-    return Piece("waits", "info") if waiting else Piece("")
+def _waits(*, waiting: bool) -> Styled:
+    return Styled("waits", "info") if waiting else Styled("")
 
 
-def _loop(loop: Iterations | None) -> Piece:
+def _loop(loop: Iterations | None) -> Styled:
     if loop is None:
-        return Piece("")
+        return Styled("")
     failed = f", {loop.failed:,} failed" if loop.failed else ""
-    return Piece(f"{loop.succeeded:,} of {count(loop.count, 'iteration')}{failed}")
+    return Styled(f"{loop.succeeded:,} of {count(loop.count, 'iteration')}{failed}")

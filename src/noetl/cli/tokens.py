@@ -18,16 +18,16 @@ from noetl.cli.looking import opened_file, screen_for
 from noetl.cli.screen import Screen
 from noetl.cli.times import ago
 from noetl.clock import Clock, SystemClock
-from noetl.config import database_path, database_url
-from noetl.control.tokens import SCOPES, digest_of, new_token
-from noetl.net.visible import visible
+from noetl.control.api_tokens import SCOPES, digest_of, new_token
+from noetl.escape import visible
 from noetl.output import JSON
-from noetl.ports import Token, Tokens
+from noetl.ports import ApiToken, ApiTokenStore
+from noetl.runtime import open_local_store
+from noetl.runtime.api_tokens import open_tokens
+from noetl.runtime.settings import database_path, database_url
 from noetl.views.log import instant
-from noetl.views.tree import Piece, table
-from noetl.wiring import open_disk
-from noetl.wiring.tokens import open_tokens
-from noetl.worker.keeping import seconds_of
+from noetl.views.styled_text import Styled, table
+from noetl.worker.result_policy import seconds_of
 
 LASTS_S_MAX: Final = 100 * 365 * 86_400.0  # longer than any of us: it need not expire, then
 
@@ -35,11 +35,11 @@ LASTS_S_MAX: Final = 100 * 365 * 86_400.0  # longer than any of us: it need not 
 class TokenDesk(Protocol):
     """Where tokens are made and given back."""
 
-    async def create(self, name: str, scopes: frozenset[str], lasts_s: float | None) -> tuple[Token, str]:
+    async def create(self, name: str, scopes: frozenset[str], lasts_s: float | None) -> tuple[ApiToken, str]:
         """The token, and the text that is told once."""
         ...
 
-    async def list(self) -> list[Token]: ...
+    async def list(self) -> list[ApiToken]: ...
 
     async def remove(self, id: str) -> None:
         """Raises NotFound."""
@@ -49,17 +49,17 @@ class TokenDesk(Protocol):
 class KeptTokens:
     """A TokenDesk over tokens that we keep ourselves."""
 
-    def __init__(self, tokens: Tokens, clock: Clock) -> None:
+    def __init__(self, tokens: ApiTokenStore, clock: Clock) -> None:
         self._tokens = tokens
         self._clock = clock
 
-    async def create(self, name: str, scopes: frozenset[str], lasts_s: float | None) -> tuple[Token, str]:
+    async def create(self, name: str, scopes: frozenset[str], lasts_s: float | None) -> tuple[ApiToken, str]:
         expires_at = None if lasts_s is None else self._clock.now() + timedelta(seconds=lasts_s)
         token, text = new_token(name, scopes, expires_at, self._clock, os.urandom)
         await self._tokens.add(token, digest_of(text))
         return token, text
 
-    async def list(self) -> list[Token]:
+    async def list(self) -> list[ApiToken]:
         return await self._tokens.list()
 
     async def remove(self, id: str) -> None:
@@ -72,11 +72,11 @@ class PostgresDesk:
     def __init__(self, url: str) -> None:
         self._url = url
 
-    async def create(self, name: str, scopes: frozenset[str], lasts_s: float | None) -> tuple[Token, str]:
+    async def create(self, name: str, scopes: frozenset[str], lasts_s: float | None) -> tuple[ApiToken, str]:
         async with open_tokens(self._url) as tokens:
             return await KeptTokens(tokens, SystemClock()).create(name, scopes, lasts_s)
 
-    async def list(self) -> list[Token]:
+    async def list(self) -> list[ApiToken]:
         async with open_tokens(self._url) as tokens:
             return await tokens.list()
 
@@ -96,7 +96,7 @@ def desk_at(db: str | None, *, make: bool = False) -> Iterator[TokenDesk]:
     if (url := database_url(db)) is not None:
         yield PostgresDesk(url)
     elif make:
-        disk = open_disk(database_path(db))
+        disk = open_local_store(database_path(db))
         try:
             yield KeptTokens(disk.tokens, disk.database.clock)
         finally:
@@ -138,7 +138,7 @@ def _length(given: str) -> float:
 
 
 def run_list(db: str | None, form: FormatChoice) -> int:
-    found: list[Token] = []
+    found: list[ApiToken] = []
     if server_at(db) is not None or database_url(db) is not None or database_path(db).exists():
         with desk_at(db) as desk:
             found = asyncio.run(desk.list())
@@ -147,7 +147,7 @@ def run_list(db: str | None, form: FormatChoice) -> int:
     elif not found:
         Screen(sys.stderr).line("nothing to list: there is no token here")
     else:
-        titles = [Piece(title, "faint") for title in ("ID", "NAME", "SCOPES", "MADE", "EXPIRES")]
+        titles = [Styled(title, "faint") for title in ("ID", "NAME", "SCOPES", "MADE", "EXPIRES")]
         now = SystemClock().now()
         screen_for(form).lines(table([titles, *(_row(each, now) for each in found)], indent=""))
     return OK
@@ -163,11 +163,11 @@ def run_revoke(id: str, db: str | None, form: FormatChoice) -> int:
     return OK
 
 
-def _scopes(token: Token) -> list[str]:
+def _scopes(token: ApiToken) -> list[str]:
     return [scope for scope in SCOPES if scope in token.scopes]
 
 
-def _document(token: Token) -> dict[str, JSON]:
+def _document(token: ApiToken) -> dict[str, JSON]:
     return {
         "id": token.id,
         "name": token.name,
@@ -177,17 +177,17 @@ def _document(token: Token) -> dict[str, JSON]:
     }
 
 
-def _row(token: Token, now: datetime) -> list[Piece]:
+def _row(token: ApiToken, now: datetime) -> list[Styled]:
     return [
-        Piece(token.id, "name"),
-        Piece(visible(token.name)),
-        Piece(" ".join(_scopes(token))),
-        Piece(ago(token.created_at, now), "faint"),
+        Styled(token.id, "name"),
+        Styled(visible(token.name)),
+        Styled(" ".join(_scopes(token))),
+        Styled(ago(token.created_at, now), "faint"),
         _expiry(token.expires_at, now),
     ]
 
 
-def _expiry(at: datetime | None, now: datetime) -> Piece:
+def _expiry(at: datetime | None, now: datetime) -> Styled:
     if at is None:
-        return Piece("never", "faint")
-    return Piece("expired", "warning") if at <= now else Piece(f"{at:%Y-%m-%d %H:%M}Z", "faint")
+        return Styled("never", "faint")
+    return Styled("expired", "warning") if at <= now else Styled(f"{at:%Y-%m-%d %H:%M}Z", "faint")

@@ -16,8 +16,8 @@ from noetl.cli.screen import Screen
 from noetl.errors import NotFound
 from noetl.output import JSON
 from noetl.tool import Tools
-from noetl.views.kinds import FieldTold, KindTold, as_text, told, unfolded
-from noetl.views.tree import Piece, folded, table
+from noetl.views.styled_text import Styled, folded, table
+from noetl.views.tool_kinds import FieldTold, KindTold, as_text, told, unfolded
 
 
 def run_tools(kind: str | None, form: FormatChoice) -> int:
@@ -36,7 +36,7 @@ def _list(tools: Tools, form: FormatChoice) -> None:
         sys.stdout.write(as_document([{"kind": name, "doc": doc} for name, doc in found.items()]))
         return
     screen = screen_for(form)
-    rows = [[Piece(name, "kind"), Piece(_first_sentence(doc))] for name, doc in found.items()]
+    rows = [[Styled(name, "kind"), Styled(_first_sentence(doc))] for name, doc in found.items()]
     screen.lines(table(rows, indent=""))
 
 
@@ -58,17 +58,17 @@ def _show(kind: KindTold, form: FormatChoice) -> None:
         sys.stdout.write(as_document(msgspec.to_builtins(kind)))
         return
     screen = screen_for(form)
-    screen.line(Piece(kind.kind, "kind"))
+    screen.line(Styled(kind.kind, "kind"))
     for paragraph in kind.doc.split("\n\n"):
         screen.line()
-        screen.lines(folded([Piece(paragraph)], screen.columns))
+        screen.lines(folded([Styled(paragraph)], screen.columns))
     for title, fields in (("Fields", kind.fields), ("Knobs under `spec`", kind.knobs)):
         if fields:
             _titled(screen, title)
             screen.lines(_field_lines(fields, screen.columns))
     _titled(screen, "Notes")
     for note in kind.notes:
-        for place, line in enumerate(folded([Piece(note)], screen.columns - 4)):
+        for place, line in enumerate(folded([Styled(note)], screen.columns - 4)):
             screen.line("    " if place else "  - ", *line)
     if kind.example:
         _titled(screen, "Example")
@@ -78,21 +78,21 @@ def _show(kind: KindTold, form: FormatChoice) -> None:
 
 def _titled(screen: Screen, title: str) -> None:
     screen.line()
-    screen.line(Piece(title, "strong"))
+    screen.line(Styled(title, "strong"))
 
 
 def _quoted(default: JSON) -> str:
     return f"`{default}`" if isinstance(default, str) else as_text(default)
 
 
-def _field_lines(fields: Sequence[FieldTold], columns: int) -> Iterator[list[Piece]]:
+def _field_lines(fields: Sequence[FieldTold], columns: int) -> Iterator[list[Styled]]:
     """The name and what may stand there; below it what it means."""
     for field in fields:
         required = " (required)" if field.required else ""
         default = "" if field.default is None else f", {_quoted(field.default)} without it"
-        words = [Piece(field.name, "name"), Piece(f"{required}  {field.value}{default}", "faint")]
+        words = [Styled(field.name, "name"), Styled(f"{required}  {field.value}{default}", "faint")]
         for place, line in enumerate(folded(words, columns - 4)):
-            yield [Piece("    " if place else "  "), *line]
+            yield [Styled("    " if place else "  "), *line]
         example = "" if field.example is None else f", for example {field.example}"
-        for line in folded([Piece(f"{field.meaning}{example}")], columns - 6):
-            yield [Piece("      "), *line]
+        for line in folded([Styled(f"{field.meaning}{example}")], columns - 6):
+            yield [Styled("      "), *line]

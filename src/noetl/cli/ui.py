@@ -8,7 +8,7 @@ import webbrowser
 
 from noetl.cli.exits import Usage
 from noetl.cli.serving import ServeAsked, run_server
-from noetl.config import LOG, database_url
+from noetl.runtime.settings import LOG, database_url
 
 
 def run_ui(db: str | None, port: int, *, browser: bool) -> int:

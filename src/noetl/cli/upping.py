@@ -15,8 +15,8 @@ from noetl.cli.interrupts import Interrupted, Interrupts
 from noetl.cli.times import duration
 from noetl.clock import SystemClock
 from noetl.output import JSON
-from noetl.views.tree import Piece
-from noetl.wiring.trial import Asked, Told, Trial
+from noetl.runtime.devcluster.cluster import DevCluster, DevClusterOptions, DevClusterStatus
+from noetl.views.styled_text import Styled
 
 NAME_COLUMNS = 12
 
@@ -38,10 +38,12 @@ def run_up(asked: UpAsked, voice: Voice) -> int:
 async def _up(asked: UpAsked, voice: Voice) -> int:
     folder = Path(asked.folder) if asked.folder is not None else None
     clock = SystemClock()
-    trial = Trial(
-        Asked(folder, asked.port, asked.workers, asked.slots), clock, lambda told: _tell(voice, told)
+    trial = DevCluster(
+        DevClusterOptions(folder, asked.port, asked.workers, asked.slots),
+        clock,
+        lambda told: _tell(voice, told),
     )
-    _say(voice, Piece("noetl up", "strong"), f"  in {trial.path}")
+    _say(voice, Styled("noetl up", "strong"), f"  in {trial.path}")
     begun = clock.monotonic()
     interrupts = Interrupts(lambda: _say(voice, "stopping; once more to hurry"))
     with interrupts:
@@ -60,19 +62,19 @@ async def _up(asked: UpAsked, voice: Voice) -> int:
     return OK
 
 
-def _say(voice: Voice, *pieces: Piece | str) -> None:
+def _say(voice: Voice, *pieces: Styled | str) -> None:
     """At once: whoever reads it through a pipe waits for it."""
     voice.screen.line(*pieces)
     voice.screen.stream.flush()
 
 
-def _tell(voice: Voice, told: Told) -> None:
+def _tell(voice: Voice, told: DevClusterStatus) -> None:
     took = f"  {duration(told.seconds)}" if told.seconds is not None else ""
     first, *more = told.words.split("\n")
-    name = Piece(f"  {told.name:<{NAME_COLUMNS}}", "error" if told.is_wrong else "name")
-    _say(voice, name, first, Piece(took, "faint"))
+    name = Styled(f"  {told.name:<{NAME_COLUMNS}}", "error" if told.is_wrong else "name")
+    _say(voice, name, first, Styled(took, "faint"))
     for line in more:
-        _say(voice, Piece(f"  {line}", "faint"))
+        _say(voice, Styled(f"  {line}", "faint"))
 
 
 def _welcome(voice: Voice, state: dict[str, JSON], seconds: float) -> None:

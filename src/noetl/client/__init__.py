@@ -5,9 +5,9 @@
 
 from noetl.client.answers import CredentialSeen, Ended, PlaybookRefused, Registered, Told
 from noetl.client.client import Client
-from noetl.client.shelf import ServerCatalog, ServerListing, ServerResults, ServerStore
+from noetl.client.http import Wire, address
+from noetl.client.remote_ports import ServerCatalog, ServerListing, ServerResults, ServerStore
 from noetl.client.stream import Line, fact_of
-from noetl.client.wire import Wire, address
 
 __all__ = [
     "Client",

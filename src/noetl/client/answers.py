@@ -27,7 +27,7 @@ from noetl.errors import (
     Unavailable,
 )
 from noetl.output import JSON
-from noetl.ports import Head, Row, Token, Version
+from noetl.ports import ApiToken, ExecutionHead, LogRow, PlaybookVersion
 
 T = TypeVar("T")
 DETAIL_CHARS_MAX: Final = 2_000  # of what a stranger says; more is not repeated
@@ -109,8 +109,8 @@ class HeadSeen(Struct, frozen=True, kw_only=True):
     parent: str | None = None
     owner_alive: bool = True
 
-    def head(self) -> Head:
-        return Head(
+    def head(self) -> ExecutionHead:
+        return ExecutionHead(
             self.execution_id, self.path, self.digest, self.status, self.seq, self.started_at,
             self.updated_at, self.parent, None, self.owner_alive,
         )  # fmt: skip
@@ -137,8 +137,8 @@ class RowSeen(Struct, frozen=True, kw_only=True):
     at: datetime
     facts: tuple[Fact, ...]
 
-    def row(self) -> Row:
-        return Row(self.first_seq, self.at, self.facts)
+    def row(self) -> LogRow:
+        return LogRow(self.first_seq, self.at, self.facts)
 
 
 class RowsPage(Struct, frozen=True, kw_only=True):
@@ -164,8 +164,8 @@ class VersionSeen(Struct, frozen=True, kw_only=True):
     current: bool = True
     archived: bool = False
 
-    def told(self) -> Version:
-        return Version(self.path, self.version, self.digest, self.at, self.current, self.archived)
+    def told(self) -> PlaybookVersion:
+        return PlaybookVersion(self.path, self.version, self.digest, self.at, self.current, self.archived)
 
 
 class VersionsPage(Struct, frozen=True, kw_only=True):
@@ -190,8 +190,8 @@ class TokenSeen(Struct, frozen=True, kw_only=True):
     created_at: datetime
     expires_at: datetime | None = None
 
-    def told(self) -> Token:
-        return Token(self.id, self.name, self.scopes, self.created_at, self.expires_at)
+    def told(self) -> ApiToken:
+        return ApiToken(self.id, self.name, self.scopes, self.created_at, self.expires_at)
 
 
 class TokensPage(Struct, frozen=True, kw_only=True):

@@ -17,13 +17,13 @@ from noetl.client.answers import (
     Told,
     read,
 )
-from noetl.client.shelf import ServerCatalog, ServerListing, ServerResults, ServerStore
+from noetl.client.http import Wire
+from noetl.client.remote_ports import ServerCatalog, ServerListing, ServerResults, ServerStore
 from noetl.client.stream import Stream
-from noetl.client.wire import Wire
 from noetl.clock import Clock
 from noetl.errors import Unavailable
 from noetl.output import JSON
-from noetl.ports import Token
+from noetl.ports import ApiToken
 from noetl.secret import Secret
 from noetl.views.documents import ShowDocument
 
@@ -166,7 +166,7 @@ class Client:
     async def remove_credential(self, name: str) -> None:
         await self.wire.tell("DELETE", f"/credentials/{quote(name, safe='')}")
 
-    async def tokens(self) -> list[Token]:
+    async def tokens(self) -> list[ApiToken]:
         return [each.told() for each in (await self._get("/tokens", TokensPage)).items]
 
     async def add_token(

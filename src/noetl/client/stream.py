@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from noetl.client.answers import Ended, read
-from noetl.client.wire import AGAIN_MAX_S, AGAIN_S, Wire, getting
+from noetl.client.http import AGAIN_MAX_S, AGAIN_S, Wire, getting
 from noetl.engine import Event
 from noetl.engine.facts import Fact
 from noetl.errors import Unavailable

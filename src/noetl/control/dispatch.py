@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 from noetl.clock import Clock
-from noetl.control.house import Settings
-from noetl.control.live import Live, Lost, Out, is_due, is_open, pool_of
+from noetl.control.deps import ControlSettings
+from noetl.control.live_execution import LiveExecution, Lost, Out, is_due, is_open, pool_of
 from noetl.engine import Event, facts
 from noetl.engine.state import Run
 from noetl.engine.work import due, due_of
@@ -29,14 +29,14 @@ class _Pool:
     """Workers that can do the same, as seen from here."""
 
     def __init__(self) -> None:
-        self.ring: dict[str, Live] = {}  # executions with frames to hand out; the first is next
+        self.ring: dict[str, LiveExecution] = {}  # executions with frames to hand out; the first is next
         self.unbegun = 0  # pointers that nobody has followed yet
 
 
 class Dispatch:
     """What is due of all executions here, what of it is on its way, and who has it."""
 
-    def __init__(self, queue: WorkQueue, clock: Clock, settings: Settings) -> None:
+    def __init__(self, queue: WorkQueue, clock: Clock, settings: ControlSettings) -> None:
         self._queue = queue
         self._clock = clock
         self._settings = settings
@@ -46,7 +46,7 @@ class Dispatch:
 
     # What there is to do
 
-    def gather(self, live: Live, events: Sequence[Event]) -> None:
+    def gather(self, live: LiveExecution, events: Sequence[Event]) -> None:
         """After a commit: what has become due by it. It costs what is new, and not what there is."""
         runs: dict[str, bool] = {}  # run → look at all of it
         for event in events:
@@ -73,11 +73,11 @@ class Dispatch:
             if run_ is not None and run_.output is None:
                 self.add(live, due_of(run_) if whole else _newest(live, run_))
 
-    def gather_all(self, live: Live) -> None:
+    def gather_all(self, live: LiveExecution) -> None:
         """Everything that is due: after a fold, and when something may have been lost."""
         self.add(live, due(live.state))
 
-    def add(self, live: Live, frames: Iterable[str]) -> None:
+    def add(self, live: LiveExecution, frames: Iterable[str]) -> None:
         """Frames that are due: those are handed out that are on nobody's way."""
         now = self._clock.monotonic()
         if live.state.status != "running" or now < live.quiet_until:
@@ -104,14 +104,14 @@ class Dispatch:
         """Twice the slots of its workers."""
         return self._settings.window if self.window is None else self.window(pool)
 
-    def _give_up(self, live: Live, run: str) -> None:
+    def _give_up(self, live: LiveExecution, run: str) -> None:
         """Frames of a run that has ended without them."""
         for frame in [frame for frame in live.out if frame_parts(frame)[0] == run]:
             self.returned(live, frame)
 
     # Handing it out
 
-    def next_for(self, live: Live, pool: str) -> str | None:
+    def next_for(self, live: LiveExecution, pool: str) -> str | None:
         """A frame that a worker with room may have at once; None: it should ask the queue like everyone."""
         ring, unbegun = self._pool(pool).ring, self._pool(pool).unbegun
         if unbegun > live.unbegun.get(pool, 0) or len(ring) > (live.id in ring):
@@ -122,7 +122,7 @@ class Dispatch:
                 return None
         return next(self._next(live, pool), None)
 
-    def _next(self, live: Live, pool: str) -> Iterator[str]:
+    def _next(self, live: LiveExecution, pool: str) -> Iterator[str]:
         """Frames to hand out, as long as limits.in_flight allows (D45)."""
         most = live.program.limits["in_flight"]
         ready = live.ready.get(pool, {})
@@ -164,7 +164,7 @@ class Dispatch:
                 live.out[frame] = Out(until, name)
                 yield Pointer(live.id, frame, live.dispatched, name)
 
-    def granted(self, live: Live, frame: str, worker: str, epoch: Epoch) -> None:
+    def granted(self, live: LiveExecution, frame: str, worker: str, epoch: Epoch) -> None:
         """A worker has it, until its lease runs out."""
         before = live.out.get(frame)
         if before is not None and not before.worker:
@@ -174,28 +174,28 @@ class Dispatch:
             live.ready[pool].pop(frame, None)
         live.out[frame] = Out(self._clock.monotonic() + self._settings.lease_s, pool, worker, epoch)
 
-    def returned(self, live: Live, frame: str) -> None:
+    def returned(self, live: LiveExecution, frame: str) -> None:
         """Nobody has it any more."""
         before = live.out.pop(frame, None)
         if before is not None and not before.worker:
             self._followed(live, before.pool)
 
-    def handed_back(self, live: Live, frame: str) -> None:
+    def handed_back(self, live: LiveExecution, frame: str) -> None:
         """The worker has let go of it. What was parked and resumed in one commit is due again at once."""
         self.returned(live, frame)
         if is_due(live, frame):
             self.add(live, [frame])
 
-    def _followed(self, live: Live, pool: str) -> None:
+    def _followed(self, live: LiveExecution, pool: str) -> None:
         live.unbegun[pool] -= 1
         self._pools[pool].unbegun -= 1
 
-    def first_end(self, lives: Mapping[str, Live]) -> float:
+    def first_end(self, lives: Mapping[str, LiveExecution]) -> float:
         """When the first of all that is out counts as lost, if nobody is heard of."""
         running = (live for live in lives.values() if live.state.status == "running")
         return min((out.until for live in running for out in live.out.values()), default=inf)
 
-    def take_lapsed(self, lives: Mapping[str, Live]) -> None:
+    def take_lapsed(self, lives: Mapping[str, LiveExecution]) -> None:
         """What counts as lost by now is handed out again."""
         now = self._clock.monotonic()
         for live in lives.values():
@@ -203,7 +203,7 @@ class Dispatch:
                 lapsed = [frame for frame, out in live.out.items() if out.until <= now]
                 self.add(live, [frame for frame in lapsed if is_due(live, frame)])
 
-    def recount(self, lives: Mapping[str, Live]) -> None:
+    def recount(self, lives: Mapping[str, LiveExecution]) -> None:
         """What is out and no longer due is over; executions that left us take their pointers with them."""
         for live in lives.values():
             if not live.busy:
@@ -215,7 +215,7 @@ class Dispatch:
             pool.unbegun = sum(live.unbegun.get(name, 0) for live in lives.values())
         self._count_held(lives)
 
-    def _count_held(self, lives: Mapping[str, Live]) -> None:
+    def _count_held(self, lives: Mapping[str, LiveExecution]) -> None:
         """What a worker that vanished had in hand counts as its own until all leases of it are over."""
         now = self._clock.monotonic()
         since = now - 2 * self._settings.lease_s
@@ -226,7 +226,7 @@ class Dispatch:
         }
 
 
-def _newest(live: Live, run: Run) -> list[str]:
+def _newest(live: LiveExecution, run: Run) -> list[str]:
     """Iterations that were handed out last, and that are not on their way: the lowest first."""
     found: list[str] = []
     if run.loop is None:

@@ -12,17 +12,17 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from noetl.clock import Clock
-from noetl.control.beats import take_back, take_beat
+from noetl.control.children import Children
+from noetl.control.deps import ControlPorts, ControlSettings, OwnershipRegistry, ProgramSource
 from noetl.control.dispatch import Dispatch
-from noetl.control.house import Outside, Owners, Programs, Settings
-from noetl.control.items import Loops
-from noetl.control.live import (
-    Asked,
+from noetl.control.heartbeats import take_back, take_beat
+from noetl.control.live_execution import (
     Item,
-    Live,
-    Look,
+    LiveExecution,
     Lost,
     Out,
+    PendingCommand,
+    PendingRead,
     answer_all,
     is_due,
     is_open,
@@ -30,8 +30,8 @@ from noetl.control.live import (
     resolve,
     turn,
 )
-from noetl.control.relatives import Relatives
-from noetl.control.saving import fold, save, saved
+from noetl.control.loop_data import LoopData
+from noetl.control.snapshots import fold, save, saved
 from noetl.control.timers import Timers
 from noetl.engine import Event, Recorded, agenda_of, handle
 from noetl.engine.commands import Command, Report, Start
@@ -44,7 +44,7 @@ from noetl.failpoints import failpoint
 from noetl.ids import frame_parts
 from noetl.net.program import Program
 from noetl.output import Output
-from noetl.ports import Answer, Append, Epoch, Grant, Snapshot
+from noetl.ports import Append, Epoch, Grant, ReportAnswer, Snapshot
 
 T = TypeVar("T")
 
@@ -58,7 +58,12 @@ class Control:
     """One server's part of all executions. It keeps the contract of Link for those that are its own."""
 
     def __init__(
-        self, outside: Outside, programs: Programs, owners: Owners, clock: Clock, settings: Settings
+        self,
+        outside: ControlPorts,
+        programs: ProgramSource,
+        owners: OwnershipRegistry,
+        clock: Clock,
+        settings: ControlSettings,
     ) -> None:
         self.store, self.queue, self.results = outside
         self.programs = programs
@@ -66,15 +71,17 @@ class Control:
         self.clock = clock
         self.settings = settings
         self.dispatch = Dispatch(self.queue, clock, settings)
-        self.loops = Loops(self)
-        self.relatives = Relatives(self)
+        self.loops = LoopData(self)
+        self.relatives = Children(self)
         self.timers = Timers(self)
-        self.watch: Callable[[Live, list[Event]], None] | None = None  # told of everything that is on record
+        self.watch: Callable[[LiveExecution, list[Event]], None] | None = (
+            None  # told of everything that is on record
+        )
         self.trouble: Callable[[Unavailable], None] | None = None  # told when a commit did not succeed
         self.roll_call: Callable[[], None] | None = None  # asks all workers what they have in hand
         self.probe: Callable[[Program, Start], Awaitable[Start]] | None = None  # do its credentials resolve?
-        self.lives: dict[str, Live] = {}
-        self._loading: dict[str, asyncio.Future[Live]] = {}
+        self.lives: dict[str, LiveExecution] = {}
+        self._loading: dict[str, asyncio.Future[LiveExecution]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._time = (clock.now(), clock.monotonic())
         self._granted = 0
@@ -103,7 +110,7 @@ class Control:
                 raise
             await self.look(live, _nothing)  # who started it may not be on record yet
 
-    async def _known(self, execution_id: str) -> Live | None:
+    async def _known(self, execution_id: str) -> LiveExecution | None:
         """For one that is new a look at its head is enough."""
         if execution_id not in self.lives and await self.store.status(execution_id) is None:
             return None
@@ -123,23 +130,23 @@ class Control:
         await self.dispatch.pump()
         return grant
 
-    async def report(self, execution_id: str, report: Report, *, room: int = 0) -> Answer:
+    async def report(self, execution_id: str, report: Report, *, room: int = 0) -> ReportAnswer:
         live = await self.live(execution_id)
         out = live.out.get(report.frame)
         if out is not None and report.epoch < out.epoch:
-            return Answer("stop", "fenced")
+            return ReportAnswer("stop", "fenced")
         if not report.facts and report.parked is None and report.started_at is None:
             return await take_back(self, live, report)
         try:
-            answer: Answer = await self.ask(live, report, lambda: self._go_on(live, report, room))
+            answer: ReportAnswer = await self.ask(live, report, lambda: self._go_on(live, report, room))
         except Rejected as error:
-            return Answer("stop", error.code)
+            return ReportAnswer("stop", error.code)
         return answer
 
     async def beat(self, worker: str, holds: Sequence[tuple[str, str, Epoch]]) -> list[tuple[str, str]]:
         return await take_beat(self, worker, holds)
 
-    def _grant(self, live: Live, frame: str, worker: str) -> Grant | None:
+    def _grant(self, live: LiveExecution, frame: str, worker: str) -> Grant | None:
         out = live.out.get(frame)
         now = self.clock.monotonic()
         if out is not None and out.worker not in ("", worker) and now < out.until:
@@ -156,26 +163,26 @@ class Control:
         count = lost.workers if lost.is_the_cause(self.settings.lost_max) else 0
         return Grant(work, epoch, self.settings.lease_s, self.now(), count)
 
-    def _go_on(self, live: Live, report: Report, room: int) -> Answer:
+    def _go_on(self, live: LiveExecution, report: Report, room: int) -> ReportAnswer:
         """It is on record. Is the frame still the worker's to go on with, and if it is over, what is next?"""
         out = live.out.get(report.frame)
         if out is not None and out.epoch > report.epoch:
-            return Answer("stop", "fenced")
+            return ReportAnswer("stop", "fenced")
         if report.facts:
             live.lost.pop(report.frame, None)
         goes_on = is_due if report.facts else is_open  # a call that runs finishes, also while all is paused
         if report.parked is not None or not goes_on(live, report.frame):
             self.dispatch.handed_back(live, report.frame)
-            return Answer("stop", "over", self._next(live, out, room) if out and out.worker else ())
+            return ReportAnswer("stop", "over", self._next(live, out, room) if out and out.worker else ())
         owner, index = frame_parts(report.frame)
         frame = live.state.runs[owner].frames.get(index)
         if (frame.calls if frame else 0) != report.position + len(report.facts):
-            return Answer("stop", "elsewhere")
+            return ReportAnswer("stop", "elsewhere")
         worker = out.worker if out and out.worker else SOMEONE
         self.dispatch.granted(live, report.frame, worker, report.epoch)
-        return Answer("go")
+        return ReportAnswer("go")
 
-    def _next(self, live: Live, was: Out, room: int) -> tuple[Grant, ...]:
+    def _next(self, live: LiveExecution, was: Out, room: int) -> tuple[Grant, ...]:
         """Frames that the worker goes on with: a chain does not pass through the queue."""
         grants: list[Grant] = []
         while len(grants) < room and (frame := self.dispatch.next_for(live, was.pool)) is not None:
@@ -185,29 +192,29 @@ class Control:
 
     # The one way to the log
 
-    async def nudge(self, live: Live) -> None:
+    async def nudge(self, live: LiveExecution) -> None:
         """Decide what is left to decide: after a fold, or when a server died between two commits."""
         if live.agenda and live.state.live:
             await self.ask(live, None, _nothing)
 
-    async def ask(self, live: Live, command: Command | None, then: Callable[[], T]) -> T:
+    async def ask(self, live: LiveExecution, command: Command | None, then: Callable[[], T]) -> T:
         refuse_given_up(live)
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        live.inbox.append(Asked(command, answer, then))
+        live.inbox.append(PendingCommand(command, answer, then))
         if not live.busy:
             await self._lead(live)
         return await answer
 
-    async def look(self, live: Live, then: Callable[[], T]) -> T:
+    async def look(self, live: LiveExecution, then: Callable[[], T]) -> T:
         """Asked of the state when no commit is out: nothing is shown that is not on record."""
         refuse_given_up(live)
         if not live.busy:
             return then()
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        live.inbox.append(Look(then, answer))
+        live.inbox.append(PendingRead(then, answer))
         return await answer
 
-    async def _lead(self, live: Live) -> None:
+    async def _lead(self, live: LiveExecution) -> None:
         """Whoever comes first decides for all who come in the same turn; what comes later is another's."""
         live.busy = True
         try:
@@ -221,15 +228,15 @@ class Control:
         else:
             live.busy = False
 
-    async def _drain(self, live: Live) -> None:
+    async def _drain(self, live: LiveExecution) -> None:
         """While a commit is out, further items gather for the next."""
         while live.inbox:
             await self._batch(live)
         live.busy = False
 
-    async def _batch(self, live: Live) -> None:
+    async def _batch(self, live: LiveExecution) -> None:
         batch = [live.inbox.popleft() for _ in range(min(len(live.inbox), BATCH_MAX))]
-        asked = [item for item in batch if isinstance(item, Asked)]
+        asked = [item for item in batch if isinstance(item, PendingCommand)]
         try:
             events, refused = await self._decide(live, asked)
             await self._record(live, events)
@@ -244,7 +251,7 @@ class Control:
         await self.dispatch.pump()
 
     async def _decide(
-        self, live: Live, asked: list[Asked]
+        self, live: LiveExecution, asked: list[PendingCommand]
     ) -> tuple[list[Event], set[asyncio.Future[object]]]:
         """What is left to commit, and whose command was refused."""
         events: list[Event] = []
@@ -277,10 +284,10 @@ class Control:
                 events += (made := self._handle(live, None, at))
         return events, refused
 
-    def _handle(self, live: Live, command: Command | None, at: datetime) -> list[Event]:
+    def _handle(self, live: LiveExecution, command: Command | None, at: datetime) -> list[Event]:
         return handle(live.program, live.state, command, at, live.agenda, at_most=FACTS_PER_TURN)
 
-    async def _record(self, live: Live, events: list[Event]) -> None:
+    async def _record(self, live: LiveExecution, events: list[Event]) -> None:
         """Commit, and see to what follows of it."""
         if events:
             facts = tuple(event.fact for event in events)
@@ -291,7 +298,7 @@ class Control:
             failpoint("control.after-commit")
         self._after(live, events)
 
-    def _abandon(self, live: Live, batch: list[Item], error: BaseException) -> None:
+    def _abandon(self, live: LiveExecution, batch: list[Item], error: BaseException) -> None:
         """What we hold is not, or may not be, what is on record: forget it. Whoever asked asks again."""
         live.given_up = True
         if self.lives.get(live.id) is live:
@@ -307,7 +314,7 @@ class Control:
         live.inbox.clear()
         live.busy = False
 
-    def _after(self, live: Live, events: list[Event]) -> None:
+    def _after(self, live: LiveExecution, events: list[Event]) -> None:
         self.dispatch.gather(live, events)
         self.loops.see(live, events)
         if self.watch is not None:
@@ -343,7 +350,7 @@ class Control:
         if live is not None and not live.busy and live.state.seq < head:
             del self.lives[execution_id]
 
-    async def live(self, execution_id: str) -> Live:
+    async def live(self, execution_id: str) -> LiveExecution:
         live = self.lives.get(execution_id)
         if live is not None:
             if self.owners.keeps(execution_id, live.owner):
@@ -363,7 +370,7 @@ class Control:
         finally:
             del self._loading[execution_id]
 
-    async def _load(self, execution_id: str) -> Live:
+    async def _load(self, execution_id: str) -> LiveExecution:
         owner = await self.owners.number(execution_id)
         state, rows = await saved(self.store, execution_id)
         if state is None:
@@ -383,17 +390,17 @@ class Control:
             self.dispatch.gather_all(live)
         return live
 
-    async def _settle(self, live: Live) -> None:
+    async def _settle(self, live: LiveExecution) -> None:
         """Workers may have frames of it that we know nothing of: what none of them names is handed out."""
         await self.clock.sleep(self.settings.settle_s)
         with suppress(Unavailable):  # it was given up meanwhile, and is read anew
             await self.look(live, lambda: self.dispatch.gather_all(live))
             await self.dispatch.pump()
 
-    async def _new(self, execution_id: str, program: Program, owner: int | None = None) -> Live:
+    async def _new(self, execution_id: str, program: Program, owner: int | None = None) -> LiveExecution:
         limits = {**program.limits, ITEMS_LIMIT: self.settings.items_bytes}
         number = await self.owners.number(execution_id) if owner is None else owner
-        return Live(execution_id, program._replace(limits=limits), number)
+        return LiveExecution(execution_id, program._replace(limits=limits), number)
 
 
 def _nothing() -> None:

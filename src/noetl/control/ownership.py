@@ -9,7 +9,7 @@ from datetime import datetime
 from noetl.clock import Clock
 from noetl.errors import Unavailable
 from noetl.ids import partition_of
-from noetl.ports import Holding, Partitions
+from noetl.ports import ExecutionOwnership, Partitions
 
 
 class PartitionOwners:
@@ -84,7 +84,7 @@ class PartitionOwners:
 class HeldOwners:
     """One process among several on a file: it holds what it has started, and what it has taken over."""
 
-    def __init__(self, holding: Holding) -> None:
+    def __init__(self, holding: ExecutionOwnership) -> None:
         self._holding = holding
         self._held: dict[str, int] = {}
 

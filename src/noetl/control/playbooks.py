@@ -7,19 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from noetl.check.checker import Checked, check
 from noetl.errors import NotFound, PlaybookError
-from noetl.net.check import Checked, check
 from noetl.net.program import Program, compile_program
 from noetl.playbook.kinds import Kinds
-from noetl.ports import Catalog, Text
+from noetl.ports import Catalog, PlaybookText
 
 PROGRAMS_MAX = 1_000  # that are kept; what runs has its own
 
 
-class Texts(Protocol):
+class PlaybookSource(Protocol):
     """The part of a catalog that whoever runs playbooks needs."""
 
-    async def get(self, digest: str) -> Text:
+    async def get(self, digest: str) -> PlaybookText:
         """Raises NotFound."""
         ...
 
@@ -27,7 +27,7 @@ class Texts(Protocol):
 class Compiled:
     """Playbooks by digest, for the tools that are installed here: all that a worker needs."""
 
-    def __init__(self, texts: Texts, kinds: Kinds) -> None:
+    def __init__(self, texts: PlaybookSource, kinds: Kinds) -> None:
         self._texts = texts
         self._kinds = kinds
         self._programs: dict[str, Program] = {}
@@ -68,7 +68,7 @@ class Playbooks(Compiled):
         program = self._programs.get(digest)
         if program is None or program.folder != _folder(origin):
             program = self._compile(digest, text, origin, checked)
-        await self._catalog.put(Text(digest, program.playbook.path, text, origin))
+        await self._catalog.put(PlaybookText(digest, program.playbook.path, text, origin))
         return digest
 
     async def find(self, path: str, near: str | None = None, version: int | None = None) -> str:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from noetl.ports import Clearing
+from noetl.ports import ResultCleanup
 
 DROPPED_AT_ONCE = 500
 
@@ -24,7 +24,7 @@ class Forgotten(NamedTuple):
     results: int
 
 
-async def forget(log: Forgetting, results: Iterable[Clearing], before: datetime) -> Forgotten:
+async def forget(log: Forgetting, results: Iterable[ResultCleanup], before: datetime) -> Forgotten:
     """One round. Only what it has forgotten itself is dropped: a store may hold results of other houses.
 
     Results of a round that was stopped in the middle stay: their store should have a limit of age of its own.
@@ -38,7 +38,7 @@ async def forget(log: Forgetting, results: Iterable[Clearing], before: datetime)
     return Forgotten(len(gone), dropped)
 
 
-async def _drop(results: Clearing, gone: set[str]) -> int:
+async def _drop(results: ResultCleanup, gone: set[str]) -> int:
     keys = [kept.key async for kept in results.kept() if kept.key.partition("/")[0] in gone]
     for first in range(0, len(keys), DROPPED_AT_ONCE):
         await results.drop(keys[first : first + DROPPED_AT_ONCE])

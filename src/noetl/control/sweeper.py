@@ -6,8 +6,7 @@ import asyncio
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from noetl.control.executions import Control
-from noetl.control.family import (
+from noetl.control.children import (
     BY_PARENT,
     CANCEL_CHILD,
     PAUSE_CHILD,
@@ -16,8 +15,9 @@ from noetl.control.family import (
     children,
     output_of,
 )
-from noetl.control.live import Live
-from noetl.control.saving import fold
+from noetl.control.executions import Control
+from noetl.control.live_execution import LiveExecution
+from noetl.control.snapshots import fold
 from noetl.control.timers import PASSING
 from noetl.engine.commands import Close, Command, Expire, Wake
 from noetl.engine.facts import ForTime, Paused
@@ -54,7 +54,7 @@ async def _load_one(control: Control, execution_id: str) -> None:
         await control.live(execution_id)
 
 
-async def _sweep_one(control: Control, live: Live) -> None:
+async def _sweep_one(control: Control, live: LiveExecution) -> None:
     if live.busy:
         return
     await control.nudge(live)
@@ -67,7 +67,7 @@ async def _sweep_one(control: Control, live: Live) -> None:
         control.dispatch.gather_all(live)
 
 
-def _timely(control: Control, live: Live) -> list[Command]:
+def _timely(control: Control, live: LiveExecution) -> list[Command]:
     """What the passing of time makes happen. A paused execution takes it up when it is resumed (D67)."""
     now = control.now()
     if live.state.status == "cancelling":
@@ -87,7 +87,7 @@ def _timely(control: Control, live: Live) -> list[Command]:
     return found
 
 
-def _may_close(control: Control, live: Live) -> bool:
+def _may_close(control: Control, live: LiveExecution) -> bool:
     """Children end first, running calls get a while to report (D68); then there is nothing to wait for."""
     if children(live.state):
         return False
@@ -101,7 +101,7 @@ def _is_over(frame: Frame, now: datetime) -> bool:
     return isinstance(frame.parked, ForTime) and frame.parked.at <= now
 
 
-async def _ask_after(control: Control, live: Live, waiting: Waiting) -> None:
+async def _ask_after(control: Control, live: LiveExecution, waiting: Waiting) -> None:
     """A lost start is made up for, and so is a lost wake."""
     child = waiting.child
     status = await control.store.status(child.execution_id)

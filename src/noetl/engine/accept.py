@@ -24,16 +24,16 @@ from noetl.engine.commands import (
     Wake,
 )
 from noetl.engine.facts import Fact, ForBlock, ForSignal, ForTime, Token
-from noetl.engine.inherit import called
 from noetl.engine.loops import ToRead, ToStore, awaits_reading, digest_of, loop_done, loop_started
+from noetl.engine.retry import called
 from noetl.engine.scopes import deadline, moment
 from noetl.engine.state import Frame, Run, State
 from noetl.errors import Rejected
 from noetl.ids import START_TOKEN, frame_parts, run_id
 from noetl.net.program import Program
-from noetl.net.template import TemplateError
 from noetl.output import Failure, Output
 from noetl.playbook.spec import merge
+from noetl.template.compile import TemplateError
 
 
 class Recorded(Exception):

@@ -11,8 +11,8 @@ from noetl.engine.scopes import moment
 from noetl.engine.state import State
 from noetl.ids import run_id
 from noetl.net.program import Program, Step
-from noetl.net.template import Template, TemplateError
 from noetl.output import JSON, Failure
+from noetl.template.compile import Template, TemplateError
 
 
 def of_token(program: Program, state: State, token: Token) -> Fact | None:

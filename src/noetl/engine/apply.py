@@ -10,8 +10,8 @@ import msgspec
 
 from noetl.engine import facts
 from noetl.engine.facts import Fact, TaskDone
-from noetl.engine.inherit import give_up_blocks, keep, take_up
-from noetl.engine.landing import fly, fresh_frame, iteration_done, iteration_failed, loop_started
+from noetl.engine.loop_state import fly, fresh_frame, iteration_done, iteration_failed, loop_started
+from noetl.engine.retry import give_up_blocks, keep, take_up
 from noetl.engine.state import Frame, Run, Spoiled, State
 from noetl.engine.writing import of_ctx, patched, put, split, write
 from noetl.ids import frame_parts

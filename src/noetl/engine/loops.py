@@ -12,16 +12,16 @@ from msgspec.structs import replace
 from noetl.engine import facts
 from noetl.engine.admission import over_limit
 from noetl.engine.facts import Fact
-from noetl.engine.fitting import ctx_misfit, is_ref, misfit
-from noetl.engine.landing import folded
+from noetl.engine.loop_state import folded
 from noetl.engine.scopes import base_scope, moment
-from noetl.engine.state import Frame, Loop, Run, State
+from noetl.engine.state import Frame, LoopState, Run, State
+from noetl.engine.write_limits import ctx_misfit, is_ref, misfit
 from noetl.engine.writing import patched
 from noetl.ids import frame_parts
 from noetl.net.program import Pipeline, Program
-from noetl.net.template import TemplateError
-from noetl.net.values import kind_of
 from noetl.output import JSON, Failure, Output
+from noetl.template.compile import TemplateError
+from noetl.template.values import kind_of
 
 ITEMS_LIMIT = "items_bytes"  # of `limits`: set by whoever has a result store; without it there is none
 _encoded = msgspec.json.Encoder().encode
@@ -121,7 +121,7 @@ def _no_loop(run: Run, kind: str, message: str) -> Fact:
     return facts.StepFailed(run=run.id, error=Failure(kind=kind, message=message))
 
 
-def is_complete(loop: Loop) -> bool:
+def is_complete(loop: LoopState) -> bool:
     """Has everything landed that was handed out, and is nothing left to hand out?"""
     return not loop.flying and (loop.stopped or (loop.frontier == loop.count and not loop.again))
 
@@ -140,7 +140,7 @@ def landed(pipeline: Pipeline, run: Run, index: int | None, frame: Frame) -> Fac
     return facts.IterationFailed(run=run.id, index=index, error=error, stop=stop)
 
 
-def _past_tolerance(pipeline: Pipeline, loop: Loop) -> bool:
+def _past_tolerance(pipeline: Pipeline, loop: LoopState) -> bool:
     """Is one more failure too many (D48, D87)?"""
     tolerate = pipeline.tolerate
     if tolerate is None:

@@ -18,7 +18,7 @@ from noetl.playbook.model import Credential
 _in_order = msgspec.json.Encoder(order="deterministic").encode
 
 
-class Place(NamedTuple):
+class FramePlace(NamedTuple):
     """Where a frame runs: what its templates see besides the frame itself."""
 
     execution_id: str
@@ -37,7 +37,7 @@ class Work(NamedTuple):
 
     pipeline: Pipeline
     frame: Frame
-    place: Place
+    place: FramePlace
 
 
 class RunTask(NamedTuple):

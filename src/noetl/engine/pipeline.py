@@ -17,14 +17,14 @@ from msgspec.structs import replace
 
 from noetl.engine.apply import put
 from noetl.engine.facts import FrameParked, TaskDone
-from noetl.engine.fitting import ctx_misfit, misfit
 from noetl.engine.moves import Answered, Decided, Move, Over, Park, RunTask, Wait, Work
 from noetl.engine.parking import DELAY_S_MAX, PARKING, BadField, is_amount, told_iteration, waits_for
+from noetl.engine.write_limits import ctx_misfit, misfit
 from noetl.ids import call_id
 from noetl.net.program import ATTEMPTS, Rule, Task, Write
-from noetl.net.template import Moment, Template, TemplateError, Value, json_text
 from noetl.output import JSON, Failure, Output
 from noetl.playbook.model import Directive
+from noetl.template.compile import Moment, Template, TemplateError, Value, json_text
 
 
 class _Turn(NamedTuple):

@@ -12,15 +12,15 @@ from typing import NamedTuple
 import msgspec
 
 from noetl.engine.writing import ABSENT, at_path
-from noetl.net.values import kind_of, truth
 from noetl.output import JSON
+from noetl.template.values import kind_of, truth
 
 NOTHING = object()  # no value so far, and no neutral one
 SAME = "same"  # no reducer: all must write the same
 _sorted = msgspec.json.Encoder(order="sorted").encode
 
 
-class Conflict(ValueError):
+class ReduceConflict(ValueError):
     """Two iterations write different values, and no reducer is there to fold them."""
 
 
@@ -79,7 +79,7 @@ def _mapping(value: JSON) -> list[JSON]:
 
 def _all_the_same(left: JSON, right: JSON) -> JSON:
     if _sorted(left) != _sorted(right):
-        raise Conflict
+        raise ReduceConflict
     return left
 
 

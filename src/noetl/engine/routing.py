@@ -9,16 +9,16 @@ from datetime import datetime
 
 from noetl.engine import facts
 from noetl.engine.facts import Token
-from noetl.engine.fitting import ctx_misfit, misfit
 from noetl.engine.scopes import base_scope, deadline, moment
 from noetl.engine.state import Run, State
+from noetl.engine.write_limits import ctx_misfit, misfit
 from noetl.engine.writing import in_parallel, put, view
 from noetl.ids import token_id
-from noetl.net.picking import PICKED, refusal
 from noetl.net.program import Arc, Pipeline, Program, Step, Write
-from noetl.net.template import Template, TemplateError, Value
 from noetl.output import JSON, Failure, Output
 from noetl.playbook.model import END
+from noetl.template.compile import Template, TemplateError, Value
+from noetl.template.projection import PICKED, refusal
 
 
 class _Broken(Exception):

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 from noetl.engine.state import Run, State
 from noetl.net.program import Pipeline
-from noetl.net.template import Moment
 from noetl.output import JSON
+from noetl.template.compile import Moment
 
 
 def base_scope(state: State, run: Run) -> dict[str, JSON]:

@@ -16,8 +16,8 @@ from noetl.engine import facts
 from noetl.engine.admission import of_joins, of_token, over_limit
 from noetl.engine.apply import ok
 from noetl.engine.facts import Fact, ForBlock
-from noetl.engine.inherit import called
 from noetl.engine.loops import ToRead, ToStore, awaits_reading, is_complete, landed, loop_done, loop_started
+from noetl.engine.retry import called
 from noetl.engine.routing import answer, route
 from noetl.engine.scopes import deadline
 from noetl.engine.state import Frame, Run, State

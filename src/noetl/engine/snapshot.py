@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from noetl.engine.state import Frame, Loop, Run, State
+from noetl.engine.state import Frame, LoopState, Run, State
 from noetl.output import JSON, Output
 
 FORMAT = 1  # another number is another schema: when the bytes change, or what a field means
@@ -144,7 +144,7 @@ def _frame(frame: Frame, slot: Slot, key: Key) -> Frame:
     )
 
 
-def _loop(loop: Loop, slot: Slot, key: Key) -> Loop:
+def _loop(loop: LoopState, slot: Slot, key: Key) -> LoopState:
     return replace(
         loop,
         items=slot(loop.items, None),

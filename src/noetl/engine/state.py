@@ -51,7 +51,7 @@ class Frame(Struct, kw_only=True, omit_defaults=True):
     block: Run | None = None  # the block's run that has failed: what a retry of this frame inherits
 
 
-class Piece(Struct, kw_only=True, omit_defaults=True):
+class LoopPiece(Struct, kw_only=True, omit_defaults=True):
     """Neighbours that went well: a range, with what they wrote to ctx in a parallel loop (D47, D50)."""
 
     end: int  # the iteration behind its last one
@@ -59,7 +59,7 @@ class Piece(Struct, kw_only=True, omit_defaults=True):
     bytes: dict[str, int] = field(default_factory=dict)  # path → at most so many, as JSON
 
 
-class Loop(Struct, kw_only=True, omit_defaults=True):
+class LoopState(Struct, kw_only=True, omit_defaults=True):
     """A loop under way: a window over its iterations, whatever their number."""
 
     count: int
@@ -78,7 +78,9 @@ class Loop(Struct, kw_only=True, omit_defaults=True):
     result_bytes: int = 0
     reduce: dict[str, str] = {}
     start: dict[str, JSON] = {}  # ctx when it started, as reducers start from it (D86)
-    pieces: dict[int, Piece] = field(default_factory=dict)  # writes folded, by the first iteration of a piece
+    pieces: dict[int, LoopPiece] = field(
+        default_factory=dict
+    )  # writes folded, by the first iteration of a piece
     ends: dict[int, int] = field(default_factory=dict)  # where a piece ends → where it begins
     conflict: Failure | None = None
     lost: dict[int, Frame] = field(
@@ -101,7 +103,7 @@ class Run(Struct, kw_only=True, omit_defaults=True):
     ctx: dict[str, JSON] = {}  # what its next frame sees (D28a)
     values: dict[str, JSON] = {}  # `step.*`: what its next frame starts from, and what arcs read
     frames: dict[int | None, Frame] = field(default_factory=dict)  # those with something on record
-    loop: Loop | None = None
+    loop: LoopState | None = None
     looped: bool = False  # its frames come with its loop, which may not have started yet
     started: bool = False
     scheduled_at: datetime | None = None

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from noetl.engine.apply import frame_of
 from noetl.engine.loops import iteration
-from noetl.engine.moves import Place, Work
+from noetl.engine.moves import FramePlace, Work
 from noetl.engine.state import Run, State
 from noetl.ids import frame_id, frame_parts
 from noetl.net.program import Program
@@ -42,7 +42,7 @@ def work_of(program: Program, state: State, frame: str) -> Work:
     pipeline = program.pipeline(run.step, block=run.block)
     around = iteration(program, state, run, index)
     stored = run.loop.ref if run.loop is not None and run.loop.items is None else None
-    place = Place(
+    place = FramePlace(
         execution_id=state.execution_id,
         workload=state.workload,
         input=run.input,

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 from noetl.net.net import NetArc
-from noetl.net.template import BadTemplate, Template, TemplateError, compile_template
 from noetl.output import JSON
 from noetl.playbook.model import Step
+from noetl.template.compile import BadTemplate, Template, TemplateError, compile_template
 
 Carries: TypeAlias = Literal["success", "failure", "both"]
 

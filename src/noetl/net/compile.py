@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from noetl.net.net import Condition, Net, NetArc, NetBlock, NetGuard, NetRule, NetStep, NetTask, Spot
-from noetl.net.scope import Place
-from noetl.net.template import BadTemplate, Template, TemplateError, compile_template
+from noetl.net.scopes import Place
 from noetl.output import JSON
-from noetl.playbook.conform import Report, has_braces
+from noetl.playbook.conform import ProblemReport, has_braces
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Arc, Block, Loop, Pipeline, Playbook, Rule, Step, Task, When
-from noetl.playbook.shapes import Key, Text, sql_paths
+from noetl.playbook.shapes import KeyShape, TextShape, sql_paths
 from noetl.playbook.source import Path
+from noetl.template.compile import BadTemplate, Template, TemplateError, compile_template
 
 _RETRY_KEYS = ("attempts", "delay", "max_delay")
 
@@ -26,13 +26,13 @@ def _compiled(source: str, statements: bool, sql: bool) -> Template | BadTemplat
         return error
 
 
-def compile_net(playbook: Playbook, kinds: Kinds, report: Report) -> Net:
+def compile_net(playbook: Playbook, kinds: Kinds, report: ProblemReport) -> Net:
     """Whatever can not be compiled is told; the net holds the rest."""
     return _Compiler(kinds, report).net(playbook)
 
 
 class _Compiler:
-    def __init__(self, kinds: Kinds, report: Report) -> None:
+    def __init__(self, kinds: Kinds, report: ProblemReport) -> None:
         self.kinds = kinds
         self.report = report
         self.spots: list[Spot] = []
@@ -89,12 +89,12 @@ class _Compiler:
         asked_after = tuple(rule for rule in rules if rule.rule.do != "skip")
         return NetTask(task, asked_after, tuple(rule for rule in rules if rule.rule.do == "skip"))
 
-    def _field(self, value: JSON, key: Key | None, path: Path, owner: Pipeline, task: Task) -> None:
+    def _field(self, value: JSON, key: KeyShape | None, path: Path, owner: Pipeline, task: Task) -> None:
         """A field of a tool. Program code is no template; `{% %}` may stand in text fields only (D13)."""
         shape = key.shape if key else None
-        if isinstance(shape, Text) and not shape.templated:
+        if isinstance(shape, TextShape) and not shape.templated:
             return
-        statements = isinstance(shape, Text) and shape.statements
+        statements = isinstance(shape, TextShape) and shape.statements
         sql = {(*path, *inside[1:]) for inside in sql_paths({"": key} if key else {})}
         for where, text in _texts(value, path):
             allowed = statements and where == path

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from noetl.net.scope import Place
-from noetl.net.template import Template
+from noetl.net.scopes import Place
 from noetl.playbook.model import Arc, Block, Guard, Pipeline, Playbook, Rule, Step, Task
 from noetl.playbook.source import Path
+from noetl.template.compile import Template
 
 Condition: TypeAlias = Template | bool  # False also stands for one that could not be compiled
 

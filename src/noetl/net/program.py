@@ -11,15 +11,15 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from noetl.net.compile import asks_for_failure
 from noetl.net.graph import descendants
-from noetl.net.picking import reads_data
-from noetl.net.template import Path, Template, Value, compile_template, compile_value
 from noetl.output import JSON, OUTPUT_FIELDS
 from noetl.playbook import model
 from noetl.playbook.conform import has_braces
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.language import LIMITS
-from noetl.playbook.shapes import Text, sql_paths
+from noetl.playbook.shapes import TextShape, sql_paths
 from noetl.playbook.spec import effective, merge
+from noetl.template.compile import Path, Template, Value, compile_template, compile_value
+from noetl.template.projection import reads_data
 
 Condition: TypeAlias = Template | bool
 ATTEMPTS = 3  # D24
@@ -342,7 +342,7 @@ def _loop(loop: model.Loop) -> Loop:
 
 
 def _is_raw(shape: object) -> bool:
-    return isinstance(shape, Text) and not shape.templated
+    return isinstance(shape, TextShape) and not shape.templated
 
 
 def _is_secret(value: Value) -> bool:

@@ -20,15 +20,15 @@ from noetl.playbook.shapes import (
     Either,
     Expression,
     Flag,
-    Guard,
-    Key,
+    GuardShape,
+    KeyShape,
     Many,
     Null,
     Number,
     Record,
     Reserved,
     Shape,
-    Text,
+    TextShape,
     Values,
     describe,
 )
@@ -40,7 +40,7 @@ _WORD_CHARS_MAX = 100
 _BRACES = re.compile(r"\{\{|\{%|\{#")
 
 
-class Report:
+class ProblemReport:
     """Collects the problems of one document and knows where its parts stand."""
 
     def __init__(self, document: Document) -> None:
@@ -82,7 +82,7 @@ def has_braces(text: str) -> bool:
     return _BRACES.search(text) is not None
 
 
-def conform(tree: Tree, shape: Shape, path: Path, report: Report) -> tuple[bool, JSON]:
+def conform(tree: Tree, shape: Shape, path: Path, report: ProblemReport) -> tuple[bool, JSON]:
     """(fits, what is left of it). Not fitting has been told."""
     if isinstance(tree, Scalar):
         return _scalar(tree, shape, path, report)
@@ -107,7 +107,7 @@ def conform(tree: Tree, shape: Shape, path: Path, report: Report) -> tuple[bool,
     return _wrong(shape, tree, path, report)
 
 
-def _items(tree: source.Sequence, of: Shape, path: Path, report: Report) -> list[JSON]:
+def _items(tree: source.Sequence, of: Shape, path: Path, report: ProblemReport) -> list[JSON]:
     """What is left of a list. Records keep their places: one that does not fit leaves None."""
     parts = [conform(item, of, (*path, index), report) for index, item in enumerate(tree.items)]
     if isinstance(of, Record | ByKind):
@@ -115,7 +115,7 @@ def _items(tree: source.Sequence, of: Shape, path: Path, report: Report) -> list
     return [value for fits, value in parts if fits]
 
 
-def _by_kind(tree: source.Mapping, shape: ByKind, path: Path, report: Report) -> tuple[bool, JSON]:
+def _by_kind(tree: source.Mapping, shape: ByKind, path: Path, report: ProblemReport) -> tuple[bool, JSON]:
     if "kind" not in tree.entries:
         labelled = list(tree.entries.values())
         if len(labelled) == 1 and isinstance(labelled[0], source.Mapping) and "kind" in labelled[0].entries:
@@ -130,7 +130,7 @@ def _by_kind(tree: source.Mapping, shape: ByKind, path: Path, report: Report) ->
         return False, None
     kind = tree.entries["kind"]
     if not (isinstance(kind, Scalar) and isinstance(kind.value, str)):
-        return _wrong(Text(), kind, (*path, "kind"), report)
+        return _wrong(TextShape(), kind, (*path, "kind"), report)
     record = shape.kinds.get(kind.value)
     if record is None:
         near = report.near(kind.value, shape.kinds)
@@ -142,13 +142,15 @@ def _by_kind(tree: source.Mapping, shape: ByKind, path: Path, report: Report) ->
     return True, conform_record(tree, record, path, report)
 
 
-def conform_record(tree: source.Mapping, record: Record, path: Path, report: Report) -> dict[str, JSON]:
+def conform_record(
+    tree: source.Mapping, record: Record, path: Path, report: ProblemReport
+) -> dict[str, JSON]:
     """The known keys whose values fit. A null stands for a key that was left out."""
     left: dict[str, JSON] = {}
     for name, value in tree.entries.items():
         key = record.keys.get(name)
         if key is None and record.extra is not None and name not in record.retired:
-            key = Key(record.extra, "")
+            key = KeyShape(record.extra, "")
         if key is None:
             tell_unknown_key(name, record, (*path, name), report)
         elif isinstance(value, Scalar) and value.value is None and not _takes_null(key.shape):
@@ -165,7 +167,7 @@ def conform_record(tree: source.Mapping, record: Record, path: Path, report: Rep
     return left
 
 
-def tell_unknown_key(name: str, record: Record, path: Path, report: Report) -> None:
+def tell_unknown_key(name: str, record: Record, path: Path, report: ProblemReport) -> None:
     if name in record.retired:
         code, message, fix = record.retired[name]
         report.tell(code, path, message, key=True, fix=fix)
@@ -179,7 +181,7 @@ def tell_unknown_key(name: str, record: Record, path: Path, report: Report) -> N
     report.tell("unknown-key", path, message, key=True, fix=near)
 
 
-def _scalar(tree: Scalar, shape: Shape, path: Path, report: Report) -> tuple[bool, JSON]:
+def _scalar(tree: Scalar, shape: Shape, path: Path, report: ProblemReport) -> tuple[bool, JSON]:
     value = tree.value
     if isinstance(shape, Either):
         fitting = next((each for each in shape.shapes if _kind_fits(tree, each)), None)
@@ -195,7 +197,7 @@ def _scalar(tree: Scalar, shape: Shape, path: Path, report: Report) -> tuple[boo
     return _value(value, shape, path, report)
 
 
-def _value(value: JSON, shape: Shape, path: Path, report: Report) -> tuple[bool, JSON]:
+def _value(value: JSON, shape: Shape, path: Path, report: ProblemReport) -> tuple[bool, JSON]:
     """The value has the right type; is it one that may stand here?"""
     match shape:
         case Choice(values) if value not in values:
@@ -206,12 +208,12 @@ def _value(value: JSON, shape: Shape, path: Path, report: Report) -> tuple[bool,
         case Number(minimum) if minimum is not None and value < minimum:
             report.tell("bad-value", path, f"{value} is too small; expected {describe(shape)}")
             return False, None
-        case Text(templated=False, name=False) | Text(templated=True):
+        case TextShape(templated=False, name=False) | TextShape(templated=True):
             return True, value
-        case Text() if has_braces(value):
+        case TextShape() if has_braces(value):
             report.tell("not-a-template", path, f'"{value}": a name can not be a template')
             return False, None
-        case Text() if not NAME.match(value):
+        case TextShape() if not NAME.match(value):
             report.tell("bad-name", path, f'"{value}" is not a name: letters, digits, "_" and "-"')
             return False, None
     return True, value
@@ -222,10 +224,10 @@ def _templated(value: JSON, shape: Shape) -> bool:
 
 
 _TYPES: dict[type, Callable[[JSON], bool]] = {
-    Text: lambda value: isinstance(value, str),
+    TextShape: lambda value: isinstance(value, str),
     Choice: lambda value: isinstance(value, str),
     Flag: lambda value: isinstance(value, bool),
-    Guard: lambda value: isinstance(value, str | bool),
+    GuardShape: lambda value: isinstance(value, str | bool),
     Expression: lambda value: isinstance(value, str) and has_braces(value),
     Null: lambda value: value is None,
 }
@@ -256,12 +258,12 @@ def _takes_null(shape: Shape) -> bool:
     )
 
 
-def _reserved(path: Path, report: Report) -> tuple[bool, JSON]:
+def _reserved(path: Path, report: ProblemReport) -> tuple[bool, JSON]:
     report.tell("reserved", path, f'"{path[-1]}" is reserved and has no effect', key=True)
     return False, None
 
 
-def _wrong(shape: Shape, tree: Tree, path: Path, report: Report) -> tuple[bool, JSON]:
+def _wrong(shape: Shape, tree: Tree, path: Path, report: ProblemReport) -> tuple[bool, JSON]:
     if isinstance(shape, Record) and (retired := shape.instead.get(kind_of(tree))):
         report.tell(retired.code, path, retired.message, key=True, fix=retired.fix)
         return False, None
@@ -288,7 +290,7 @@ def kind_of(tree: Tree) -> str:
             return "a number"
 
 
-def _example(name: str, key: Key) -> str | None:
+def _example(name: str, key: KeyShape) -> str | None:
     return None if key.example is None else f"{name}: {key.example}"
 
 

@@ -18,13 +18,13 @@ from noetl.playbook.shapes import (
     Either,
     Expression,
     Flag,
-    Key,
+    KeyShape,
     Many,
     Null,
     Number,
     Record,
     Shape,
-    Text,
+    TextShape,
     Values,
 )
 
@@ -75,7 +75,7 @@ def record_of(struct: type[msgspec.Struct], title: str) -> Record:
     return Record(title, (struct.__doc__ or "").strip(), keys)
 
 
-def _key(field: inspect.Field) -> Key:
+def _key(field: inspect.Field) -> KeyShape:
     doc, example = "", None
     kind = field.type
     while isinstance(kind, inspect.Metadata):
@@ -90,16 +90,16 @@ def _key(field: inspect.Field) -> Key:
         kinds = tuple(each for each in kind.types if not isinstance(each, inspect.NoneType))
         kind = kinds[0] if len(kinds) == 1 else inspect.UnionType(kinds)
     default = None if field.default is msgspec.NODEFAULT else field.default
-    return Key(shape_of(kind), doc, field.required, default, example)
+    return KeyShape(shape_of(kind), doc, field.required, default, example)
 
 
 def shape_of(kind: inspect.Type) -> Shape:
     """A msgspec type as a Shape. A template may stand for any value of a tool's field."""
     match kind:
         case inspect.Metadata(type=inner, extra=extra):
-            return Text() if extra else shape_of(inner)
+            return TextShape() if extra else shape_of(inner)
         case inspect.StrType():
-            return Text(templated=True, statements=True)
+            return TextShape(templated=True, statements=True)
         case inspect.BoolType():
             return Flag(templated=True)
         case inspect.IntType(ge=ge):
@@ -115,7 +115,7 @@ def shape_of(kind: inspect.Type) -> Shape:
         case inspect.ListType(item_type=of) | inspect.VarTupleType(item_type=of):
             return Either((Many(shape_of(of)), Expression()))
         case inspect.StructType(cls=struct) if struct is Sql:
-            return Text(templated=True, statements=True, sql=True)
+            return TextShape(templated=True, statements=True, sql=True)
         case inspect.StructType(cls=struct):
             return record_of(struct, struct.__name__.lower())
         case inspect.UnionType(types=types):

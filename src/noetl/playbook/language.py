@@ -13,8 +13,8 @@ from noetl.playbook.shapes import (
     Either,
     Expression,
     Flag,
-    Guard,
-    Key,
+    GuardShape,
+    KeyShape,
     Many,
     Null,
     Number,
@@ -22,7 +22,7 @@ from noetl.playbook.shapes import (
     Reserved,
     Retired,
     Shape,
-    Text,
+    TextShape,
     Values,
 )
 
@@ -73,9 +73,9 @@ _TIMEOUT = Either(
             "timeout",
             "Seconds, by what is waited for.",
             {
-                "connect": Key(Number(0), "seconds until a connection stands"),
-                "read": Key(Number(0), "seconds between two pieces of an answer"),
-                "total": Key(Number(0), "seconds for the whole call"),
+                "connect": KeyShape(Number(0), "seconds until a connection stands"),
+                "read": KeyShape(Number(0), "seconds between two pieces of an answer"),
+                "total": KeyShape(Number(0), "seconds for the whole call"),
             },
         ),
     )
@@ -84,72 +84,74 @@ _STORE = Record(
     "result store",
     "Where large results go.",
     {
-        "kind": Key(Text(), "`files`, `sqlite`, `postgres`, `s3`, `nats_object`", required=True),
-        "bucket": Key(Text(), "name of the bucket or folder"),
-        "prefix": Key(Text(), "put before every key"),
-        "auth": Key(Text(name=True), "keychain entry for the store"),
+        "kind": KeyShape(TextShape(), "`files`, `sqlite`, `postgres`, `s3`, `nats_object`", required=True),
+        "bucket": KeyShape(TextShape(), "name of the bucket or folder"),
+        "prefix": KeyShape(TextShape(), "put before every key"),
+        "auth": KeyShape(TextShape(name=True), "keychain entry for the store"),
     },
 )
 _RESULT = Record(
     "spec.result",
     "How results are kept.",
     {
-        "inline_max_bytes": Key(
+        "inline_max_bytes": KeyShape(
             Number(0, whole=True), "a larger output goes to the result store (D51)", default=65536
         ),
-        "store": Key(_STORE, "where it goes"),
-        "ttl": Key(
-            Either((Number(0), Text())),
+        "store": KeyShape(_STORE, "where it goes"),
+        "ttl": KeyShape(
+            Either((Number(0), TextShape())),
             "how long it is kept: seconds, or `24h`, `7d`; else with its execution",
         ),
-        "select": Key(
-            Values(Text()),
+        "select": KeyShape(
+            Values(TextShape()),
             "small values that stay beside the reference: name → path in the data; read as output.meta.select.<name>",
         ),
-        "compression": Key(Choice(("none", "gzip")), "how it is written", default="none"),
+        "compression": KeyShape(Choice(("none", "gzip")), "how it is written", default="none"),
     },
 )
 _RETRY = Record(
     "spec.retry",
     "Retry inside the tool (D32): one final output comes out of it. Prefer a rule with `do: retry`, which is recorded.",
     {
-        "attempts": Key(Number(1, whole=True), "calls in all"),
-        "delay": Key(Number(0), "seconds between two"),
-        "backoff": Key(Choice(BACKOFFS), "how the delay grows"),
+        "attempts": KeyShape(Number(1, whole=True), "calls in all"),
+        "delay": KeyShape(Number(0), "seconds between two"),
+        "backoff": KeyShape(Choice(BACKOFFS), "how the delay grows"),
     },
 )
 LIMITS = Record(
     "limits",
     "Upper bounds; passing one ends the execution, or the frame, with kind `limit` or `runaway` (D27, D70).",
     {
-        "calls": Key(Number(1, whole=True), "tool calls of one frame", default=100_000),
-        "in_flight": Key(
+        "calls": KeyShape(Number(1, whole=True), "tool calls of one frame", default=100_000),
+        "in_flight": KeyShape(
             Number(1, whole=True), "frames of one execution that may be out at once", default=1_000
         ),
-        "tokens": Key(
+        "tokens": KeyShape(
             Number(1, whole=True), "live tokens: those that wait, and the runs they became", default=10_000
         ),
-        "firings": Key(Number(1, whole=True), "firings of steps", default=1_000_000),
-        "iterations": Key(Number(1, whole=True), "iterations of one loop", default=1_000_000),
-        "depth": Key(Number(1, whole=True), "child playbooks inside each other", default=16),
-        "max_payload_bytes": Key(Number(0, whole=True), "the same as spec.result.inline_max_bytes"),
+        "firings": KeyShape(Number(1, whole=True), "firings of steps", default=1_000_000),
+        "iterations": KeyShape(Number(1, whole=True), "iterations of one loop", default=1_000_000),
+        "depth": KeyShape(Number(1, whole=True), "child playbooks inside each other", default=16),
+        "max_payload_bytes": KeyShape(Number(0, whole=True), "the same as spec.result.inline_max_bytes"),
     },
 )
 _STEP_LIMITS = Record("limits", LIMITS.doc, {"calls": LIMITS.keys["calls"]})
 
 
-_POOL = Key(Text(name=True), "the workers that may run it; embedded there is one for all", default="default")
+_POOL = KeyShape(
+    TextShape(name=True), "the workers that may run it; embedded there is one for all", default="default"
+)
 
 
-def _spec_keys(kinds: Kinds) -> dict[str, Key]:
+def _spec_keys(kinds: Kinds) -> dict[str, KeyShape]:
     """What may stand under any `spec` that feeds the layering of task specs (D60, D63)."""
     shared = {
-        "timeout": Key(_TIMEOUT, "seconds for one call, or {connect, read, total} (D33)", example="30"),
-        "result": Key(_RESULT, "how results are kept"),
-        "retry": Key(_RETRY, "retry inside the tool (D32)"),
+        "timeout": KeyShape(_TIMEOUT, "seconds for one call, or {connect, read, total} (D33)", example="30"),
+        "result": KeyShape(_RESULT, "how results are kept"),
+        "retry": KeyShape(_RETRY, "retry inside the tool (D32)"),
     }
     own = {
-        kind.name: Key(
+        kind.name: KeyShape(
             Record(
                 f"spec.{kind.name}", f"For tasks of kind `{kind.name}` only.", {**shared, **kind.knobs.keys}
             ),
@@ -172,16 +174,16 @@ def _rules(then: Record, title: str) -> Shape:
         for key in then.keys
     }
     otherwise = Record(
-        "else", "What holds when no rule before it does.", {"then": Key(then, "what to do")}, moved
+        "else", "What holds when no rule before it does.", {"then": KeyShape(then, "what to do")}, moved
     )
     return Many(
         Record(
             title,
             "The first rule whose `when` holds decides; `else` stands last.",
             {
-                "when": Key(Guard(), "the condition"),
-                "then": Key(then, "what to do"),
-                "else": Key(
+                "when": KeyShape(GuardShape(), "the condition"),
+                "then": KeyShape(then, "what to do"),
+                "else": KeyShape(
                     Either((otherwise, Null())), "instead of `when`: holds when nothing before it does"
                 ),
             },
@@ -194,16 +196,16 @@ THEN = Record(
     "then",
     "What a task rule does.",
     {
-        "do": Key(Choice(DIRECTIVES), "the directive", example="continue"),
-        "attempts": Key(
+        "do": KeyShape(Choice(DIRECTIVES), "the directive", example="continue"),
+        "attempts": KeyShape(
             Number(1, whole=True, templated=True), "retry: calls in all, the first included (D24)", default=3
         ),
-        "backoff": Key(Choice(BACKOFFS), "retry: how the delay grows (D25)", default="fixed"),
-        "delay": Key(Number(0, templated=True), "retry: seconds before the next call"),
-        "max_delay": Key(Number(0, templated=True), "retry: the delay never grows beyond this"),
-        "jitter": Key(Number(0), "retry: 0.2 means ±20 %, drawn once and recorded (D87)"),
-        "to": Key(Text(name=True), "jump: the task to go on with"),
-        "set": Key(
+        "backoff": KeyShape(Choice(BACKOFFS), "retry: how the delay grows (D25)", default="fixed"),
+        "delay": KeyShape(Number(0, templated=True), "retry: seconds before the next call"),
+        "max_delay": KeyShape(Number(0, templated=True), "retry: the delay never grows beyond this"),
+        "jitter": KeyShape(Number(0), "retry: 0.2 means ±20 %, drawn once and recorded (D87)"),
+        "to": KeyShape(TextShape(name=True), "jump: the task to go on with"),
+        "set": KeyShape(
             _SET, "writes to ctx.*, step.*, iter.* when this rule is taken (D10)", example="{iter.page: 1}"
         ),
     },
@@ -212,7 +214,7 @@ THEN = Record(
 ALLOW = Record(
     "then",
     "Whether the token may enter.",
-    {"allow": Key(Flag(), "true: the step is admitted", required=True)},
+    {"allow": KeyShape(Flag(), "true: the step is admitted", required=True)},
     {"do": _CONTROL},
 )
 
@@ -220,14 +222,14 @@ TASK_POLICY = Record(
     "task.spec.policy",
     "What follows from a task's output.",
     {
-        "rules": Key(
+        "rules": KeyShape(
             _rules(THEN, "rule"), "asked from top to bottom, the first that holds wins", required=True
         ),
-        "on_unmatched": Key(
+        "on_unmatched": KeyShape(
             Choice(("continue", "fail")), "when no rule holds and there is no else (D23)", default="continue"
         ),
-        "limits": Key(_STEP_LIMITS, "the budget of calls of a frame (D87)"),
-        **dict.fromkeys(("mode", "before", "after", "finally"), Key(Reserved(), "reserved (D64)")),
+        "limits": KeyShape(_STEP_LIMITS, "the budget of calls of a frame (D87)"),
+        **dict.fromkeys(("mode", "before", "after", "finally"), KeyShape(Reserved(), "reserved (D64)")),
     },
     instead={
         "a list": Retired(
@@ -240,7 +242,7 @@ TASK_POLICY = Record(
 
 def _task_spec(kind: Kind | None, kinds: Kinds) -> Record:
     own = kind.knobs.keys if kind is not None else {}
-    keys = {**_spec_keys(kinds), **own, "policy": Key(TASK_POLICY, "rules on the output")}
+    keys = {**_spec_keys(kinds), **own, "policy": KeyShape(TASK_POLICY, "rules on the output")}
     return Record("task.spec", "Knobs and rules of one task.", keys, _SET_UNDER_SPEC)
 
 
@@ -256,15 +258,15 @@ def task_shape(kinds: Kinds) -> ByKind:
     )
 
 
-def _task_keys(kind: Kind | None, kinds: Kinds) -> dict[str, Key]:
+def _task_keys(kind: Kind | None, kinds: Kinds) -> dict[str, KeyShape]:
     return {
-        "name": Key(Text(name=True), "its name in the pipeline (D8)", example="fetch_page"),
-        "kind": Key(Text(), "which tool", required=True, example="http"),
-        "desc": Key(Text(), "for people"),
-        "auth": Key(Text(name=True), "a keychain entry that the tool signs in with (D57)"),
-        "input": Key(_SET, "what the tool is called with"),
-        "set": Key(_SET, "writes to ctx.*, step.*, iter.* when the output is ok (D28)"),
-        "spec": Key(_task_spec(kind, kinds), "knobs and rules"),
+        "name": KeyShape(TextShape(name=True), "its name in the pipeline (D8)", example="fetch_page"),
+        "kind": KeyShape(TextShape(), "which tool", required=True, example="http"),
+        "desc": KeyShape(TextShape(), "for people"),
+        "auth": KeyShape(TextShape(name=True), "a keychain entry that the tool signs in with (D57)"),
+        "input": KeyShape(_SET, "what the tool is called with"),
+        "set": KeyShape(_SET, "writes to ctx.*, step.*, iter.* when the output is ok (D28)"),
+        "spec": KeyShape(_task_spec(kind, kinds), "knobs and rules"),
     }
 
 
@@ -285,32 +287,34 @@ def _task(kind: Kind, kinds: Kinds) -> Record:
     }
     keys = _task_keys(kind, kinds)
     if kind.free_input:
-        keys["input"] = Key(_SET, "arguments, by names of your own")
+        keys["input"] = KeyShape(_SET, "arguments, by names of your own")
     else:
         own = Record(f"input of {kind.name}", kind.fields.doc, {**optional, "auth": keys["auth"]})
-        keys["input"] = Key(own, "the tool's fields; they may stand beside `kind` as well (D9)")
+        keys["input"] = KeyShape(own, "the tool's fields; they may stand beside `kind` as well (D9)")
     retired = {name: each for name, each in _TASK_RETIRED.items() if name not in optional}
     return Record(f"{kind.name} task", kind.doc, {**optional, **keys}, retired)
 
 
 def _loop(kinds: Kinds) -> Record:
-    mode = Key(Choice(("sequential", "parallel")), "one after the other, or together", default="sequential")
-    flight = Key(
+    mode = KeyShape(
+        Choice(("sequential", "parallel")), "one after the other, or together", default="sequential"
+    )
+    flight = KeyShape(
         Number(1, whole=True, templated=True), "parallel: how many at once, exactly (D49)", default=10
     )
     policy = Record(
         "loop.spec.policy",
         "How iterations are spread and their writes folded.",
         {
-            "exec": Key(
+            "exec": KeyShape(
                 Choice(("distributed", "local")),
                 "an intent; results are the same (D43)",
                 default="distributed",
             ),
             "mode": mode._replace(doc="the same as loop.spec.mode (D64)"),
             "max_in_flight": flight._replace(doc="the same as loop.spec.max_in_flight (D64)"),
-            "reduce": Key(
-                Values(Text()),
+            "reduce": KeyShape(
+                Values(TextShape()),
                 "ctx path → reducer, for writes of parallel iterations (D47)",
                 example="{ctx.total: sum}",
             ),
@@ -323,7 +327,7 @@ def _loop(kinds: Kinds) -> Record:
         {
             "mode": mode,
             "max_in_flight": flight,
-            "policy": Key(policy, "placement and reducers"),
+            "policy": KeyShape(policy, "placement and reducers"),
             **_spec_keys(kinds),
         },
         _SET_UNDER_SPEC,
@@ -332,14 +336,16 @@ def _loop(kinds: Kinds) -> Record:
         "loop",
         "Runs the pipeline once for each item of a collection.",
         {
-            "in": Key(
+            "in": KeyShape(
                 Either((Expression(), Many(Anything()), Values())),
                 "the items: a list, a mapping, or a template that gives one, or a Ref (D44)",
                 required=True,
                 example='"{{ workload.items }}"',
             ),
-            "iterator": Key(Text(name=True), "iter.<iterator> is the item", required=True, example="item"),
-            "spec": Key(spec, "mode, width, reducers"),
+            "iterator": KeyShape(
+                TextShape(name=True), "iter.<iterator> is the item", required=True, example="item"
+            ),
+            "spec": KeyShape(spec, "mode, width, reducers"),
         },
     )
 
@@ -349,47 +355,48 @@ def _step_policy() -> Record:
         "admit",
         "Whether a token may enter, decided by the server before the step is scheduled (D35).",
         {
-            "rules": Key(
+            "rules": KeyShape(
                 _rules(ALLOW, "admission rule"), "the first whose `when` holds decides; none: not admitted"
             ),
-            "join": Key(
+            "join": KeyShape(
                 Choice(("each", "all")),
                 "`all`: fire once, with all tokens that can still arrive (D36)",
                 default="each",
             ),
-            "mode": Key(Reserved(), "reserved (D64)"),
+            "mode": KeyShape(Reserved(), "reserved (D64)"),
         },
     )
     lifecycle = Record(
         "lifecycle",
         "How long the step may take (D33).",
         {
-            "timeout_s": Key(Number(0), "seconds from step.started"),
-            "deadline_s": Key(Number(0), "seconds from the making of the token"),
+            "timeout_s": KeyShape(Number(0), "seconds from step.started"),
+            "deadline_s": KeyShape(Number(0), "seconds from the making of the token"),
         },
     )
     failure = Record(
         "failure",
         "What a failed iteration means for the loop (D48).",
         {
-            "mode": Key(
+            "mode": KeyShape(
                 Choice(("fail_fast", "best_effort")), "stop at the first, or run all", default="fail_fast"
             ),
-            "tolerate": Key(
-                Either((Number(0, whole=True), Text())), 'best_effort: so many may fail, 5 or "25%" (D87)'
+            "tolerate": KeyShape(
+                Either((Number(0, whole=True), TextShape())),
+                'best_effort: so many may fail, 5 or "25%" (D87)',
             ),
         },
     )
-    emit = Record("emit", "Reserved.", {"events": Key(Reserved(), "reserved (D64)")})
+    emit = Record("emit", "Reserved.", {"events": KeyShape(Reserved(), "reserved (D64)")})
     return Record(
         "step.spec.policy",
         "Admission, time and failure of a step.",
         {
-            "admit": Key(admit, "admission and joins"),
-            "lifecycle": Key(lifecycle, "timeouts"),
-            "failure": Key(failure, "failed iterations"),
-            "limits": Key(_STEP_LIMITS, "the budget of calls of a frame (D87)"),
-            "emit": Key(emit, "reserved (D64)"),
+            "admit": KeyShape(admit, "admission and joins"),
+            "lifecycle": KeyShape(lifecycle, "timeouts"),
+            "failure": KeyShape(failure, "failed iterations"),
+            "limits": KeyShape(_STEP_LIMITS, "the budget of calls of a frame (D87)"),
+            "emit": KeyShape(emit, "reserved (D64)"),
         },
         {"rules": _CONTROL, "do": _CONTROL},
     )
@@ -400,15 +407,15 @@ def _arcs() -> Record:
         "arc",
         "A way to another step.",
         {
-            "step": Key(
-                Text(templated=True), "the target: a step, `end`, or a template (D41)", required=True
+            "step": KeyShape(
+                TextShape(templated=True), "the target: a step, `end`, or a template (D41)", required=True
             ),
-            "when": Key(
-                Guard(), "the guard; without one the arc carries every success, and no failure (D37)"
+            "when": KeyShape(
+                GuardShape(), "the guard; without one the arc carries every success, and no failure (D37)"
             ),
-            "set": Key(_SET, "writes when this arc is taken"),
-            "to": Key(Many(Text(name=True)), "limits the targets of a template (D41)"),
-            "spec": Key(Reserved(), "reserved (D64)"),
+            "set": KeyShape(_SET, "writes when this arc is taken"),
+            "to": KeyShape(Many(TextShape(name=True)), "limits the targets of a template (D41)"),
+            "spec": KeyShape(Reserved(), "reserved (D64)"),
         },
         {
             "args": _old('"args"', "set on the arc, and input on the target step"),
@@ -424,19 +431,22 @@ def _arcs() -> Record:
         "next.spec",
         "How arcs are chosen.",
         {
-            "mode": Key(
+            "mode": KeyShape(
                 Choice(("exclusive", "inclusive")),
                 "the first arc that holds, or all that hold",
                 default="exclusive",
             ),
-            "policy": Key(Reserved(), "reserved (D64)"),
+            "policy": KeyShape(Reserved(), "reserved (D64)"),
         },
         _SET_UNDER_SPEC,
     )
     return Record(
         "next",
         "Where tokens go when the step has ended.",
-        {"spec": Key(spec, "the mode"), "arcs": Key(Many(arc), "asked in this order", required=True)},
+        {
+            "spec": KeyShape(spec, "the mode"),
+            "arcs": KeyShape(Many(arc), "asked in this order", required=True),
+        },
         {
             "step": Retired("bad-next", "an arc stands in a list: next: {arcs: [{step: …}]}", "arcs:"),
             "set": Retired(
@@ -456,26 +466,26 @@ def _step(kinds: Kinds) -> Record:
     spec = Record(
         "step.spec",
         "Policy of a step, and defaults for its tasks.",
-        {"policy": Key(_step_policy(), "admission, time, failure"), "pool": _POOL, **_spec_keys(kinds)},
+        {"policy": KeyShape(_step_policy(), "admission, time, failure"), "pool": _POOL, **_spec_keys(kinds)},
         {"next_mode": _old('"next_mode"', "next.spec.mode"), **_SET_UNDER_SPEC},
     )
     return Record(
         "step",
         "A transition of the net: takes a token, runs its tasks, puts tokens on its arcs.",
         {
-            "step": Key(Text(name=True), "its name", required=True, example="start"),
-            "desc": Key(Text(), "for people"),
-            "input": Key(_SET, "bound when a token is made for the step; read as input.* (D28, D66)"),
-            "spec": Key(spec, "policy and defaults"),
-            "loop": Key(
+            "step": KeyShape(TextShape(name=True), "its name", required=True, example="start"),
+            "desc": KeyShape(TextShape(), "for people"),
+            "input": KeyShape(_SET, "bound when a token is made for the step; read as input.* (D28, D66)"),
+            "spec": KeyShape(spec, "policy and defaults"),
+            "loop": KeyShape(
                 Either((_loop(kinds), Many(_loop(kinds)))),
                 "once for each item; a list of loops nests, outermost first (D45)",
             ),
-            "tool": Key(
+            "tool": KeyShape(
                 Either((task_shape(kinds), Many(task_shape(kinds)))), "one task, or a pipeline of tasks"
             ),
-            "set": Key(_SET, "writes when the step is done, before its arcs are asked (D28)"),
-            "next": Key(_arcs(), "arcs to other steps"),
+            "set": KeyShape(_SET, "writes when the step is done, before its arcs are asked (D28)"),
+            "next": KeyShape(_arcs(), "arcs to other steps"),
         },
         {
             "when": _old('"when" on a step', "spec.policy.admit.rules"),
@@ -498,12 +508,15 @@ def _block(kinds: Kinds) -> Record:
 
 _SECRET = Either(
     (
-        Text(),
+        TextShape(),
         Number(),
         Record(
             "secret source",
             "Where a value comes from.",
-            {"env": Key(Text(), "an environment variable"), "file": Key(Text(), "a file")},
+            {
+                "env": KeyShape(TextShape(), "an environment variable"),
+                "file": KeyShape(TextShape(), "a file"),
+            },
         ),
     )
 )
@@ -534,15 +547,15 @@ _CREDENTIALS: dict[str, tuple[str, dict[str, str]]] = {
 
 def _keychain() -> ByKind:
     shared = {
-        "name": Key(Text(name=True), "read as keychain.<name>", required=True),
-        "kind": Key(Text(), "where it comes from", required=True),
-        "desc": Key(Text(), "for people"),
+        "name": KeyShape(TextShape(name=True), "read as keychain.<name>", required=True),
+        "kind": KeyShape(TextShape(), "where it comes from", required=True),
+        "desc": KeyShape(TextShape(), "for people"),
     }
     kinds = {}
     for kind, (doc, fields) in _CREDENTIALS.items():
-        own = {name: Key(_SECRET, words or name.replace("_", " ")) for name, words in fields.items()}
+        own = {name: KeyShape(_SECRET, words or name.replace("_", " ")) for name, words in fields.items()}
         if kind == "secret_manager":
-            own["provider"] = Key(Choice(("vault", "aws", "gcp", "env")), fields["provider"])
+            own["provider"] = KeyShape(Choice(("vault", "aws", "gcp", "env")), fields["provider"])
         kinds[kind] = Record(f"{kind} entry", doc, {**shared, **own})
     unknown = Record("keychain entry", "A credential of an unknown kind.", shared, extra=Anything())
     return ByKind("keychain entry", "A credential that the playbook needs (D57, D84).", kinds, unknown)
@@ -553,27 +566,27 @@ def _executor(kinds: Kinds) -> Record:
         "defaults",
         "Feeds the layering (D64).",
         {
-            "timeout": Key(_TIMEOUT, "the same as spec.timeout"),
-            "timeouts": Key(_TIMEOUT, "the same as spec.timeout"),
-            "resources": Key(Reserved(), "reserved"),
+            "timeout": KeyShape(_TIMEOUT, "the same as spec.timeout"),
+            "timeouts": KeyShape(_TIMEOUT, "the same as spec.timeout"),
+            "resources": KeyShape(Reserved(), "reserved"),
         },
     )
     results = Record(
         "results",
         "Feeds the layering (D64).",
         {
-            "inline_max_bytes": Key(Number(0, whole=True), "the same as spec.result.inline_max_bytes"),
-            "store": Key(_STORE, "the same as spec.result.store"),
-            "reference_first": Key(Flag(), "true always: large results become references"),
+            "inline_max_bytes": KeyShape(Number(0, whole=True), "the same as spec.result.inline_max_bytes"),
+            "store": KeyShape(_STORE, "the same as spec.result.store"),
+            "reference_first": KeyShape(Flag(), "true always: large results become references"),
         },
     )
     policy = Record(
         "executor.spec.policy",
         "Limits and defaults of the whole playbook.",
         {
-            "limits": Key(LIMITS, "upper bounds"),
-            "defaults": Key(defaults, "defaults for all tasks"),
-            "results": Key(results, "defaults for results"),
+            "limits": KeyShape(LIMITS, "upper bounds"),
+            "defaults": KeyShape(defaults, "defaults for all tasks"),
+            "results": KeyShape(results, "defaults for results"),
             "lifecycle": _step_policy().keys["lifecycle"],
             "failure": _step_policy().keys["failure"],
         },
@@ -583,8 +596,8 @@ def _executor(kinds: Kinds) -> Record:
         "executor.spec",
         "Defaults for every step and task (D60).",
         {
-            "entry_step": Key(Text(name=True), "the first step (D5)", default="start"),
-            "policy": Key(policy, "limits and defaults"),
+            "entry_step": KeyShape(TextShape(name=True), "the first step (D5)", default="start"),
+            "policy": KeyShape(policy, "limits and defaults"),
             "pool": _POOL,
             **_spec_keys(kinds),
         },
@@ -594,9 +607,9 @@ def _executor(kinds: Kinds) -> Record:
         "executor",
         "How the playbook is run.",
         {
-            "profile": Key(Choice(("local", "distributed")), "where it is meant to run"),
-            "version": Key(Text(), "the runtime it was written for"),
-            "spec": Key(spec, "defaults by layering"),
+            "profile": KeyShape(Choice(("local", "distributed")), "where it is meant to run"),
+            "version": KeyShape(TextShape(), "the runtime it was written for"),
+            "spec": KeyShape(spec, "defaults by layering"),
         },
         {
             "keychain": Retired(
@@ -612,29 +625,33 @@ def language(kinds: Kinds) -> Record:
         "metadata",
         "What the playbook is called.",
         {
-            "name": Key(Text(), "for people", required=True),
-            "path": Key(Text(), "where the catalog keeps it", required=True, example="examples/hello"),
-            "version": Key(Either((Text(), Number())), "of the author's own"),
-            "description": Key(Text(), "what it is for"),
-            "labels": Key(Values(Either((Text(), Number(), Flag()))), "for searching"),
+            "name": KeyShape(TextShape(), "for people", required=True),
+            "path": KeyShape(
+                TextShape(), "where the catalog keeps it", required=True, example="examples/hello"
+            ),
+            "version": KeyShape(Either((TextShape(), Number())), "of the author's own"),
+            "description": KeyShape(TextShape(), "what it is for"),
+            "labels": KeyShape(Values(Either((TextShape(), Number(), Flag()))), "for searching"),
         },
     )
     return Record(
         "playbook",
         "A playbook: what is orchestrated, from where to where.",
         {
-            "apiVersion": Key(
+            "apiVersion": KeyShape(
                 Choice((API_VERSION,)), "the version of the language", required=True, example=API_VERSION
             ),
-            "kind": Key(Choice(("Playbook",)), "what the document is", required=True, example="Playbook"),
-            "metadata": Key(metadata, "name and path", required=True),
-            "keychain": Key(Many(_keychain()), "credentials that the playbook needs"),
-            "executor": Key(_executor(kinds), "limits and defaults"),
-            "workload": Key(
+            "kind": KeyShape(
+                Choice(("Playbook",)), "what the document is", required=True, example="Playbook"
+            ),
+            "metadata": KeyShape(metadata, "name and path", required=True),
+            "keychain": KeyShape(Many(_keychain()), "credentials that the playbook needs"),
+            "executor": KeyShape(_executor(kinds), "limits and defaults"),
+            "workload": KeyShape(
                 Values(), "inputs and their defaults, merged with the request, then never changed"
             ),
-            "workflow": Key(Many(_step(kinds)), "the steps", required=True),
-            "workbook": Key(Values(_block(kinds)), "named blocks for reuse"),
+            "workflow": KeyShape(Many(_step(kinds)), "the steps", required=True),
+            "workbook": KeyShape(Values(_block(kinds)), "named blocks for reuse"),
         },
         {
             "vars": Retired(

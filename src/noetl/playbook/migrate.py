@@ -10,16 +10,16 @@ from typing import NamedTuple
 from noetl.errors import Mark, PlaybookError
 from noetl.playbook import source
 from noetl.playbook.dialects import parts, v2, v10
-from noetl.playbook.dialects.annotations import annotate as write_annotations
+from noetl.playbook.dialects.arc_args import inboxes
 from noetl.playbook.dialects.detect import Detected, Dialect, detect
-from noetl.playbook.dialects.layout import Layout, Map, alike
+from noetl.playbook.dialects.layout.reader import read
+from noetl.playbook.dialects.layout.tree import Layout, Map, alike
+from noetl.playbook.dialects.layout.writer import write
 from noetl.playbook.dialects.notes import Findings, Note
-from noetl.playbook.dialects.payload import inboxes
-from noetl.playbook.dialects.reading import read
+from noetl.playbook.dialects.notes import annotate as write_annotations
 from noetl.playbook.dialects.refusals import refuse_mixed, refuse_reserved, refuse_root_vars
-from noetl.playbook.dialects.roots import declare_credentials, write_version
+from noetl.playbook.dialects.root_keys import declare_credentials, write_version
 from noetl.playbook.dialects.templates import rewrite_templates
-from noetl.playbook.dialects.writing import write
 from noetl.playbook.problems import problem
 
 __all__ = ["Dialect", "Migration", "Note", "migrate"]

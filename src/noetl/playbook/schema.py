@@ -18,15 +18,15 @@ from noetl.playbook.shapes import (
     Either,
     Expression,
     Flag,
-    Guard,
-    Key,
+    GuardShape,
+    KeyShape,
     Many,
     Null,
     Number,
     Record,
     Reserved,
     Shape,
-    Text,
+    TextShape,
     Values,
 )
 from noetl.playbook.source import parse, plain
@@ -141,7 +141,7 @@ class _Writer:
             made["defaultSnippets"] = [{"label": label, "body": body}]
         return made
 
-    def _property(self, name: str, key: Key, holder: str) -> dict[str, JSON]:
+    def _property(self, name: str, key: KeyShape, holder: str) -> dict[str, JSON]:
         if isinstance(key.shape, Reserved):
             return {**_described(key.doc), "deprecationMessage": f'"{name}" is reserved and has no effect'}
         made = self._refined(name, key, holder)
@@ -155,7 +155,7 @@ class _Writer:
             made["examples"] = [plain(parse(key.example).document.root)]
         return made
 
-    def _refined(self, name: str, key: Key, holder: str) -> dict[str, JSON]:
+    def _refined(self, name: str, key: KeyShape, holder: str) -> dict[str, JSON]:
         """The schema of a key, with what its name tells besides its shape."""
         shape = key.shape
         if name == "else" and isinstance(shape, Either):
@@ -223,9 +223,9 @@ def _needs(kind: Kind) -> list[dict[str, JSON]]:
 
 def _scalar(shape: Shape) -> dict[str, JSON]:
     match shape:
-        case Text(name=True):
+        case TextShape(name=True):
             return {"type": "string", "pattern": NAME}
-        case Text():
+        case TextShape():
             return {"type": "string"}
         case Flag(templated):
             return _templated({"type": "boolean"}, templated)
@@ -234,7 +234,7 @@ def _scalar(shape: Shape) -> dict[str, JSON]:
             return _templated({"type": "integer" if whole else "number", **bound}, templated)
         case Choice(values, templated):
             return _templated({"enum": list(values)}, templated)
-        case Guard():
+        case GuardShape():
             words = "a template, {{ … }}, or a boolean (D15)"
             return {"type": ["boolean", "string"], "pattern": TEMPLATE, "patternErrorMessage": words}
         case Expression():

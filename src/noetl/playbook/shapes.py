@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from noetl.output import JSON
 
 
-class Text(NamedTuple):
+class TextShape(NamedTuple):
     """Text. `templated`: it may hold templates; `statements`: `{% %}` too (text fields of tools, D13)."""
 
     templated: bool = False
@@ -34,7 +34,7 @@ class Choice(NamedTuple):
     templated: bool = False
 
 
-class Guard(NamedTuple):
+class GuardShape(NamedTuple):
     """A template or a boolean (D15)."""
 
 
@@ -64,7 +64,7 @@ class Reserved(NamedTuple):
     """Accepted, answered with a warning, without effect (D64)."""
 
 
-class Key(NamedTuple):
+class KeyShape(NamedTuple):
     """One key of a record."""
 
     shape: Shape
@@ -87,7 +87,7 @@ class Record(NamedTuple):
 
     title: str
     doc: str
-    keys: Mapping[str, Key]
+    keys: Mapping[str, KeyShape]
     retired: Mapping[str, Retired] = {}
     extra: Shape | None = None  # shape of the keys that are not listed; None: there are none
     instead: Mapping[str, Retired] = {}  # what to say when something else stands there: "a list", "text", …
@@ -109,11 +109,11 @@ class Either(NamedTuple):
 
 
 Shape: TypeAlias = (
-    Text
+    TextShape
     | Flag
     | Number
     | Choice
-    | Guard
+    | GuardShape
     | Expression
     | Anything
     | Null
@@ -126,11 +126,11 @@ Shape: TypeAlias = (
 )
 
 
-def sql_paths(keys: Mapping[str, Key]) -> frozenset[tuple[str, ...]]:
+def sql_paths(keys: Mapping[str, KeyShape]) -> frozenset[tuple[str, ...]]:
     """Where SQL stands among the fields of a tool: ("query",), ("copy", "query")."""
     found: set[tuple[str, ...]] = set()
     for name, key in keys.items():
-        if isinstance(key.shape, Text) and key.shape.sql:
+        if isinstance(key.shape, TextShape) and key.shape.sql:
             found.add((name,))
         elif isinstance(key.shape, Record):
             found.update((name, *inside) for inside in sql_paths(key.shape.keys))
@@ -140,13 +140,13 @@ def sql_paths(keys: Mapping[str, Key]) -> frozenset[tuple[str, ...]]:
 def describe(shape: Shape) -> str:
     """A shape in words, for messages and docs."""
     match shape:
-        case Text(name=True):
+        case TextShape(name=True):
             return "a name"
-        case Text(sql=True):
+        case TextShape(sql=True):
             return "SQL, every `{{ }}` in it bound"
-        case Text(templated=True):
+        case TextShape(templated=True):
             return "text or a template"
-        case Text():
+        case TextShape():
             return "text"
         case Flag(templated):
             return "true, false or a template" if templated else "true or false"
@@ -156,7 +156,7 @@ def describe(shape: Shape) -> str:
             return words + (" or a template" if templated else "")
         case Choice(values):
             return "one of " + ", ".join(values)
-        case Guard():
+        case GuardShape():
             return "a template or a boolean"
         case Expression():
             return "a template"
@@ -167,7 +167,7 @@ def describe(shape: Shape) -> str:
         case Values(of):
             return "a mapping" if isinstance(of, Anything) else f"a mapping of names to {describe(of)}"
         case Many(of):
-            return f"a list of {describe(of)}" if isinstance(of, Text | Number) else "a list"
+            return f"a list of {describe(of)}" if isinstance(of, TextShape | Number) else "a list"
         case Reserved():
             return "nothing yet (reserved)"
         case Record(title) | ByKind(title):

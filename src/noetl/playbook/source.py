@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from noetl.errors import Mark, Problem, Related
 from noetl.output import JSON
-from noetl.playbook.plain_words import CONSTANTS, NUMBER_START, resolve
+from noetl.playbook.core_schema import CONSTANTS, NUMBER_START, resolve
 from noetl.playbook.problems import problem
-from noetl.playbook.slips import key_slip, slip
+from noetl.playbook.yaml_hints import key_slip, slip
 
 TEXT_BYTES_MAX = 1 << 20
 DEPTH_MAX = 64

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol, TypeAlias
 
 
-class Text(NamedTuple):
+class PlaybookText(NamedTuple):
     """A playbook as its author wrote it; an execution pins its digest."""
 
     digest: str
@@ -15,7 +15,7 @@ class Text(NamedTuple):
     origin: str | None = None  # the file it came from: what `path` of a child is relative to
 
 
-class Version(NamedTuple):
+class PlaybookVersion(NamedTuple):
     """One text of a path. The same text is the same version, however often it is registered."""
 
     path: str
@@ -26,24 +26,24 @@ class Version(NamedTuple):
     archived: bool  # of the whole path: nothing new starts
 
 
-Versions: TypeAlias = list[Version]
+Versions: TypeAlias = list[PlaybookVersion]
 
 
 class Catalog(Protocol):
     """The texts of playbooks: by digest for ever, by path for what starts now."""
 
-    async def put(self, text: Text) -> None:
+    async def put(self, text: PlaybookText) -> None:
         """The same digest is the same text: putting it twice is one. It is the current one of its path.
 
         A path that was archived is open again.
         """
         ...
 
-    async def get(self, digest: str) -> Text:
+    async def get(self, digest: str) -> PlaybookText:
         """Raises NotFound."""
         ...
 
-    async def newest(self, path: str, version: int | None = None) -> Text:
+    async def newest(self, path: str, version: int | None = None) -> PlaybookText:
         """What was put last under a path, or a version of it. Raises NotFound, also when it is archived."""
         ...
 

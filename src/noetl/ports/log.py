@@ -22,7 +22,7 @@ class Append(NamedTuple):
     status: Status  # of the execution after these facts: whoever lists executions need not fold them
 
 
-class Row(NamedTuple):
+class LogRow(NamedTuple):
     first_seq: int
     at: datetime
     facts: tuple[Fact, ...]
@@ -43,7 +43,7 @@ class EventStore(Protocol):
         """Each stands or falls alone. Raises Unavailable when the outcome is not known."""
         ...
 
-    async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[Row]:
+    async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]:
         """The rows that hold facts with seq > after, in order; empty when there is no such execution.
 
         `up_to`: those behind this one may be left out; a row is never cut.
@@ -63,7 +63,7 @@ class EventStore(Protocol):
         ...
 
 
-class Owned(NamedTuple):
+class OwnedPartitions(NamedTuple):
     """What is ours of the partitions; and the store's time, which all instants on record go by (P6)."""
 
     epochs: dict[int, int]  # partition → its epoch, which grows with each new owner
@@ -77,7 +77,7 @@ class Partitions(Protocol):
         """Executions of these that have not ended, each with the seq of its last fact."""
         ...
 
-    async def own(self, server: str, partitions: Sequence[int], ttl_s: float) -> Owned:
+    async def own(self, server: str, partitions: Sequence[int], ttl_s: float) -> OwnedPartitions:
         """Take or keep these; those that are another's are not in the answer."""
         ...
 
@@ -90,7 +90,7 @@ class Partitions(Protocol):
         ...
 
 
-class Holding(Protocol):
+class ExecutionOwnership(Protocol):
     """Several processes on one file: each execution is held by one of them, as long as it lives."""
 
     async def hold(self, execution_id: str) -> int:
@@ -101,7 +101,7 @@ class Holding(Protocol):
         ...
 
 
-class Head(NamedTuple):
+class ExecutionHead(NamedTuple):
     """An execution as a list of them shows it, without a look into its log."""
 
     execution_id: str
@@ -116,7 +116,7 @@ class Head(NamedTuple):
     owner_alive: bool
 
 
-class Listing(Protocol):
+class ExecutionListing(Protocol):
     """Questions over all executions, answered from their heads: nobody folds a log for a list."""
 
     async def executions(
@@ -127,15 +127,15 @@ class Listing(Protocol):
         status: Status | None = None,
         open_only: bool = False,
         path: str | None = None,
-    ) -> list[Head]:
+    ) -> list[ExecutionHead]:
         """Newest first; `before` is the id of the last one on the page before."""
         ...
 
-    async def head(self, execution_id: str) -> Head:
+    async def head(self, execution_id: str) -> ExecutionHead:
         """Raises NotFound."""
         ...
 
-    async def children(self, execution_id: str) -> list[Head]:
+    async def children(self, execution_id: str) -> list[ExecutionHead]:
         """Those that frames of it have started, in the order of their starts."""
         ...
 

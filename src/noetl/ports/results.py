@@ -31,7 +31,7 @@ class ResultStore(Protocol):
         ...
 
 
-class Kept(NamedTuple):
+class StoredResult(NamedTuple):
     """A result that a store holds; or, torn, what is left of one that was never finished."""
 
     key: str  # <execution>/<digest>
@@ -40,10 +40,10 @@ class Kept(NamedTuple):
     torn: bool = False
 
 
-class Clearing(Protocol):
+class ResultCleanup(Protocol):
     """A result store, for whoever clears it."""
 
-    def kept(self) -> AsyncIterator[Kept]:
+    def kept(self) -> AsyncIterator[StoredResult]:
         """All that it holds, whatever is of one execution together."""
         ...
 

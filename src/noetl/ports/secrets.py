@@ -10,7 +10,7 @@ from noetl.playbook.model import Credential
 from noetl.secret import Secret
 
 
-class Fetched(NamedTuple):
+class FetchedCredential(NamedTuple):
     """A credential as it is now."""
 
     values: Mapping[str, Secret]  # by field; the only one of a single value stands under ""
@@ -21,7 +21,7 @@ class Fetched(NamedTuple):
 class SecretProvider(Protocol):
     """Where credentials come from. No error of it shows a value."""
 
-    async def fetch(self, credential: Credential, *, fresh: bool = False) -> Fetched:
+    async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
         """`fresh`: what was given last did not work. Raises NotFound (with the name), or Unavailable."""
         ...
 
@@ -54,7 +54,7 @@ class SecretRows(Protocol):
         ...
 
 
-class Token(NamedTuple):
+class ApiToken(NamedTuple):
     """Who may ask the server for what. The secret itself is known to its bearer alone."""
 
     id: str
@@ -64,15 +64,15 @@ class Token(NamedTuple):
     expires_at: datetime | None
 
 
-AllTokens: TypeAlias = list[Token]
+AllTokens: TypeAlias = list[ApiToken]
 
 
-class Tokens(Protocol):
+class ApiTokenStore(Protocol):
     """The tokens that are valid, by the sha256 of their secrets."""
 
-    async def add(self, token: Token, digest: bytes) -> None: ...
+    async def add(self, token: ApiToken, digest: bytes) -> None: ...
 
-    async def find(self, digest: bytes) -> Token | None:
+    async def find(self, digest: bytes) -> ApiToken | None:
         """Also one that has expired: whoever asks looks at that."""
         ...
 

@@ -51,7 +51,7 @@ class Grant(NamedTuple):
     lost: int = 0  # so many workers were lost with it that its next call must not be made; 0: it may
 
 
-class Answer(NamedTuple):
+class ReportAnswer(NamedTuple):
     """What becomes of a report."""
 
     word: Literal["go", "stop"]  # go: it is on record and the frame is still yours
@@ -66,7 +66,7 @@ class Link(Protocol):
         """None: there is nothing to do, or someone else does it."""
         ...
 
-    async def report(self, execution_id: str, report: Report, *, room: int = 0) -> Answer:
+    async def report(self, execution_id: str, report: Report, *, room: int = 0) -> ReportAnswer:
         """`room`: for so many frames besides its own the worker has a free slot."""
         ...
 
@@ -85,7 +85,7 @@ class Link(Protocol):
         ...
 
 
-class WorkerSeen(NamedTuple):
+class WorkerInfo(NamedTuple):
     """A worker as it tells of itself every few seconds."""
 
     name: str
@@ -100,17 +100,17 @@ class WorkerSeen(NamedTuple):
     at: datetime  # when it was heard last
 
 
-class Roster(Protocol):
+class WorkerRegistry(Protocol):
     """Which workers there are."""
 
-    def workers(self) -> list[WorkerSeen]:
+    def workers(self) -> list[WorkerInfo]:
         """Those that were heard lately."""
         ...
 
     def slots(self, pool: str) -> int: ...
 
 
-class Heard(NamedTuple):
+class FeedEvent(NamedTuple):
     """Something new of an execution: its log has grown, or a tool has said a word."""
 
     execution_id: str
@@ -122,10 +122,12 @@ class Heard(NamedTuple):
 class Feed(Protocol):
     """News, so that nobody polls. It may lose, repeat and delay them: the log is the truth."""
 
-    def tell(self, heard: Heard) -> None:
+    def tell(self, heard: FeedEvent) -> None:
         """Never waits; what comes thick and fast may be told once."""
         ...
 
-    def listen(self, execution_id: str | None = None) -> AbstractAsyncContextManager[AsyncIterator[Heard]]:
+    def listen(
+        self, execution_id: str | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[FeedEvent]]:
         """Of one execution or of all. Whoever listens too slowly misses some."""
         ...

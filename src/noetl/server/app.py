@@ -8,33 +8,33 @@ from litestar import Litestar, Request
 
 from noetl.server import static
 from noetl.server.auth import guard
-from noetl.server.described import description
-from noetl.server.desk import Desk, Settings
-from noetl.server.gate import Gate
-from noetl.server.given import Room, dependencies
-from noetl.server.problems import Refused, handle
-from noetl.server.rates import Rates
+from noetl.server.errors import Refused, handle
+from noetl.server.middleware import RequestGuard
+from noetl.server.openapi import description
+from noetl.server.params import RequestContext, dependencies
+from noetl.server.rate_limit import RateLimiter
 from noetl.server.routes import (
-    checking,
+    check,
     commands,
     credentials,
     executions,
-    following,
     health,
+    logs,
     playbooks,
-    reading,
     results,
     schema,
+    streams,
     timeline,
     tokens,
     tools,
 )
+from noetl.server.services import ServerSettings, Services
 
 BODY_MAX: Final = 2 << 20
 ROOM: Final = "room"  # under this an application's state holds what its routes share
 
 _AREAS: Final = (
-    health, playbooks, checking, schema, executions, reading, commands, following, results, credentials,
+    health, playbooks, check, schema, executions, logs, commands, streams, results, credentials,
     tools, tokens, timeline, static,
 )  # fmt: skip
 
@@ -48,9 +48,9 @@ class _Request(Request[Any, Any, Any]):
             raise Refused(400, "bad-json", "the body can not be read: it is nested too deep") from error
 
 
-def make_app(desk: Desk, settings: Settings) -> Litestar:
+def make_app(desk: Services, settings: ServerSettings) -> Litestar:
     """`settings.open` is for whoever knows that no other machine reaches the address."""
-    room = Room(desk, settings)
+    room = RequestContext(desk, settings)
     app = Litestar(
         route_handlers=[route for area in _AREAS for route in area.ROUTES],
         dependencies=dependencies(room),
@@ -63,13 +63,13 @@ def make_app(desk: Desk, settings: Settings) -> Litestar:
         debug=False,
     )
     app.state[ROOM] = room
-    rates = Rates(desk.clock, settings.requests_per_s, settings.requests_burst)
+    rates = RateLimiter(desk.clock, settings.requests_per_s, settings.requests_burst)
     # Around everything, also around what is no route: the framework's own middleware is not.
-    app.asgi_handler = Gate(app.asgi_handler, room.keeper, rates, settings)
+    app.asgi_handler = RequestGuard(app.asgi_handler, room.keeper, rates, settings)
     return app
 
 
-def room_of(app: Litestar) -> Room:
+def room_of(app: Litestar) -> RequestContext:
     room = app.state[ROOM]
-    assert isinstance(room, Room)
+    assert isinstance(room, RequestContext)
     return room

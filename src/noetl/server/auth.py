@@ -13,10 +13,10 @@ from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
 from noetl.clock import Clock
-from noetl.control.tokens import digest_of
+from noetl.control.api_tokens import digest_of
 from noetl.errors import Unavailable
-from noetl.ports import Token, Tokens
-from noetl.server.problems import Refused
+from noetl.ports import ApiToken, ApiTokenStore
+from noetl.server.errors import Refused
 
 Scope: TypeAlias = Literal["read", "run", "write", "admin"]
 PUBLIC: Final = "public"  # of a route that asks for no token
@@ -51,14 +51,14 @@ LOCAL: Final = Caller("local", "local", frozenset({"admin"}))  # whoever reaches
 
 
 class _Known(NamedTuple):
-    token: Token | None  # None: there is no such token
+    token: ApiToken | None  # None: there is no such token
     until: float
 
 
-class Doorkeeper:
+class Authenticator:
     """Knows callers by their tokens, and remembers them for a few seconds."""
 
-    def __init__(self, tokens: Tokens, clock: Clock) -> None:
+    def __init__(self, tokens: ApiTokenStore, clock: Clock) -> None:
         self._tokens = tokens
         self._clock = clock
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
@@ -67,7 +67,7 @@ class Doorkeeper:
         """Tokens have changed."""
         self._known.clear()
 
-    def remembers(self, presented: str) -> Token | None:
+    def remembers(self, presented: str) -> ApiToken | None:
         """A token that was found valid a moment ago, without a look into the store."""
         known = self._known.get(digest_of(presented))
         return known.token if known is not None and self._clock.monotonic() < known.until else None

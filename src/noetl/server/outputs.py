@@ -7,16 +7,16 @@ from typing import Final
 from noetl.engine.iterations import iteration_outputs
 from noetl.errors import Damaged, NotFound, Rejected
 from noetl.output import JSON, Output
-from noetl.server.desk import Desk
-from noetl.server.problems import Refused
+from noetl.server.errors import Refused
+from noetl.server.services import Services
 from noetl.views.log import readable
-from noetl.views.outputs import Given, decoded, given_by_playbook
+from noetl.views.outputs import OutputLocation, decoded, given_by_playbook
 
 DEPTH_MAX: Final = 16  # of results that are lists of results
 OUTPUT_BYTES_MAX: Final = 64 << 20  # that are fetched for one answer; more is to be had by GET /results
 
 
-async def given_back(desk: Desk, execution_id: str) -> Given:
+async def given_back(desk: Services, execution_id: str) -> OutputLocation:
     """By the playbook. Raises NotFound, or Rejected while it runs."""
     head = await desk.listing.head(execution_id)
     if head.status in ("new", "running", "paused", "cancelling"):
@@ -28,7 +28,7 @@ async def given_back(desk: Desk, execution_id: str) -> Given:
 class Fetching:
     """Fetches what belongs to one output, up to a limit."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
         self._left = OUTPUT_BYTES_MAX
 

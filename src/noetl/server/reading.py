@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 
 from noetl.errors import NoetlError
-from noetl.ports import Roster
-from noetl.server.desk import Desk
-from noetl.server.logs import Memory
+from noetl.ports import WorkerRegistry
+from noetl.server.log_readers import Memory
+from noetl.server.services import Services
 from noetl.views.documents import ShowDocument, show_document, with_empty_pools
 
 
-async def shown(memory: Memory, desk: Desk, execution_id: str) -> ShowDocument:
+async def shown(memory: Memory, desk: Services, execution_id: str) -> ShowDocument:
     """Raises NotFound, or Damaged."""
     head = await desk.listing.head(execution_id)
     # What nobody runs does not go on: its time stands still.
@@ -24,6 +24,6 @@ async def shown(memory: Memory, desk: Desk, execution_id: str) -> ShowDocument:
     return document
 
 
-def _has_workers(roster: Roster, pool: str) -> bool:
+def _has_workers(roster: WorkerRegistry, pool: str) -> bool:
     """One that is leaving still has what it began."""
     return roster.slots(pool) > 0 or any(each.pool == pool for each in roster.workers())

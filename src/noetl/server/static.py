@@ -18,8 +18,8 @@ from litestar.datastructures import Headers
 from litestar.params import PathParameter
 
 from noetl.server.auth import PUBLIC, SCOPE
-from noetl.server.given import RoomGiven
-from noetl.server.problems import Refused
+from noetl.server.errors import Refused
+from noetl.server.params import RoomGiven
 
 HOME: Final = "/ui/"
 _INDEX: Final = "index.html"

@@ -14,12 +14,12 @@ from msgspec import Struct
 
 from noetl.engine.state import Status
 from noetl.errors import NotFound, Unavailable
-from noetl.ports import Head
-from noetl.server.desk import Desk
-from noetl.server.ears import POLL_S, Ear
-from noetl.server.followers import RETRY, Follower
-from noetl.server.problems import Refused
-from noetl.server.tails import Pages, Tail, message
+from noetl.ports import ExecutionHead
+from noetl.server.errors import Refused
+from noetl.server.log_tail import LogTail, Pages, message
+from noetl.server.services import Services
+from noetl.server.subscriber import RETRY, Subscriber
+from noetl.server.subscriptions import POLL_S, Ear
 from noetl.views.log import instant
 
 BEAT_S: Final = 15.0
@@ -41,7 +41,7 @@ class HeadShown(Struct, frozen=True, kw_only=True):
     owner_alive: bool
 
 
-def head_shown(head: Head) -> HeadShown:
+def head_shown(head: ExecutionHead) -> HeadShown:
     return HeadShown(
         execution_id=head.execution_id,
         path=head.path,
@@ -58,13 +58,13 @@ def head_shown(head: Head) -> HeadShown:
 class Streams:
     """Of one server."""
 
-    def __init__(self, desk: Desk, followers_max: int) -> None:
+    def __init__(self, desk: Services, followers_max: int) -> None:
         self._desk = desk
         self._followers_max = followers_max
         self._pages = Pages(desk.store)
-        self._tails: dict[str, Tail] = {}
-        self._all: set[Follower] = set()  # whatever they follow
-        self._of_heads: set[Follower] = set()
+        self._tails: dict[str, LogTail] = {}
+        self._all: set[Subscriber] = set()  # whatever they follow
+        self._of_heads: set[Subscriber] = set()
         self._heads: asyncio.Task[None] | None = None
         self._beats: asyncio.Task[None] | None = None
         self._closed = False
@@ -82,7 +82,7 @@ class Streams:
         for tail in list(self._tails.values()):
             await tail.stop()
 
-    async def execution(self, follower: Follower, execution_id: str, after: int) -> AsyncIterator[bytes]:
+    async def execution(self, follower: Subscriber, execution_id: str, after: int) -> AsyncIterator[bytes]:
         """What is on record behind `after`, then what comes."""
         self._seat(follower)
         try:
@@ -104,7 +104,7 @@ class Streams:
         finally:
             await self._leave(follower)
 
-    async def heads(self, follower: Follower) -> AsyncIterator[bytes]:
+    async def heads(self, follower: Subscriber) -> AsyncIterator[bytes]:
         """Executions that have changed, each as the list shows it."""
         self._seat(follower)
         try:
@@ -121,7 +121,7 @@ class Streams:
                 self._heads = None
             await self._leave(follower)
 
-    def _seat(self, follower: Follower) -> None:
+    def _seat(self, follower: Subscriber) -> None:
         if self._closed or len(self._all) >= self._followers_max:
             words = "the server stops" if self._closed else f"{len(self._all):,} others follow something"
             raise Refused(503, "too-many-followers", f"{words}: try again later", {"Retry-After": "5"})
@@ -129,22 +129,22 @@ class Streams:
         if self._beats is None or self._beats.done():
             self._beats = asyncio.ensure_future(self._beat())
 
-    async def _leave(self, follower: Follower) -> None:
+    async def _leave(self, follower: Subscriber) -> None:
         self._all.discard(follower)
         if not self._all and self._beats is not None:
             self._beats.cancel()
             self._beats = None
             self._pages.tidy()
 
-    def _tail(self, execution_id: str, after: int) -> Tail:
+    def _tail(self, execution_id: str, after: int) -> LogTail:
         tail = self._tails.get(execution_id)
         if tail is None or tail.last is not None:  # a retry may have opened it again
-            tail = self._tails[execution_id] = Tail(self._desk, self._pages, execution_id)
+            tail = self._tails[execution_id] = LogTail(self._desk, self._pages, execution_id)
             tail.start(after)
         tail.users += 1
         return tail
 
-    async def _left(self, tail: Tail) -> None:
+    async def _left(self, tail: LogTail) -> None:
         tail.users -= 1
         if not tail.users:
             if self._tails.get(tail.id) is tail:

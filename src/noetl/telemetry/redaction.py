@@ -16,7 +16,7 @@ import re2
 from msgspec.json import encode
 
 from noetl.playbook.model import Credential
-from noetl.ports import Fetched, SecretProvider
+from noetl.ports import FetchedCredential, SecretProvider
 from noetl.secret import SHOWN, Secret
 
 CHARS_MAX: Final = 8_192  # of one value in a line
@@ -125,7 +125,7 @@ class HiddenSecrets:
         self._provider = provider
         self._redaction = redaction
 
-    async def fetch(self, credential: Credential, *, fresh: bool = False) -> Fetched:
+    async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
         fetched = await self._provider.fetch(credential, fresh=fresh)
         for value in fetched.values.values():
             self._redaction.hide(value)

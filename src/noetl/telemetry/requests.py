@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from noetl.clock import Clock
 from noetl.telemetry.logs import get_logger
-from noetl.telemetry.measures import Measures
+from noetl.telemetry.metrics import Measures
 
 Scope: TypeAlias = Any  # each framework has a type of its own for what ASGI calls mappings
 Message: TypeAlias = Any

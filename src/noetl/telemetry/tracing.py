@@ -19,9 +19,9 @@ from noetl.engine import Event, facts
 from noetl.errors import Rejected
 from noetl.net.program import Program
 from noetl.ports import EventStore
+from noetl.telemetry.fact_metrics import Watched
 from noetl.telemetry.logs import get_logger
-from noetl.telemetry.measures import Measures
-from noetl.telemetry.seen import Watched
+from noetl.telemetry.metrics import Measures
 from noetl.telemetry.spans import Context, SpanData, Spans
 from noetl.views.log import events_of
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from noetl.engine.state import State
-from noetl.ports import Row
-from noetl.views.audit import findings
+from noetl.ports import LogRow
+from noetl.views.audit.findings import findings
 from noetl.views.log import events_of, folded
 
 
-def audit(execution_id: str, rows: list[Row]) -> State:
+def audit(execution_id: str, rows: list[LogRow]) -> State:
     """The state that the log folds to; AssertionError in words for what the log breaks."""
     found = findings(events_of(rows))
     assert not found, f"{execution_id}: " + "; ".join(

@@ -13,6 +13,7 @@ from textwrap import dedent
 
 import msgspec
 
+from noetl.check.checker import check
 from noetl.engine import Agenda, Event, Recorded, apply, handle
 from noetl.engine.apply import advance
 from noetl.engine.commands import (
@@ -35,11 +36,10 @@ from noetl.engine.state import State
 from noetl.engine.work import due, work_of
 from noetl.errors import PlaybookError, Rejected
 from noetl.ids import frame_parts
-from noetl.net.check import check
 from noetl.net.program import Program, compile_program
 from noetl.output import JSON, Failure, Output
 from noetl.playbook.kinds import Kinds
-from noetl.testing.telling import tell
+from noetl.testing.fact_text import tell
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: scenario, path: scenario}\n"
 ANSWER = "----"

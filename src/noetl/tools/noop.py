@@ -12,7 +12,7 @@ class NoopInput(Struct):
     """`noop` has no fields of its own."""
 
 
-class Noop(Tool):
+class NoopTool(Tool):
     """Does nothing. Its data is its `input`, or `_prev` without one: for routing, counters and rules."""
 
     kind = "noop"

@@ -16,7 +16,7 @@ class PlaybookInput(Struct, kw_only=True):
     version: Annotated[int | str | None, Meta(description="which version; the latest without it")] = None
 
 
-class Playbook(Tool):
+class PlaybookTool(Tool):
     """Runs another playbook as a child with `input` as its workload; the output is the child's (D58)."""
 
     kind = "playbook"

@@ -32,7 +32,7 @@ class Unfit(Exception):
     """A field does not fit the payload; the message is for the author."""
 
 
-class Resolve(Tool):
+class ResolveTool(Tool):
     """Fetches what a Ref points at, whole or in part, also the results of a loop."""
 
     kind = "resolve"
@@ -47,8 +47,8 @@ slice: "0:100"
 """
 
     async def run(self, input: ResolveInput, call: Call) -> Output:
+        from noetl.tools.json_values import NotPlain
         from noetl.tools.jsonpath import PathError, find
-        from noetl.tools.plain import NotPlain
 
         ref = input.ref
         if not is_ref(ref):
@@ -118,7 +118,7 @@ async def _fetched(results: ResultStore, ref: dict[str, JSON], input: ResolveInp
 async def _rows(results: ResultStore, ref: dict[str, JSON], wanted: tuple[int | None, int | None]) -> JSON:
     """Rows of NDJSON, read to its end so that damage is seen, held only as far as they are asked for."""
     from noetl.paging import lines
-    from noetl.tools.plain import NotPlain, parsed
+    from noetl.tools.json_values import NotPlain, parsed
 
     first, last = wanted
     from_end = (first or 0) < 0 or (last or 0) < 0
@@ -137,7 +137,7 @@ async def _rows(results: ResultStore, ref: dict[str, JSON], wanted: tuple[int | 
 
 def _payload(body: bytes, ref: dict[str, JSON]) -> JSON:
     """JSON and text by the content type on the Ref; what is neither comes as {"base64": …}."""
-    from noetl.tools.plain import is_json, parsed, text_or_base64
+    from noetl.tools.json_values import is_json, parsed, text_or_base64
 
     if is_json(str(ref.get("meta", {}).get("content_type", "application/json"))):
         return parsed(body)

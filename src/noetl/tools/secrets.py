@@ -20,7 +20,7 @@ class SecretsInput(Struct, kw_only=True):
     ]
 
 
-class Secrets(Tool):
+class SecretsTool(Tool):
     """Says whether a keychain entry resolves, and its version; never gives its value.
 
     Its data is `{name, resolves: true, version}`; one that does not resolve is an error of kind `credential`.

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
-from noetl.net.sql_words import Ends, Token, tokens
 from noetl.output import JSON
 from noetl.playbook.kinds import Sql
+from noetl.template.sql import Ends, SqlToken, tokens
 
 Params: TypeAlias = "list[JSON] | dict[str, JSON] | None"
 Style: TypeAlias = Literal["$", "?"]
@@ -147,7 +147,7 @@ class _Reader:
                 copied = token.end
         self.drafts[-1].pieces[-1] += piece[copied:]
 
-    def _value(self, token: Token, piece: str) -> Iterator[tuple[JSON, str | int | None]]:
+    def _value(self, token: SqlToken, piece: str) -> Iterator[tuple[JSON, str | int | None]]:
         """The value that the author's own parameter stands for; nothing: it is none."""
         word = piece[token.start : token.end]
         if token.kind == "place":

@@ -21,7 +21,7 @@ class WaitInput(Struct, kw_only=True):
     ] = None
 
 
-class Wait(Tool):
+class WaitTool(Tool):
     """Waits for time or for a signal. The frame is parked meanwhile, and holds no worker (D83)."""
 
     kind = "wait"

@@ -16,7 +16,7 @@ class WorkbookInput(Struct, kw_only=True):
     block: Annotated[Fixed, Meta(description="a block under `workbook`")]
 
 
-class Workbook(Tool):
+class WorkbookTool(Tool):
     """Calls a block of this playbook's `workbook`, with its own `input`, `step` and task names (D59)."""
 
     kind = "workbook"

@@ -24,7 +24,7 @@ class FactShown(Struct, frozen=True, kw_only=True):
     data: dict[str, JSON]  # all that was recorded
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class CtxChange(Struct, frozen=True, kw_only=True):
     """One place in ctx. What is not there is unset."""
 
     path: str
@@ -32,10 +32,10 @@ class Change(Struct, frozen=True, kw_only=True):
     after: JSON | UnsetType = UNSET
 
 
-class Moment(Struct, frozen=True, kw_only=True):
+class ExecutionMoment(Struct, frozen=True, kw_only=True):
     fact: FactShown
     status: Status
-    changes: tuple[Change, ...]  # in ctx, by this fact
+    changes: tuple[CtxChange, ...]  # in ctx, by this fact
     ctx_seq: int  # the fact that has changed ctx last; 0: none has
     ctx: dict[str, JSON] | None  # None: the caller said that he has it
     workload: dict[str, JSON]
@@ -61,13 +61,13 @@ def fact_shown(event: Event) -> FactShown:
     return FactShown(seq=event.seq, at=instant(event.at), name=name_of(event.fact), data=data)
 
 
-def moment(fold: Fold, event: Event, have: int | None) -> Moment:
+def moment(fold: Fold, event: Event, have: int | None) -> ExecutionMoment:
     """`fold` stands before the event, and is moved on. `have`: the ctx_seq of what the caller has."""
     before = fold.state.ctx
     fold.feed(event)
     state = fold.state
     changed = [] if state.ctx is before else list(_changes("ctx", before, state.ctx, _LEVELS))
-    return Moment(
+    return ExecutionMoment(
         fact=fact_shown(event),
         status=state.status,
         changes=tuple(changed[:CHANGES_MAX]),
@@ -77,17 +77,17 @@ def moment(fold: Fold, event: Event, have: int | None) -> Moment:
     )
 
 
-def _changes(path: str, before: JSON, after: JSON, levels: int) -> Iterator[Change]:
+def _changes(path: str, before: JSON, after: JSON, levels: int) -> Iterator[CtxChange]:
     if before is after or before == after:
         return
     if not (levels and isinstance(before, dict) and isinstance(after, dict)):
-        yield Change(path=path, before=before, after=after)
+        yield CtxChange(path=path, before=before, after=after)
         return
     for key in dict.fromkeys((*before, *after)):
         inner = f"{path}.{key}"
         if key not in after:
-            yield Change(path=inner, before=before[key])
+            yield CtxChange(path=inner, before=before[key])
         elif key not in before:
-            yield Change(path=inner, after=after[key])
+            yield CtxChange(path=inner, after=after[key])
         else:
             yield from _changes(inner, before[key], after[key], levels - 1)

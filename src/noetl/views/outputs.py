@@ -17,7 +17,7 @@ from noetl.output import JSON, Failure, Output
 NAMES_MAX = 20  # of steps that ran, when another one was asked for
 
 
-class Given(NamedTuple):
+class OutputLocation(NamedTuple):
     """What is known of the output that was asked for."""
 
     output: Output | None  # None: there is none
@@ -25,18 +25,18 @@ class Given(NamedTuple):
     why: str  # there is none
 
 
-def given_by_playbook(execution_id: str, last: Sequence[Fact]) -> Given:
+def given_by_playbook(execution_id: str, last: Sequence[Fact]) -> OutputLocation:
     """Its last facts say it, however long its log is. Raises Damaged when they do not."""
     for fact in reversed(last):
         match fact:
             case Finished(output=output, error=error):
-                return Given(output, error, f"{execution_id} gave nothing back")
+                return OutputLocation(output, error, f"{execution_id} gave nothing back")
             case Evaluated(error=error):
-                return Given(None, error, f"{execution_id} did not run")
+                return OutputLocation(None, error, f"{execution_id} did not run")
     raise Damaged(f"the log of {execution_id} does not say how it ended: see noetl audit")
 
 
-def given_by_step(execution_id: str, events: Iterable[Event], asked: str) -> Given:
+def given_by_step(execution_id: str, events: Iterable[Event], asked: str) -> OutputLocation:
     """Of the last run of a step or a block that has ended; or of one run, by its id."""
     state = State(execution_id=execution_id)
     known = False
@@ -51,7 +51,7 @@ def given_by_step(execution_id: str, events: Iterable[Event], asked: str) -> Giv
         known = known or asked in state.firings or asked in state.runs
     error = found.error if found is not None and found.status == "error" else None
     unknown = f'no run of "{asked}" is on record; {_those_that_ran(state)}'
-    return Given(found, error, f'"{asked}" has not ended' if known else unknown)
+    return OutputLocation(found, error, f'"{asked}" has not ended' if known else unknown)
 
 
 def _those_that_ran(state: State) -> str:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from noetl.engine import Event
 from noetl.engine.state import State
-from noetl.net.visible import shorten
+from noetl.escape import shorten
 from noetl.output import JSON
 from noetl.views.log import folded, instant
 
@@ -21,7 +21,7 @@ _NOTHING = object()  # stands for a key that one of the two has not got
 _Part: TypeAlias = tuple[str, object]  # how it is reached, and by what
 
 
-class Difference(Struct, frozen=True, kw_only=True):
+class ReplayDifference(Struct, frozen=True, kw_only=True):
     """A place where two states are not the same."""
 
     path: str  # 'runs["fetch#2"].loop.succeeded'
@@ -29,12 +29,12 @@ class Difference(Struct, frozen=True, kw_only=True):
     other: str
 
 
-def replayed(execution_id: str, events: Iterable[Event], other: State) -> list[Difference]:
+def replayed(execution_id: str, events: Iterable[Event], other: State) -> list[ReplayDifference]:
     """Fold the log up to where the other state stands, and compare."""
     return differences(folded(execution_id, events, up_to=other.seq), other)
 
 
-def differences(one: State, other: State) -> list[Difference]:
+def differences(one: State, other: State) -> list[ReplayDifference]:
     """Nothing: they are the same, the order of their entries too."""
     comparing = _Comparing()
     comparing.compare(one, other)
@@ -69,7 +69,7 @@ class _Comparing:
     """States share large parts within themselves, such as ctx: each pair of parts is looked at once."""
 
     def __init__(self) -> None:
-        self.found: list[Difference] = []
+        self.found: list[ReplayDifference] = []
         self._path: list[_Part] = []
         self._known: set[tuple[int, int]] = set()
 
@@ -109,7 +109,7 @@ class _Comparing:
         self._path.pop()
 
     def _differ(self, one: str, other: str) -> None:
-        self.found.append(Difference(path=_path_text(self._path), folded=one, other=other))
+        self.found.append(ReplayDifference(path=_path_text(self._path), folded=one, other=other))
 
 
 def _path_text(path: list[_Part]) -> str:

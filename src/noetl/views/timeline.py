@@ -17,11 +17,11 @@ from noetl.engine.state import State, Status
 from noetl.ids import call_id, frame_parts, token_id
 from noetl.output import Failure
 from noetl.playbook.model import END
-from noetl.views.counts import Counts
 from noetl.views.documents import Iterations, iterations_of, waits_in_words
 from noetl.views.log import instant
 from noetl.views.runs import RunRecord, Runs, waits_for
-from noetl.views.tracks import Sample, Track
+from noetl.views.sampling import Sample, Track
+from noetl.views.step_counts import Counts
 
 RUNS_SHOWN_MAX = 200  # of one step: the first ones and the newest
 FIRST_SHOWN = 20
@@ -93,7 +93,7 @@ class WaitingToken(Struct, frozen=True, kw_only=True):
     why: str
 
 
-class Mark(Struct, frozen=True, kw_only=True):
+class TimelineMark(Struct, frozen=True, kw_only=True):
     """A fact that whoever looks at the whole wants to see."""
 
     seq: int
@@ -116,7 +116,7 @@ class TimelineDocument(Struct, frozen=True, kw_only=True):
     arcs: tuple[ArcLine, ...]
     waiting: tuple[WaitingToken, ...]  # now
     signals: tuple[str, ...]  # that frames wait for now, each once
-    marks: tuple[Mark, ...]
+    marks: tuple[TimelineMark, ...]
     marks_left_out: int
     clock: tuple[Sample, ...]  # seq, milliseconds since `started_at`
     writes: tuple[Sample, ...]  # seq of a fact that changed ctx
@@ -151,7 +151,7 @@ class Timeline:
         self.steps_of: dict[str, str] = {}  # run → the step, or the block
         self._spans: dict[str, _Span] = {}
         self._arcs: dict[tuple[str, int], _Arc] = {}
-        self._marks: list[Mark] = []
+        self._marks: list[TimelineMark] = []
         self._marks_left_out = 0
         self._clock = Track()
         self._looked_at: datetime | None = None
@@ -179,7 +179,7 @@ class Timeline:
             self._spans[run].ended_seq = self._spans[run].ended_seq or event.seq
         words = _mark(fact)
         if words is not None:
-            self._marks.append(Mark(seq=event.seq, name=name_of(fact), words=words[:WORDS_MAX]))
+            self._marks.append(TimelineMark(seq=event.seq, name=name_of(fact), words=words[:WORDS_MAX]))
             if len(self._marks) > MARKS_MAX:
                 del self._marks[MARKS_MAX // 2]  # the first ones say how it began, the last how it stands
                 self._marks_left_out += 1

@@ -13,14 +13,14 @@ from noetl.errors import NoetlError, Rejected
 from noetl.output import JSON, NotJSON, Output, clean, clean_decoded, failed
 from noetl.ports import ResultStore
 from noetl.tool import Call, Tool, Tools
-from noetl.worker.keeping import Keeping
 from noetl.worker.keychain import Keychain, failure_of, signs_in_with
+from noetl.worker.result_policy import ResultPolicy
 
 
 class Ear(Protocol):
     """Who asks for a call: how its results are kept, and who hears what the tool says while it works."""
 
-    keeping: Keeping
+    keeping: ResultPolicy
 
     def say(self, words: str) -> None: ...
 

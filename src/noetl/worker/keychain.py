@@ -21,7 +21,7 @@ from noetl.errors import NoetlError, NotFound, Unavailable
 from noetl.net.program import Program, Task
 from noetl.output import JSON, Failure, Output
 from noetl.playbook.model import Credential
-from noetl.ports import Fetched, SecretProvider
+from noetl.ports import FetchedCredential, SecretProvider
 from noetl.secret import SHOWN
 from noetl.tool import Auth
 from noetl.worker.masking import Mask
@@ -43,10 +43,10 @@ class _Held:
     """One entry, as far as we know it."""
 
     def __init__(self) -> None:
-        self.fetched: Fetched | None = None
+        self.fetched: FetchedCredential | None = None
         self.until = 0.0  # on the clock's pulse
         self.refused = False  # what we have did not work: the next one asks anew
-        self.coming: asyncio.Future[Fetched] | None = None
+        self.coming: asyncio.Future[FetchedCredential] | None = None
         self.seen: list[tuple[str, ...]] = []  # what is to be masked, for each value that was given out
 
 
@@ -59,14 +59,14 @@ class Keychain:
         self._held: dict[tuple[str, str, bytes], _Held] = {}
         self._masks: dict[frozenset[str], Mask] = {}
 
-    async def get(self, credential: Credential) -> Fetched:
+    async def get(self, credential: Credential) -> FetchedCredential:
         """Raises NotFound or Unavailable, with the name of the entry."""
         held = self._hold(credential)
         if held.fetched is not None and not held.refused and self._clock.monotonic() < held.until:
             return held.fetched
         return await self._come(held, credential)
 
-    async def renew(self, credential: Credential, refused: str) -> Fetched:
+    async def renew(self, credential: Credential, refused: str) -> FetchedCredential:
         """Another one than the version that was refused; when someone else has renewed it, that one."""
         held = self._hold(credential)
         if held.fetched is not None and held.fetched.version == refused:
@@ -80,7 +80,7 @@ class Keychain:
     async def auth(self, credential: Credential) -> Auth:
         return self._signed_in(credential, await self.get(credential))
 
-    def _signed_in(self, credential: Credential, fetched: Fetched) -> Auth:
+    def _signed_in(self, credential: Credential, fetched: FetchedCredential) -> Auth:
         async def renew() -> Auth:
             return self._signed_in(credential, await self.renew(credential, fetched.version))
 
@@ -94,13 +94,13 @@ class Keychain:
             self._held[key] = _Held()
         return self._held[key]
 
-    async def _come(self, held: _Held, credential: Credential) -> Fetched:
+    async def _come(self, held: _Held, credential: Credential) -> FetchedCredential:
         if held.coming is None:
             held.coming = asyncio.ensure_future(self._fetch(held, credential))
             held.coming.add_done_callback(_seen)
         return await asyncio.shield(held.coming)  # whoever gives up does not end it for the others
 
-    async def _fetch(self, held: _Held, credential: Credential) -> Fetched:
+    async def _fetch(self, held: _Held, credential: Credential) -> FetchedCredential:
         try:
             fetched = await self._provider.fetch(credential, fresh=held.refused)
         except (NotFound, Unavailable):
@@ -143,12 +143,12 @@ class Keychain:
         return replace(start, keychain=versions)
 
 
-def _seen(coming: asyncio.Future[Fetched]) -> None:
+def _seen(coming: asyncio.Future[FetchedCredential]) -> None:
     if not coming.cancelled():
         coming.exception()  # seen: whoever waited may be gone
 
 
-def hidden(credential: Credential, fetched: Fetched) -> Iterable[str]:
+def hidden(credential: Credential, fetched: FetchedCredential) -> Iterable[str]:
     """What must not show. A user's name is hidden when it came from elsewhere than the playbook."""
     known = _FIELDS.get(credential.kind, ())
     for field, secret in fetched.values.items():
@@ -258,7 +258,7 @@ class Keys:
         return replace(fact, output=output, error=fact.error and mask.failure(fact.error))
 
 
-def plain(fetched: Fetched) -> JSON:
+def plain(fetched: FetchedCredential) -> JSON:
     """As templates read it: the text of a single value, else a mapping of the fields."""
     values: Mapping[str, str] = {field: secret.reveal() for field, secret in fetched.values.items()}
     return values[""] if values.keys() == {""} else dict(values)

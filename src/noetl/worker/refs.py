@@ -10,7 +10,7 @@ from noetl.errors import NotFound, Rejected
 from noetl.output import JSON, Output
 from noetl.paging import is_json
 from noetl.ports import Link, ResultStore
-from noetl.worker.stores import Choosing
+from noetl.worker.result_stores import StoreSelector
 
 SLICE_MAX = 1_000_000
 
@@ -57,7 +57,7 @@ class Refs:
         return [decode(await self._body(output)) for output in await self._outputs(ref, wanted)]
 
     def chosen(self, wanted: Mapping[str, JSON]) -> ResultStore:
-        if not isinstance(self._results, Choosing):
+        if not isinstance(self._results, StoreSelector):
             raise Rejected("unknown-store", "this worker has one result store only")
         return Refs(self._results.chosen(wanted), self._link)
 

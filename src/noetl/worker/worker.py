@@ -13,13 +13,13 @@ from noetl.failpoints import failpoint
 from noetl.paging import Pages
 from noetl.ports import Claim, Grant, Link, ResultStore, WorkQueue
 from noetl.worker.calls import ToolRun
-from noetl.worker.drive import Drive, Said
+from noetl.worker.frame_driver import FrameDriver, LogLine
 from noetl.worker.keychain import Keychain
 from noetl.worker.refs import Refs
-from noetl.worker.stopping import RETRY_S
+from noetl.worker.stop import RETRY_S
 
 
-class Outside(NamedTuple):
+class WorkerPorts(NamedTuple):
     """What a worker reaches."""
 
     link: Link
@@ -31,16 +31,16 @@ class Outside(NamedTuple):
 class Worker:
     """Any number of slots on one link."""
 
-    def __init__(self, name: str, outside: Outside, tool: ToolRun, clock: Clock) -> None:
+    def __init__(self, name: str, outside: WorkerPorts, tool: ToolRun, clock: Clock) -> None:
         self.name = name
         self.link, self.queue, self.results, self.keychain = outside
         self.refs = Refs(self.results, self.link)
         self.pages = Pages(self.results)
         self.tool = tool
         self.clock = clock
-        self.drives: dict[tuple[str, str], Drive] = {}
+        self.drives: dict[tuple[str, str], FrameDriver] = {}
         self.leaving = False  # nothing new is begun
-        self.listen: Callable[[Said], None] | None = None  # who hears what tools say
+        self.listen: Callable[[LogLine], None] | None = None  # who hears what tools say
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
@@ -111,7 +111,7 @@ class Worker:
     async def _drive(self, execution_id: str, grant: Grant) -> tuple[bool, tuple[Grant, ...]]:
         """Is everything that we did on record, and what comes next?"""
         held = (execution_id, grant.work.frame.id)
-        drive = self.drives[held] = Drive(self, execution_id, grant)
+        drive = self.drives[held] = FrameDriver(self, execution_id, grant)
         try:
             await drive.run()
         finally:

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from noetl.adapters.postgres.database import open_postgres
 from noetl.adapters.postgres.store import PostgresStore
-from noetl.control.saving import fold, saved
+from noetl.control.snapshots import fold, saved
 from noetl.engine import Event, facts
 from noetl.engine.state import State
-from noetl.views.audit import findings
+from noetl.views.audit.findings import findings
 from noetl.views.log import events_of, folded
 from noetl.views.replay import differences
 from tests.chaos.distributed.house import CLOCK, House

@@ -19,17 +19,17 @@ from typing import Any, NamedTuple
 import asyncpg
 from prometheus_client.parser import text_string_to_metric_families
 
-from noetl.adapters.nats.wire import PARTITIONS
 from noetl.adapters.postgres.database import open_postgres
 from noetl.adapters.postgres.tokens import PostgresTokens
 from noetl.client import Client
 from noetl.clock import SystemClock
-from noetl.control.tokens import digest_of, new_token
+from noetl.control.api_tokens import digest_of, new_token
 from noetl.errors import Unavailable
-from noetl.wiring.trial_folder import Folder, random_key
-from noetl.wiring.trial_nats import Nats, free_port
-from noetl.wiring.trial_postgres import Postgres
-from noetl.wiring.trial_processes import Child, Program
+from noetl.link.messages import PARTITIONS
+from noetl.runtime.devcluster.folder import Folder, random_key
+from noetl.runtime.devcluster.nats import Nats, free_port
+from noetl.runtime.devcluster.postgres import Postgres
+from noetl.runtime.devcluster.processes import Child, Program
 
 LEASE_S = 5.0  # in tests
 REPOSITORY = Path(__file__).parents[3]

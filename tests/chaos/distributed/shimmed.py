@@ -16,16 +16,16 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from noetl.clock import Clock, SystemClock
-from noetl.config import LINK_KEY, lease_s
 from noetl.engine.commands import Command, Report, Start
 from noetl.errors import Unavailable
 from noetl.output import Output
-from noetl.ports import Answer, Claim, Epoch, Grant, Link, WorkQueue
+from noetl.ports import Claim, Epoch, Grant, Link, ReportAnswer, WorkQueue
+from noetl.runtime.server import ServerOptions, open_server
+from noetl.runtime.settings import LINK_KEY, lease_s
+from noetl.runtime.worker import WorkerOptions, WorkerRuntime
 from noetl.server.app import make_app
-from noetl.server.desk import Settings
-from noetl.server.serving import Serving
-from noetl.wiring.server import ServerAsked, open_server
-from noetl.wiring.worker import Crew, WorkerAsked
+from noetl.server.http_server import Serving
+from noetl.server.services import ServerSettings
 from tests.chaos.distributed.load import Chance
 
 SEED, CLOCKS = "CHAOS_SEED", "CHAOS_CLOCKS"
@@ -85,7 +85,7 @@ class FaultyLink:
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def report(self, execution_id: str, report: Report, *, room: int = 0) -> Answer:
+    async def report(self, execution_id: str, report: Report, *, room: int = 0) -> ReportAnswer:
         first, _ = await asyncio.gather(
             self._link.report(execution_id, report, room=room), self._unheard(execution_id, report, 0.0)
         )
@@ -139,14 +139,14 @@ def clock_of(name: str) -> Clock:
 
 async def work(asked: argparse.Namespace) -> None:
     clock = clock_of(asked.name)
-    given = WorkerAsked(
+    given = WorkerOptions(
         nats=os.environ["NOETL_NATS"],
         slots=asked.slots,
         name=asked.name,
         link_key=os.environ[LINK_KEY],
         lease_s=lease_s(),
     )
-    crew = Crew(given, clock)
+    crew = WorkerRuntime(given, clock)
     if seed := os.environ.get(SEED):
         chance = Chance(f"{seed}/{asked.name}")
         crew.worker.queue = FaultyQueue(crew.worker.queue, chance, clock)
@@ -160,11 +160,11 @@ async def work(asked: argparse.Namespace) -> None:
 async def serve(asked: argparse.Namespace) -> None:
     clock = clock_of(asked.name or str(asked.port))
     environment = os.environ
-    given = ServerAsked(
+    given = ServerOptions(
         environment["NOETL_DB"], environment["NOETL_NATS"], asked.name, environment[LINK_KEY], lease_s()
     )
     async with open_server(given, clock) as house:
-        serving = Serving(make_app(house.desk, Settings()), "127.0.0.1", asked.port)
+        serving = Serving(make_app(house.desk, ServerSettings()), "127.0.0.1", asked.port)
         serving.start()
         print("ready", file=sys.stderr, flush=True)
         await told_to_go()

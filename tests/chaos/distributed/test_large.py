@@ -11,7 +11,7 @@ from noetl.adapters.postgres.results import PostgresResults
 from noetl.engine import facts
 from noetl.errors import Damaged
 from noetl.output import JSON
-from noetl.worker.stores import Offered, Stores
+from noetl.worker.result_stores import NamedStore, ResultStores
 from tests.chaos.distributed.audit import Verdict, audited, told
 from tests.chaos.distributed.effects import serving
 from tests.chaos.distributed.house import CLOCK, House, Plan, opened, until
@@ -114,10 +114,10 @@ async def _keep_large() -> None:
         await house.until_all_ended(120)
         seconds, verdict = CLOCK.monotonic() - begun, await audited(load)
         refs = _refs(verdict)
-        stores = Stores(
+        stores = ResultStores(
             [
-                Offered("nats_object", NatsResults(house.nats), shared=True),
-                Offered("postgres", PostgresResults(house.database), shared=True),
+                NamedStore("nats_object", NatsResults(house.nats), shared=True),
+                NamedStore("postgres", PostgresResults(house.database), shared=True),
             ]
         )
         rotten = [*await _rot_in_nats(house), *await _rot_in_postgresql(house)]
@@ -158,7 +158,7 @@ def _place(ref: dict[str, JSON]) -> tuple[str, str]:
     return ref["type"], ref["locator"]["key"]
 
 
-async def _is_whole(stores: Stores, ref: dict[str, JSON]) -> bool:
+async def _is_whole(stores: ResultStores, ref: dict[str, JSON]) -> bool:
     try:
         return len(await stores.get(ref)) > LARGE_MB << 20
     except Damaged:

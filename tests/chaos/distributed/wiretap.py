@@ -15,7 +15,7 @@ import msgspec
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from noetl.adapters.nats.link import ASK
+from noetl.link.client import ASK
 from tests.chaos.distributed.house import CLOCK, House
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from noetl.adapters.files.results import FileResults
 from noetl.adapters.sqlite.database import open_sqlite
-from noetl.adapters.sqlite.holding import SqliteHolding
 from noetl.adapters.sqlite.inbox import SqliteInbox
+from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.store import SqliteStore
 from noetl.clock import SystemClock
 from noetl.engine.commands import Cancel
@@ -35,7 +35,7 @@ async def main(path: Path) -> None:
     clock = SystemClock()
     database = open_sqlite(path, clock)
     store, inbox, results = SqliteStore(database), SqliteInbox(database), FileResults(path.parent / "results")
-    holding = SqliteHolding(database)
+    holding = SqliteOwnership(database)
 
     async def append(execution_id: str, seq: int, owner: int, filler: str = "") -> None:
         fact: Fact = Requested(path="p", digest="d", workload={"filler": filler})

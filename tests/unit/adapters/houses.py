@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from noetl.adapters.sqlite.database import Database, open_sqlite
-from noetl.adapters.sqlite.holding import SqliteHolding
+from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.store import SqliteStore
 from noetl.clock import SystemClock
 from noetl.engine.facts import Evaluated, Fact, Requested
@@ -85,7 +85,7 @@ def append(
 
 async def begun(database: Database, *execution_ids: str) -> int:
     """Executions of ours, with one fact each; our number."""
-    holding, store = SqliteHolding(database), SqliteStore(database)
+    holding, store = SqliteOwnership(database), SqliteStore(database)
     number = 0
     for execution_id in execution_ids:
         number = await holding.hold(execution_id)

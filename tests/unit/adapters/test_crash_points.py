@@ -10,7 +10,7 @@ import pytest
 
 from noetl.adapters.files.results import FileResults
 from noetl.adapters.sqlite.database import Database
-from noetl.adapters.sqlite.holding import SqliteHolding
+from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.store import SqliteStore
 from noetl.failpoints import FAILPOINTS
 from tests.unit.adapters.houses import append, begun, child, on_file, opened
@@ -73,7 +73,7 @@ def test_nothing_acknowledged_is_lost_and_the_next_process_goes_on(failpoint: st
 
     async def after(database: Database) -> None:
         await audit(database, said)
-        number = await SqliteHolding(database).hold("old")
+        number = await SqliteOwnership(database).hold("old")
         assert number > max((int(rest[1]) for word, *rest in said if word == "hold"), default=1)
         seq = len(await SqliteStore(database).read("old")) + 1
         assert await SqliteStore(database).append([append("old", seq, number)]) == [None]

@@ -9,12 +9,12 @@ from pathlib import Path
 import apsw
 
 from noetl.clock import SystemClock
-from noetl.control.live import Live
+from noetl.control.live_execution import LiveExecution
 from noetl.engine import Event
 from noetl.engine.commands import Signal
 from noetl.engine.facts import ForSignal, FrameParked
 from noetl.output import JSON
-from noetl.wiring import House, open_house
+from noetl.runtime import EmbeddedRuntime, open_embedded
 from tests.playbooks import HEAD
 
 AT = datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -104,21 +104,21 @@ class SteadyClock(SystemClock):
 class Parked:
     """Says when a frame waits for a signal."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: EmbeddedRuntime) -> None:
         self.event = asyncio.Event()
         house.watchers.append(self)
 
-    def __call__(self, _live: Live, events: list[Event]) -> None:
+    def __call__(self, _live: LiveExecution, events: list[Event]) -> None:
         if any(isinstance(e.fact, FrameParked) and isinstance(e.fact.until, ForSignal) for e in events):
             self.event.set()
 
 
-async def started(house: House, text: str, id: str, workload: dict[str, JSON] | None = None) -> str:
+async def started(house: EmbeddedRuntime, text: str, id: str, workload: dict[str, JSON] | None = None) -> str:
     digest = await house.playbooks.add(text, None)
     return await house.start(digest, workload or {}, execution_id=id)
 
 
-async def parked(house: House, id: str) -> None:
+async def parked(house: EmbeddedRuntime, id: str) -> None:
     """An execution of MIXED, up to where it waits for a person."""
     parking = Parked(house)
     await started(house, MIXED, id)
@@ -127,7 +127,7 @@ async def parked(house: House, id: str) -> None:
 
 
 async def _fill(path: Path) -> None:
-    async with open_house(path, clock=SteadyClock(), slots=1) as house:
+    async with open_embedded(path, clock=SteadyClock(), slots=1) as house:
         await parked(house, ENDED)
         await house.command(ENDED, Signal(name="approve", data={"ok": True}))
         await house.rest(ENDED)
@@ -135,13 +135,13 @@ async def _fill(path: Path) -> None:
 
 
 async def _fill_large(path: Path) -> None:
-    async with open_house(path, clock=SteadyClock(), slots=1) as house:
+    async with open_embedded(path, clock=SteadyClock(), slots=1) as house:
         await started(house, PIECES, LARGE, {"texts": [letter * 70_000 for letter in "ab"]})
         await house.rest(LARGE)
 
 
 async def _fill_calling(path: Path) -> None:
-    async with open_house(path, clock=SteadyClock(), slots=1) as house:
+    async with open_embedded(path, clock=SteadyClock(), slots=1) as house:
         await house.playbooks.add(CHILD, None)
         await started(house, CALLER, CALLING)
         await house.rest(CALLING)

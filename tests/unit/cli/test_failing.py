@@ -12,7 +12,7 @@ from noetl.cli.asked import Named, RunAsked
 from noetl.cli.executing import run_retry, run_run
 from noetl.cli.overview import run_show
 from noetl.cli.reasons import ReasonsAsked, run_reasons
-from noetl.wiring import open_house
+from noetl.runtime import open_embedded
 from tests.playbooks import HEAD
 from tests.unit.cli.executed import CHILD, LEFT, SteadyClock, started
 
@@ -170,7 +170,7 @@ def test_executions_that_iterations_have_called_are_listed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def fill() -> None:
-        async with open_house(tmp_path / "own.db", clock=SteadyClock(), slots=1) as house:
+        async with open_embedded(tmp_path / "own.db", clock=SteadyClock(), slots=1) as house:
             await house.playbooks.add(CHILD, None)
             await started(house, CALLING_LOOP, LEFT)
             await house.rest(LEFT)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.sqlite.holding import SqliteHolding
+from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.cli.exits import Usage
 from noetl.cli.gc_clearing import run_gc
 from noetl.clock import SystemClock
@@ -21,8 +21,8 @@ from noetl.engine.state import Status
 from noetl.output import JSON, Output
 from noetl.paging import put_pages
 from noetl.ports import Append
-from noetl.wiring import Disk, open_disk
-from noetl.worker.keeping import Keeping
+from noetl.runtime import LocalStore, open_local_store
+from noetl.worker.result_policy import ResultPolicy
 
 OLD = timedelta(days=3)
 BODY = b'"' + b"x" * 70_000 + b'"'
@@ -35,9 +35,9 @@ class Cellar:
         self.path = folder / "noetl.db"
         self.files = folder / "noetl.db-results"
 
-    def do(self, work: Callable[[Disk], Awaitable[Any]]) -> Any:
+    def do(self, work: Callable[[LocalStore], Awaitable[Any]]) -> Any:
         async def main() -> Any:
-            disk = open_disk(self.path)
+            disk = open_local_store(self.path)
             try:
                 return await work(disk)
             finally:
@@ -48,16 +48,16 @@ class Cellar:
     def record(
         self, id: str, *facts: Fact, status: Status = "ok", age: timedelta = OLD, parent: str | None = None
     ) -> None:
-        async def work(disk: Disk) -> None:
+        async def work(disk: LocalStore) -> None:
             at = SystemClock().now() - age
             first = Requested(path="p", digest="d", parent=parent)
-            number = await SqliteHolding(disk.database).hold(id)
+            number = await SqliteOwnership(disk.database).hold(id)
             assert await disk.store.append([Append(id, 1, at, (first, *facts), number, status)]) == [None]
 
         self.do(work)
 
     def put(self, id: str, body: bytes = BODY, kind: str = "files", age: timedelta = OLD) -> dict[str, JSON]:
-        async def work(disk: Disk) -> dict[str, JSON]:
+        async def work(disk: LocalStore) -> dict[str, JSON]:
             return await disk.results.chosen({"kind": kind}).put(id, body, "application/json")
 
         ref: dict[str, JSON] = self.do(work)
@@ -70,7 +70,7 @@ class Cellar:
             if file.is_file():
                 os.utime(file, (then, then))
 
-        async def work(disk: Disk) -> None:
+        async def work(disk: LocalStore) -> None:
             if disk.database.fetch("SELECT 1 FROM sqlite_schema WHERE name = 'results'"):
                 await disk.database.writer.write(
                     lambda cursor: cursor.execute("UPDATE results SET at = ?", (int(then * 1e6),))
@@ -79,7 +79,7 @@ class Cellar:
         self.do(work)
 
     def has(self, ref: dict[str, JSON]) -> bool:
-        async def work(disk: Disk) -> bool:
+        async def work(disk: LocalStore) -> bool:
             keys = [kept.key for each in disk.results.offered async for kept in each.store.kept()]
             return ref["locator"]["key"] in keys
 
@@ -150,7 +150,7 @@ def test_results_of_executions_that_are_not_on_record_go(
 def test_the_pages_of_a_list_stay_with_their_index(
     cellar: Cellar, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def work(disk: Disk) -> dict[str, JSON]:
+    async def work(disk: LocalStore) -> dict[str, JSON]:
         return await put_pages(disk.results, "e", [{"text": "x" * 900, "id": id} for id in range(3_000)])
 
     index = cellar.do(work)
@@ -175,9 +175,9 @@ def test_when_a_result_can_not_be_read_all_that_it_may_speak_of_stays(
 def test_what_has_lived_its_time_goes_though_it_is_meant(
     cellar: Cellar, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def work(disk: Disk) -> list[dict[str, JSON]]:
+    async def work(disk: LocalStore) -> list[dict[str, JSON]]:
         return [
-            await Keeping(ttl=ttl, compression=how).put(disk.results, "e", b'"%d"' % number + BODY)
+            await ResultPolicy(ttl=ttl, compression=how).put(disk.results, "e", b'"%d"' % number + BODY)
             for number, (ttl, how) in enumerate(
                 [("1h", "none"), ("30d", "gzip"), ("1d", "gzip"), (None, "none")]
             )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from noetl.cli.listing import Wanted, run_list
-from noetl.wiring import open_disk, open_house
+from noetl.runtime import open_embedded, open_local_store
 from tests.unit.cli.executed import (
     CALLING,
     ENDED,
@@ -130,7 +130,7 @@ def test_an_execution_that_a_process_has_is_running(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def look() -> None:
-        async with open_house(tmp_path / "own.db", clock=SteadyClock(), slots=1) as house:
+        async with open_embedded(tmp_path / "own.db", clock=SteadyClock(), slots=1) as house:
             await parked(house, LEFT)
             await asyncio.to_thread(
                 run_list, Wanted("running", 20, open_only=False), "json", str(tmp_path / "own.db")
@@ -156,7 +156,7 @@ def test_an_empty_file_says_how_to_begin_and_one_without_what_was_asked_for_says
     mixed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     db = tmp_path / "empty.db"
-    open_disk(db).close()
+    open_local_store(db).close()
     assert run_list(ALL, "plain", str(db)) == 0
     assert capsys.readouterr() == ("", f"nothing has run here yet; begin with: noetl run FILE --db {db}\n")
     assert run_list(Wanted("ok", 20, open_only=False), "plain", mixed) == 0

@@ -19,7 +19,7 @@ from noetl.cli.reasons import run_explain_execution
 from noetl.cli.replaying import run_replay
 from noetl.cli.states import run_state
 from noetl.engine.state import Status
-from noetl.wiring import open_house
+from noetl.runtime import open_embedded
 from tests.unit.cli.executed import AT, LEFT, started
 
 HOSTILE = """\
@@ -59,7 +59,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
     path: Path = tmp_path_factory.mktemp("looking") / "hostile.db"
 
     async def fill() -> None:
-        async with open_house(path) as house:
+        async with open_embedded(path) as house:
             await started(house, HOSTILE, LEFT)
             await house.rest(LEFT)
 

@@ -10,7 +10,7 @@ import pytest
 
 from noetl.cli.outputs import run_output
 from noetl.errors import Damaged, NotFound
-from noetl.wiring import open_house
+from noetl.runtime import open_embedded
 from tests.playbooks import HEAD
 from tests.unit.cli.executed import CALLING, ENDED, LARGE, LEFT, calling_file, large_file, mixed_file, started
 
@@ -88,7 +88,7 @@ def test_text_is_given_as_it_is_when_it_is_asked_for_raw(
     text = "a line\nand ü \x1b[31m"
 
     async def fill() -> None:
-        async with open_house(tmp_path / "raw.db") as house:
+        async with open_embedded(tmp_path / "raw.db") as house:
             await started(house, ECHO, LEFT, {"text": text})
             await house.rest(LEFT)
 

@@ -12,7 +12,7 @@ import pytest
 from noetl.cli.exits import Usage
 from noetl.cli.overview import run_show
 from noetl.errors import Damaged
-from noetl.wiring import open_house
+from noetl.runtime import open_embedded
 from tests.unit.cli.executed import (
     CALLING,
     ENDED,
@@ -144,7 +144,7 @@ def test_one_that_runs_says_where(tmp_path: Path, capsys: pytest.CaptureFixture[
     db = str(tmp_path / "own.db")
 
     async def look() -> None:
-        async with open_house(tmp_path / "own.db", clock=SteadyClock(), slots=1) as house:
+        async with open_embedded(tmp_path / "own.db", clock=SteadyClock(), slots=1) as house:
             await parked(house, LEFT)
             await asyncio.to_thread(run_show, LEFT, "plain", db)
 

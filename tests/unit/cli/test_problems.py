@@ -8,7 +8,7 @@ import pytest
 
 from noetl.cli.problems import Excerpts, as_json, clipped, for_people, plain, tally
 from noetl.errors import Mark, Problem, Related
-from noetl.views.tree import Piece
+from noetl.views.styled_text import Styled
 
 PROBLEM = Problem(
     "unknown-step",
@@ -20,7 +20,7 @@ PROBLEM = Problem(
 )
 
 
-def lines(told: list[list[Piece]]) -> list[str]:
+def lines(told: list[list[Styled]]) -> list[str]:
     return ["".join(piece.text for piece in line) for line in told]
 
 
@@ -82,7 +82,7 @@ def test_a_tally_counts_by_severity() -> None:
     assert "".join(piece.text for piece in tally([PROBLEM, warning, info, warning])) == (
         "1 error, 2 warnings, 1 info"
     )
-    assert tally([]) == [Piece("no problems", "good")]
+    assert tally([]) == [Styled("no problems", "good")]
 
 
 def test_json_is_one_array_with_the_optional_parts_only_where_they_are() -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from noetl.cli.progress import PENDING_MAX, Progress
 from noetl.cli.rows import loop_words, per_second
 from noetl.clock import SystemClock
-from noetl.control.live import Live
+from noetl.control.live_execution import LiveExecution
 from noetl.engine import Event, apply
 from noetl.engine.facts import (
     Cancelled,
@@ -68,7 +68,7 @@ class Watched:
         for fact in facts:
             self.seq += 1
             events.append(Event(self.seq, AT + timedelta(seconds=self.seq / 2), fact))
-        self.progress.watch(Live(id, self.program, 1), events)
+        self.progress.watch(LiveExecution(id, self.program, 1), events)
         return self.lines()
 
     def lines(self) -> list[str]:
@@ -170,7 +170,7 @@ def test_a_loop_is_counted_and_its_rate_comes_from_two_looks() -> None:
 def test_a_run_that_is_found_running_begins_with_what_its_loop_has_done() -> None:
     """D69."""
     watched = Watched()
-    live = Live(ROOT, watched.program, 1)
+    live = LiveExecution(ROOT, watched.program, 1)
     begun = (
         scheduled("a#1", loop=True),
         LoopStarted(run="a#1", count=3, items=[1, 2, 3], width=3, parallel=True),
@@ -187,7 +187,7 @@ def test_a_run_that_is_found_running_begins_with_what_its_loop_has_done() -> Non
 
 def test_what_a_run_waits_for_is_told_when_we_begin_to_look() -> None:
     watched = Watched()
-    live = Live(CHILD, watched.program, 1)
+    live = LiveExecution(CHILD, watched.program, 1)
     live.state.parent = f"{ROOT}/b#1@1"
     parked = FrameParked(frame="x#1", call=1, until=ForSignal(name="go"))
     for fact in (scheduled("x#1"), parked):
@@ -272,7 +272,7 @@ def test_lines_that_nobody_could_read_are_counted_and_not_kept() -> None:
         run = f"a#{number}"
         facts: list[Fact] = [scheduled(run), StepDone(run=run), NextEvaluated(run=run)]
         events = [Event(place, AT, fact) for place, fact in enumerate(facts, 1)]
-        watched.progress.watch(Live(ROOT, watched.program, 1), events)
+        watched.progress.watch(LiveExecution(ROOT, watched.program, 1), events)
     assert (len(watched.lines()), watched.progress.left_out) == (PENDING_MAX, 3)
 
 

@@ -10,19 +10,18 @@ from noetl.adapters.memory.queue import MemoryQueue
 from noetl.adapters.memory.results import MemoryResults
 from noetl.adapters.memory.store import MemoryStore
 from noetl.clock import SystemClock
+from noetl.control.deps import ControlPorts, ControlSettings
 from noetl.control.executions import Control
-from noetl.control.house import Outside as Reach
-from noetl.control.house import Settings
-from noetl.control.live import Live
+from noetl.control.live_execution import LiveExecution
 from noetl.control.ownership import PartitionOwners
 from noetl.engine import Event
 from noetl.engine.commands import Start
 from noetl.engine.facts import Fact, Processed
 from noetl.engine.moves import RunTask
 from noetl.output import JSON, Output
-from noetl.testing.cluster import Library
+from noetl.testing.simulator.cluster import Library
 from noetl.worker.calls import Ear, Toolbox
-from noetl.worker.worker import Outside, Worker
+from noetl.worker.worker import Worker, WorkerPorts
 from tests.playbooks import HEAD, kinds
 
 T = TypeVar("T")
@@ -42,18 +41,18 @@ class MemoryHouse:
     """What has been committed stands in `told`, of all executions, in the order of commits."""
 
     def __init__(
-        self, bodies: dict[str, str], answer: Answer | Toolbox = echo, settings: Settings | None = None
+        self, bodies: dict[str, str], answer: Answer | Toolbox = echo, settings: ControlSettings | None = None
     ) -> None:
         self.clock = SystemClock()
         self.store = MemoryStore(self.clock, 1)
         self.queue, self.results = MemoryQueue(), MemoryResults()
         library = Library({path: HEAD + body for path, body in bodies.items()}, kinds())
         self.owners = PartitionOwners(self.store, self.clock, "s", ttl_s=60.0, count=1)
-        reach = Reach(self.store, self.queue, self.results)
-        self.control = Control(reach, library, self.owners, self.clock, settings or Settings())
+        reach = ControlPorts(self.store, self.queue, self.results)
+        self.control = Control(reach, library, self.owners, self.clock, settings or ControlSettings())
         self.control.relatives.link = self.control
         self.control.watch = self._see
-        self.worker = Worker("w", Outside(self.control, self.queue, self.results), self._call, self.clock)
+        self.worker = Worker("w", WorkerPorts(self.control, self.queue, self.results), self._call, self.clock)
         self._answer = answer
         self.told: list[Told] = []
         self._ended: dict[str, asyncio.Event] = {}
@@ -62,7 +61,7 @@ class MemoryHouse:
         answer = self._answer
         return await (answer(called, ear) if isinstance(answer, Toolbox) else answer(called))
 
-    def _see(self, live: Live, events: list[Event]) -> None:
+    def _see(self, live: LiveExecution, events: list[Event]) -> None:
         for event in events:
             self.told.append(Told(live.id, event.fact))
             if isinstance(event.fact, Processed):

@@ -9,15 +9,15 @@ import pytest
 
 from noetl.adapters.memory.store import MemoryStore
 from noetl.clock import SystemClock
+from noetl.control.deps import ControlSettings
 from noetl.control.executions import FACTS_PER_TURN, FACTS_TOGETHER
-from noetl.control.house import Settings
-from noetl.control.live import ANSWERS_PER_TURN, turn
-from noetl.control.saving import fold
+from noetl.control.live_execution import ANSWERS_PER_TURN, turn
+from noetl.control.snapshots import fold
 from noetl.engine.commands import Pause, Resume
 from noetl.engine.state import State
 from noetl.errors import Conflict, Fenced, Unavailable
 from noetl.ports import Append
-from noetl.views.replay import Difference, differences
+from noetl.views.replay import ReplayDifference, differences
 from tests.unit.control.houses import MemoryHouse, run_house
 
 ONE = "workflow:\n- {step: start, tool: {kind: http, url: x}}\n"
@@ -57,7 +57,7 @@ def test_a_state_that_may_not_be_on_record_is_used_by_nobody_who_kept_hold_of_it
 
 
 def test_an_execution_is_read_from_its_snapshot_and_what_follows_it() -> None:
-    house = MemoryHouse({"t": ONE}, settings=Settings(snapshot_bytes=1))
+    house = MemoryHouse({"t": ONE}, settings=ControlSettings(snapshot_bytes=1))
 
     async def work(house: MemoryHouse) -> tuple[int | None, object, object]:
         await house.start("e", "t")
@@ -75,7 +75,7 @@ def test_an_execution_is_read_from_its_snapshot_and_what_follows_it() -> None:
 def test_what_shares_a_commit_shares_its_instant_so_that_live_is_what_the_log_says_p4() -> None:
     house = MemoryHouse({"t": ONE})
 
-    async def work(house: MemoryHouse) -> list[Difference]:
+    async def work(house: MemoryHouse) -> list[ReplayDifference]:
         await house.start("e", "t")
         await asyncio.gather(*(house.control.command("e", each) for each in (Pause(), Resume())))
         rows = house.store.rows["e"]

@@ -8,15 +8,15 @@ import pytest
 
 from noetl.adapters.memory.queue import MemoryQueue
 from noetl.clock import SystemClock
-from noetl.control.house import Settings
-from noetl.control.live import Lost
+from noetl.control.deps import ControlSettings
+from noetl.control.live_execution import Lost
 from noetl.control.sweeper import sweep
 from noetl.engine import facts
 from noetl.engine.commands import Pause, Report, Resume
 from noetl.engine.moves import RunTask
 from noetl.engine.pipeline import next_move, take
 from noetl.output import Output
-from noetl.ports import Answer, Claim, Pointer
+from noetl.ports import Claim, Pointer, ReportAnswer
 from tests.unit.control.houses import MemoryHouse, run_house
 
 LOOP = """\
@@ -47,7 +47,7 @@ class CountingQueue(MemoryQueue):
 
 
 def test_a_short_execution_does_not_wait_for_a_long_loop() -> None:
-    house = MemoryHouse({"loop": LOOP, "chain": CHAIN}, settings=Settings(window=8))
+    house = MemoryHouse({"loop": LOOP, "chain": CHAIN}, settings=ControlSettings(window=8))
 
     async def work(house: MemoryHouse) -> None:
         await house.start("long", "loop")
@@ -73,7 +73,7 @@ def test_a_chain_passes_through_the_queue_once() -> None:
 
 
 def test_no_more_than_the_window_is_on_its_way() -> None:
-    house = MemoryHouse({"loop": LOOP}, settings=Settings(window=7))
+    house = MemoryHouse({"loop": LOOP}, settings=ControlSettings(window=7))
 
     async def work(house: MemoryHouse) -> int:
         for number in range(10):
@@ -84,7 +84,7 @@ def test_no_more_than_the_window_is_on_its_way() -> None:
 
 
 def test_no_execution_fills_the_window_so_that_who_comes_late_is_not_behind_a_crowd() -> None:
-    house = MemoryHouse({"loop": LOOP, "chain": CHAIN}, settings=Settings(window=32))
+    house = MemoryHouse({"loop": LOOP, "chain": CHAIN}, settings=ControlSettings(window=32))
 
     async def work(house: MemoryHouse) -> list[str]:
         await house.start("long", "loop")
@@ -95,9 +95,9 @@ def test_no_execution_fills_the_window_so_that_who_comes_late_is_not_behind_a_cr
 
 
 def test_an_execution_with_half_of_the_slots_hands_nothing_on_while_others_wait() -> None:
-    house = MemoryHouse({"loop": LOOP, "chain": CHAIN}, settings=Settings(window=8))
+    house = MemoryHouse({"loop": LOOP, "chain": CHAIN}, settings=ControlSettings(window=8))
 
-    async def begun(many: int) -> Answer:
+    async def begun(many: int) -> ReportAnswer:
         """The answer to a report of one of so many frames that a worker has, while another execution waits."""
         grants = [await house.control.begin(f"long{many}", f"start#1[{n}]", "w") for n in range(many)]
         await house.start(f"short{many}", "chain")
@@ -142,7 +142,7 @@ def test_in_flight_of_the_execution_holds_whatever_its_loops_say_d45() -> None:
 
 
 def test_what_was_lost_on_its_way_is_put_again() -> None:
-    house = MemoryHouse({"chain": CHAIN}, settings=Settings(resend_s=0.0))
+    house = MemoryHouse({"chain": CHAIN}, settings=ControlSettings(resend_s=0.0))
 
     async def work(house: MemoryHouse) -> list[str]:
         await house.start("e", "chain")
@@ -156,7 +156,7 @@ def test_what_was_lost_on_its_way_is_put_again() -> None:
 
 
 def test_what_a_lost_worker_had_is_handed_out_when_its_lease_is_over_without_another_sweep() -> None:
-    house = MemoryHouse({"chain": CHAIN}, settings=Settings(lease_s=0.2, resend_s=0.2))
+    house = MemoryHouse({"chain": CHAIN}, settings=ControlSettings(lease_s=0.2, resend_s=0.2))
 
     async def work(house: MemoryHouse) -> tuple[Pointer, Pointer]:
         await house.start("e", "chain")
@@ -229,7 +229,7 @@ def test_a_call_that_takes_three_workers_with_it_is_not_made_again() -> None:
         calls.append(called.task.name)
         return Output()
 
-    house = MemoryHouse({"chain": CHAIN}, answer, Settings(lease_s=0.0, resend_s=0.0))
+    house = MemoryHouse({"chain": CHAIN}, answer, ControlSettings(lease_s=0.0, resend_s=0.0))
 
     async def work(house: MemoryHouse) -> None:
         await house.start("e", "chain")
@@ -278,7 +278,7 @@ def test_the_more_frames_a_lost_worker_had_the_less_it_says_of_each(
 
 def test_calls_that_were_lost_with_many_others_are_made_again() -> None:
     """A worker that had twenty frames in hand says little of which of them took it down."""
-    house, clock = MemoryHouse({"loop": LOOP}, settings=Settings(lease_s=60.0)), LateClock()
+    house, clock = MemoryHouse({"loop": LOOP}, settings=ControlSettings(lease_s=60.0)), LateClock()
     house.control.clock = house.control.dispatch._clock = clock
 
     async def work(house: MemoryHouse) -> tuple[int, int]:
@@ -304,7 +304,7 @@ def test_calls_that_were_lost_with_many_others_are_made_again() -> None:
 
 
 def test_what_is_read_from_the_log_waits_until_workers_have_told_what_they_have_of_it() -> None:
-    house = MemoryHouse({"chain": CHAIN}, settings=Settings(settle_s=60.0))
+    house = MemoryHouse({"chain": CHAIN}, settings=ControlSettings(settle_s=60.0))
     called: list[str] = []
 
     async def work(house: MemoryHouse) -> None:
@@ -332,7 +332,7 @@ def test_a_call_that_runs_while_all_is_paused_keeps_its_lease_and_is_not_made_ag
         assert grant is not None
         await control.command("e", Pause())
         started = Report(frame="start#1", position=0, epoch=grant.epoch, started_at=grant.at)
-        assert await control.report("e", started) == Answer("go")
+        assert await control.report("e", started) == ReportAnswer("go")
         await sweep(control)
         assert await control.beat("w1", [("e", "start#1", grant.epoch)]) == []
         await control.command("e", Resume())
@@ -352,9 +352,9 @@ def test_what_a_leaving_worker_lets_go_of_is_anothers_at_once() -> None:
         assert grant is not None
         assert await house.control.begin("e", "start#1", "w2") is None
         back = Report(frame="start#1", position=0, epoch=grant.epoch)
-        assert await house.control.report("e", back) == Answer("stop", "back")
+        assert await house.control.report("e", back) == ReportAnswer("stop", "back")
         assert await house.control.begin("e", "start#1", "w2") is not None
-        assert await house.control.report("e", back) == Answer("stop", "fenced")
+        assert await house.control.report("e", back) == ReportAnswer("stop", "fenced")
 
     run_house(house, work, slots=0)
 

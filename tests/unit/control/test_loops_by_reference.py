@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.json import encode
 
-from noetl.control.house import Settings
+from noetl.control.deps import ControlSettings
 from noetl.engine.facts import Fact, ForBlock, FrameParked, LoopDone, LoopStarted, StepFailed
 from noetl.output import JSON
 from tests.unit.control.houses import MemoryHouse, run_house
@@ -40,7 +40,7 @@ workflow:
 
 
 def run(body: str, workload: dict[str, JSON], items_bytes: int = 65_536) -> tuple[JSON, list[Fact]]:
-    house = MemoryHouse({"t": body}, settings=Settings(items_bytes=items_bytes))
+    house = MemoryHouse({"t": body}, settings=ControlSettings(items_bytes=items_bytes))
 
     async def work(house: MemoryHouse) -> JSON:
         given = dict(workload)

@@ -10,7 +10,7 @@ from noetl.adapters.memory.store import MemoryStore
 from noetl.clock import SystemClock
 from noetl.control.ownership import PartitionOwners
 from noetl.errors import Unavailable
-from noetl.ports import Owned
+from noetl.ports import OwnedPartitions
 
 COUNT = 8
 
@@ -69,7 +69,7 @@ class Silent(MemoryStore):
 
     silent = False
 
-    async def own(self, server: str, partitions: Sequence[int], ttl_s: float) -> Owned:
+    async def own(self, server: str, partitions: Sequence[int], ttl_s: float) -> OwnedPartitions:
         if self.silent:
             raise Unavailable("silent")
         return await super().own(server, partitions, ttl_s)

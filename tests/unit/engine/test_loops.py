@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl.engine import facts
 from noetl.engine.loops import is_complete
-from noetl.engine.state import Loop
+from noetl.engine.state import LoopState
 from noetl.engine.work import work_of
 from noetl.output import Output
 from noetl.testing.scenario import Player
@@ -96,9 +96,9 @@ def test_who_reads_the_data_of_a_loop_that_is_too_large_is_told_and_not_given_nu
 
 
 def test_a_loop_is_complete_when_nothing_is_out_and_nothing_is_left() -> None:
-    assert is_complete(Loop(count=0, width=1, parallel=False))
-    assert is_complete(Loop(count=2, width=1, parallel=False, frontier=2))
-    assert is_complete(Loop(count=2, width=1, parallel=False, frontier=1, stopped=True))
-    assert not is_complete(Loop(count=2, width=1, parallel=False, frontier=1))
-    assert not is_complete(Loop(count=2, width=1, parallel=False, frontier=2, flying={1: None}))
-    assert not is_complete(Loop(count=2, width=1, parallel=False, frontier=2, again=[(0, 1)]))
+    assert is_complete(LoopState(count=0, width=1, parallel=False))
+    assert is_complete(LoopState(count=2, width=1, parallel=False, frontier=2))
+    assert is_complete(LoopState(count=2, width=1, parallel=False, frontier=1, stopped=True))
+    assert not is_complete(LoopState(count=2, width=1, parallel=False, frontier=1))
+    assert not is_complete(LoopState(count=2, width=1, parallel=False, frontier=2, flying={1: None}))
+    assert not is_complete(LoopState(count=2, width=1, parallel=False, frontier=2, again=[(0, 1)]))

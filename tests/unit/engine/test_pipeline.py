@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from noetl.engine.apply import advance
 from noetl.engine.facts import ForBlock, ForChild, FrameParked, TaskDone
-from noetl.engine.moves import Answered, Decided, Over, Park, Place, RunTask, Wait, Work
+from noetl.engine.moves import Answered, Decided, FramePlace, Over, Park, RunTask, Wait, Work
 from noetl.engine.pipeline import next_move, take
 from noetl.engine.state import Frame
 from noetl.net.program import Pipeline, compile_program
@@ -18,7 +18,7 @@ from noetl.output import JSON, Failure, Output, failed
 from tests.playbooks import checked, kinds
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-PLACE = Place("e", {"n": 3}, {"size": 10}, None)
+PLACE = FramePlace("e", {"n": 3}, {"size": 10}, None)
 RETRY = "{when: \"{{ output.status == 'error' }}\", then: {do: retry, %s}}, {else: {then: {do: continue}}}"
 
 
@@ -35,7 +35,7 @@ def policy(rules: str) -> str:
     return f"- {{name: call, kind: http, url: x, spec: {{policy: {{rules: [{rules}]}}}}}}"
 
 
-def work(tasks: str, around: str = "", place: Place = PLACE) -> Work:
+def work(tasks: str, around: str = "", place: FramePlace = PLACE) -> Work:
     return Work(pipeline(tasks, around), Frame(id="start#1"), place)
 
 

@@ -7,7 +7,7 @@ from functools import reduce
 
 import pytest
 
-from noetl.engine.reduce import NOTHING, REDUCERS, SAME, Conflict, begin, joined
+from noetl.engine.reduce import NOTHING, REDUCERS, SAME, ReduceConflict, begin, joined
 from noetl.output import JSON
 
 VALUES: dict[str, list[JSON]] = {
@@ -87,7 +87,7 @@ def test_a_value_that_does_not_fit_is_named(name: str, value: JSON, message: str
 
 
 def test_different_values_without_a_reducer_are_a_conflict_d47() -> None:
-    with pytest.raises(Conflict):
+    with pytest.raises(ReduceConflict):
         REDUCERS[SAME].joined(1, True)
 
 

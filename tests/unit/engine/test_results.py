@@ -11,7 +11,7 @@ from noetl.engine import facts, handle
 from noetl.engine.apply import advance
 from noetl.engine.commands import Report, Start
 from noetl.engine.facts import Fact, TaskDone
-from noetl.engine.moves import Decided, Place, RunTask, Work
+from noetl.engine.moves import Decided, FramePlace, RunTask, Work
 from noetl.engine.pipeline import next_move, take
 from noetl.engine.results import absent, pick, recorded, restore, trim
 from noetl.engine.state import Frame, State
@@ -42,7 +42,7 @@ def program_of(body: str) -> Program:
 
 def work(rest: str, tasks: str = "{kind: http, url: x}") -> Work:
     program = program_of(f"workflow:\n- step: start\n  tool: {tasks}\n" + indent(dedent(rest), "  "))
-    return Work(program.steps["start"].pipeline, Frame(id="start#1"), Place("e", {}, {}, None))
+    return Work(program.steps["start"].pipeline, Frame(id="start#1"), FramePlace("e", {}, {}, None))
 
 
 def reading(*expressions: str) -> Work:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from noetl.engine import facts, handle
 from noetl.engine.commands import Report
 from noetl.engine.facts import TaskDone
-from noetl.net.template import compile_value
 from noetl.output import JSON, Output
+from noetl.template.compile import compile_value
 from noetl.testing.scenario import START, Player
 from tests.playbooks import kinds
 

@@ -13,7 +13,7 @@ from noetl.engine import handle
 from noetl.engine.commands import Report, Start
 from noetl.engine.facts import TaskDone, Token
 from noetl.engine.snapshot import SCHEMA, freeze, shape_of, thaw
-from noetl.engine.state import Frame, Loop, Run, State
+from noetl.engine.state import Frame, LoopState, Run, State
 from noetl.output import JSON, Failure, Output
 from noetl.testing.scenario import Player, played
 from tests.playbooks import kinds
@@ -29,7 +29,7 @@ def crowd(count: int, ctx: dict[str, JSON]) -> State:
     frames: dict[int | None, Frame] = {
         index: Frame(id=f"s#1[{index}]", index=index, ctx=ctx, pc=1, calls=1) for index in range(count)
     }
-    loop = Loop(count=count, width=count, parallel=True, start=ctx, flying=dict.fromkeys(range(count)))
+    loop = LoopState(count=count, width=count, parallel=True, start=ctx, flying=dict.fromkeys(range(count)))
     state.runs["s#1"] = Run(id="s#1", step="s", ctx=ctx, frames=frames, loop=loop, looped=True)
     return state
 
@@ -43,7 +43,9 @@ def test_a_state_comes_back_as_it_was() -> None:
         id="b#1",
         step="b",
         frames={0: Frame(id="b#1[0]", block=Run(id="b#1[0]/c#1", step="c", frames={None: Frame(id="f")}))},
-        loop=Loop(count=2, width=1, parallel=False, results={0: [1]}, lost={1: Frame(id="b#1[1]", prev=[1])}),
+        loop=LoopState(
+            count=2, width=1, parallel=False, results={0: [1]}, lost={1: Frame(id="b#1[1]", prev=[1])}
+        ),
     )
     assert thaw(freeze(state)) == state
 
@@ -144,7 +146,18 @@ class Wide(Struct):
 def test_the_shape_of_a_state_is_that_of_all_that_is_in_it() -> None:
     assert shape_of(Wide)["Early"] == ["None", "n: <class 'int'> = 1"]
     assert set(shape_of(Wide)) == {"Wide", "Early", "Late"}
-    wanted = {"State", "Run", "Frame", "Loop", "Piece", "Spoiled", "Token", "Output", "Failure", "ForChild"}
+    wanted = {
+        "State",
+        "Run",
+        "Frame",
+        "LoopState",
+        "LoopPiece",
+        "Spoiled",
+        "Token",
+        "Output",
+        "Failure",
+        "ForChild",
+    }
     assert wanted < set(shape_of(State))
 
 

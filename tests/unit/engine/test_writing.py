@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.engine.state import Frame, Loop, Run, State
+from noetl.engine.state import Frame, LoopState, Run, State
 from noetl.engine.writing import in_parallel, of_ctx, patched, put, split, view, write
 from noetl.output import JSON
 
@@ -22,7 +22,7 @@ def test_targets_are_split_and_sorted_by_scope() -> None:
 
 def nested(*, parallel: bool) -> State:
     """A block's run, called from an iteration of a step."""
-    outer = Run(id="a#1", step="a", loop=Loop(count=1, width=1, parallel=parallel))
+    outer = Run(id="a#1", step="a", loop=LoopState(count=1, width=1, parallel=parallel))
     outer.frames[0] = Frame(id="a#1[0]", index=0)
     inner = Run(id="a#1[0]/b#1", step="b", block=True, parent="a#1[0]")
     return State(execution_id="e", runs={outer.id: outer, inner.id: inner})

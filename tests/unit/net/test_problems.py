@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
+from noetl.check.checker import check
 from noetl.errors import PlaybookError, Problem
-from noetl.net.check import check
 from noetl.playbook.migrate import migrate
 from noetl.playbook.problems import CODES
 from noetl.playbook.source import TEXT_BYTES_MAX, VALUES_MAX

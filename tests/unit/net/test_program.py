@@ -7,7 +7,7 @@ from textwrap import dedent, indent
 import pytest
 
 from noetl.net.program import Picked, Pipeline, Program, compile_program
-from noetl.net.values import path_text
+from noetl.template.values import path_text
 from tests.playbooks import checked, kinds
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.net.check import check
+from noetl.check.checker import check
 from tests.playbooks import kinds
 
 REJECTS = Path(__file__).parents[2] / "fixtures" / "rejects"

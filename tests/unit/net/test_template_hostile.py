@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from noetl.net.limits import FUEL_MAX, ROOM_MAX, Meter
-from noetl.net.template import BadTemplate, Moment, TemplateError, compile_template
+from noetl.template.compile import BadTemplate, Moment, TemplateError, compile_template
+from noetl.template.limits import FUEL_MAX, ROOM_MAX, Meter
 
 MEMORY_MAX = 16 * 1024 * 1024
 MOMENT = Moment("2026-01-31T12:00:00Z", "fetch#1/1")

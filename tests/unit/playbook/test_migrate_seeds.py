@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.net.check import check
+from noetl.check.checker import check
 from noetl.playbook.migrate import Migration, migrate
 from tests.playbooks import kinds
 

@@ -11,29 +11,28 @@ from noetl.adapters.memory.queue import MemoryQueue
 from noetl.adapters.memory.results import MemoryResults
 from noetl.adapters.memory.store import MemoryStore
 from noetl.clock import SystemClock
+from noetl.control.deps import ControlPorts, ControlSettings
 from noetl.control.executions import Control
-from noetl.control.house import Outside as Reach
-from noetl.control.house import Settings
-from noetl.control.live import Live
+from noetl.control.live_execution import LiveExecution
 from noetl.control.ownership import PartitionOwners
 from noetl.engine import Event
 from noetl.engine.commands import Start
 from noetl.engine.facts import Processed
 from noetl.output import JSON
-from noetl.telemetry.measures import Measures
+from noetl.telemetry.control_gauges import read_control
+from noetl.telemetry.fact_metrics import Seen
+from noetl.telemetry.measured_ports import MeasuredLink, MeasuredQueue, MeasuredStore
+from noetl.telemetry.metrics import Measures
 from noetl.telemetry.pending import Pending
-from noetl.telemetry.readings import read_control
-from noetl.telemetry.seen import Seen
-from noetl.telemetry.wrapped import MeasuredLink, MeasuredQueue, MeasuredStore
-from noetl.testing.cluster import Library
+from noetl.testing.simulator.cluster import Library
 from noetl.tool import Tools
 from noetl.views.log import events_of
 from noetl.worker.calls import Toolbox
-from noetl.worker.worker import Outside, Worker
+from noetl.worker.worker import Worker, WorkerPorts
 from tests.playbooks import HEAD, kinds
 
 T = TypeVar("T")
-Watch = Callable[[Live, list[Event]], None]
+Watch = Callable[[LiveExecution, list[Event]], None]
 ID = str(UUID(int=0x0199B3C2_0000_7000_8000_000000000001))
 
 
@@ -48,8 +47,8 @@ class WatchedHouse:
         self.owners = PartitionOwners(self.truth, self.clock, "s", ttl_s=60.0, count=1)
         self.library = Library({path: HEAD + body for path, body in bodies.items()}, kinds())
         results = MemoryResults()
-        reach = Reach(self.store, self.queue, results)
-        self.control = Control(reach, self.library, self.owners, self.clock, Settings())
+        reach = ControlPorts(self.store, self.queue, results)
+        self.control = Control(reach, self.library, self.owners, self.clock, ControlSettings())
         self.link = MeasuredLink(self.control, self.measures, self.clock, self.pending)
         self.control.relatives.link = self.link
         self.seen = Seen(self.measures)
@@ -57,10 +56,10 @@ class WatchedHouse:
         self.control.watch = self._see
         read_control(self.measures, self.control, self.clock, self.pending)
         self.toolbox = Toolbox(Tools.installed(), results)
-        self.worker = Worker("w", Outside(self.link, self.queue, results), self.toolbox, self.clock)
+        self.worker = Worker("w", WorkerPorts(self.link, self.queue, results), self.toolbox, self.clock)
         self._ended: dict[str, asyncio.Event] = {}
 
-    def _see(self, live: Live, events: list[Event]) -> None:
+    def _see(self, live: LiveExecution, events: list[Event]) -> None:
         for watcher in self.watchers:
             watcher(live, events)
         if any(isinstance(event.fact, Processed) for event in events):

@@ -12,7 +12,7 @@ import pytest
 
 from noetl.errors import Unavailable
 from noetl.playbook.model import Credential
-from noetl.ports import Fetched
+from noetl.ports import FetchedCredential
 from noetl.secret import SHOWN, Secret
 from noetl.telemetry.redaction import CHARS_MAX, VALUES_MAX, HiddenSecrets, Redaction
 
@@ -116,8 +116,8 @@ def test_the_oldest_of_too_many_values_is_forgotten() -> None:
 
 def test_what_a_provider_gives_is_hidden_from_then_on() -> None:
     class Provider:
-        async def fetch(self, credential: Credential, *, fresh: bool = False) -> Fetched:
-            return Fetched({"": Secret(f"quiet {credential.name} {fresh}")}, "1")
+        async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
+            return FetchedCredential({"": Secret(f"quiet {credential.name} {fresh}")}, "1")
 
     redaction = Redaction()
     fetched = asyncio.run(HiddenSecrets(Provider(), redaction).fetch(_credential()))

@@ -11,7 +11,7 @@ import pytest
 
 from noetl.clock import SystemClock
 from noetl.telemetry.logs import start_logging
-from noetl.telemetry.measures import Measures
+from noetl.telemetry.metrics import Measures
 from noetl.telemetry.requests import Message, Receive, Scope, Send, WatchedRequests
 from tests.unit.telemetry.test_logs import Lines
 

@@ -14,7 +14,7 @@ from noetl.control.sweeper import sweep
 from noetl.engine import Event, facts
 from noetl.engine.commands import Cancel, Retry
 from noetl.telemetry.spans import EVENTS_MAX, Context, SpanData, span_id, spans_of, trace_id
-from noetl.testing.cluster import Cluster, Library
+from noetl.testing.simulator.cluster import Cluster, Library
 from noetl.views.log import events_of
 from tests.playbooks import kinds
 from tests.simulation.playbooks import TEXTS

@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 
 from msgspec import convert
 
-from noetl.net.template import compile_value
 from noetl.output import JSON, Output
 from noetl.playbook.kinds import Sql
 from noetl.secret import Secret
+from noetl.template.compile import compile_value
 from noetl.tool import Auth
-from noetl.tools.postgres import Postgres, PostgresInput
+from noetl.tools.postgres.tool import PostgresInput, PostgresTool
 from tests.services import database, postgres
 from tests.unit.tools.calls import call
 
@@ -34,7 +34,7 @@ def credential(**values: str) -> Auth:
 class Asking:
     """The tool on one database."""
 
-    def __init__(self, tool: Postgres, name: str) -> None:
+    def __init__(self, tool: PostgresTool, name: str) -> None:
         self.tool = tool
         self.name = name
         self.auth = credential(dsn=postgres().dsn(name))
@@ -65,7 +65,7 @@ class Asking:
 @asynccontextmanager
 async def asking() -> AsyncIterator[Asking]:
     """A new database and a tool for it; both are gone in the end."""
-    tool = Postgres()
+    tool = PostgresTool()
     async with database() as name:
         try:
             yield Asking(tool, name)

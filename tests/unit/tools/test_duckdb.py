@@ -16,9 +16,9 @@ import pytest
 from noetl.adapters.memory.results import MemoryResults
 from noetl.output import JSON, Failure, Output, clean
 from noetl.ports import ResultStore
-from noetl.tools.duckdb import Duckdb, DuckdbInput
-from noetl.tools.duckdb_session import DATA_BYTES_MAX
-from noetl.tools.duckdb_tables import TABLES_MAX
+from noetl.tools.duckdb.session import DATA_BYTES_MAX
+from noetl.tools.duckdb.tables import TABLES_MAX
+from noetl.tools.duckdb.tool import DuckdbInput, DuckdbTool
 from tests.e2e.processes import House
 from tests.playbooks import HEAD
 from tests.unit.tools.calls import call
@@ -42,7 +42,7 @@ def ran(spec: dict[str, JSON] | None = None, results: ResultStore | None = None,
     }
 
     async def go() -> Output:
-        tool = Duckdb(threads=1)
+        tool = DuckdbTool(threads=1)
         try:
             return await tool.run(msgspec.convert(given, DuckdbInput), call(spec=spec, results=results))
         finally:
@@ -279,7 +279,7 @@ def test_a_folder_is_relative_to_that_of_the_playbook(tmp_path: Path) -> None:
     fields = msgspec.convert({"query": query}, DuckdbInput)
 
     async def go() -> list[Output]:
-        tool = Duckdb(threads=1)
+        tool = DuckdbTool(threads=1)
         made = [
             await tool.run(fields, call(spec=spec, folder=folder))
             for folder in (str(tmp_path), "/nowhere", None)
@@ -338,7 +338,7 @@ class Announcing(MemoryResults):
 
 def test_a_call_that_is_cancelled_ends_its_query_and_leaves_nothing_behind() -> None:
     async def go() -> None:
-        tool, results = Duckdb(threads=1), Announcing()
+        tool, results = DuckdbTool(threads=1), Announcing()
         ref = await results.put("e1", b'[{"a": 1}]', "application/json")
         sql = {"text": ["SELECT count(*) FROM t, range(100000000000) r(i) WHERE hash(i) = 3"]}
         fields = msgspec.convert({"query": sql, "tables": {"t": ref}}, DuckdbInput)
@@ -360,7 +360,7 @@ def test_a_call_that_is_cancelled_ends_its_query_and_leaves_nothing_behind() -> 
 
 def test_a_call_that_waits_for_a_thread_can_be_cancelled() -> None:
     async def go() -> None:
-        tool = Duckdb(threads=1)
+        tool = DuckdbTool(threads=1)
         endless = {"text": ["SELECT count(*) FROM range(100000000000) r(i) WHERE hash(i) = 3"]}
         fields = msgspec.convert({"query": endless}, DuckdbInput)
         running = [asyncio.create_task(tool.run(fields, call())) for _ in range(2)]

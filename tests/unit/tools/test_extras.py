@@ -13,7 +13,7 @@ PROGRAM = """
 import asyncio, sys
 sys.modules["{library}"] = None
 import msgspec
-from noetl.testing.tool_contract import call_of
+from noetl.testing.contracts.tools import call_of
 from noetl.tool import Tools
 tool = Tools.installed().make("{kind}")
 print(asyncio.run(tool.run(msgspec.convert({fields}, tool.Input), call_of())).error.message)

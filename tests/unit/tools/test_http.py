@@ -24,10 +24,10 @@ from noetl.adapters.memory.results import MemoryResults
 from noetl.clock import SystemClock
 from noetl.errors import Unavailable
 from noetl.output import JSON, Failure, Output, failed
-from noetl.tools.http import Http, HttpInput
-from noetl.tools.http_client import Timeouts, failure_of
-from noetl.tools.http_request import Request
-from noetl.tools.http_response import BODY_BYTES_MAX
+from noetl.tools.http.client import Timeouts, failure_of
+from noetl.tools.http.request import Request
+from noetl.tools.http.response import BODY_BYTES_MAX
+from noetl.tools.http.tool import HttpInput, HttpTool
 from tests.unit.tools.calls import Handler, call, raw_server, server
 
 
@@ -45,9 +45,9 @@ class Full(MemoryResults):
         raise Unavailable(f"no room for {len(body)} bytes of {execution_id} ({content_type})")
 
 
-def with_http(use: Callable[[Http], Awaitable[Any]], tool: Http | None = None) -> Any:
+def with_http(use: Callable[[HttpTool], Awaitable[Any]], tool: HttpTool | None = None) -> Any:
     async def go() -> Any:
-        http = tool or Http()
+        http = tool or HttpTool()
         try:
             return await use(http)
         finally:
@@ -59,7 +59,7 @@ def with_http(use: Callable[[Http], Awaitable[Any]], tool: Http | None = None) -
 def sent(handler: Handler, wish: dict[str, JSON], spec: dict[str, JSON] | None = None) -> Output:
     """One request to a server with this handler; "{at}" in the url is its address."""
 
-    async def use(http: Http) -> Output:
+    async def use(http: HttpTool) -> Output:
         async with server(handler) as at:
             fields = {"url": "{at}/items", **wish}
             fields["url"] = fields["url"].replace("{at}", at)
@@ -134,7 +134,7 @@ def test_a_body_is_sent_as_json_as_a_form_or_as_it_is(
 
 
 def test_a_multipart_body_has_values_and_references() -> None:
-    async def use(http: Http) -> Output:
+    async def use(http: HttpTool) -> Output:
         async with server(echo) as at:
             results = MemoryResults()
             ref = await results.put("e1", b"\x01\x02", "image/png")
@@ -169,7 +169,7 @@ def test_a_request_with_an_effect_carries_the_calls_key(
 
 
 def test_proxies_and_cookies_are_nobodys_but_the_authors() -> None:
-    async def use(http: Http) -> list[JSON]:
+    async def use(http: HttpTool) -> list[JSON]:
         async with server(answering(b"", None, 200, ("Set-Cookie", "a=1"))) as at:
             await http.run(HttpInput(url=at), call())
         async with server(echo) as at:
@@ -234,7 +234,7 @@ def test_a_body_that_was_to_be_json_and_is_not_is_an_error_with_its_text() -> No
 
 
 def test_a_file_goes_to_the_result_store_and_its_ref_comes_back() -> None:
-    async def use(http: Http) -> tuple[Output, bytes]:
+    async def use(http: HttpTool) -> tuple[Output, bytes]:
         results = MemoryResults()
         async with server(answering(b"\x00" * 1000, "image/png")) as at:
             output = await http.run(HttpInput(url=at, response="file"), call(results=results))
@@ -246,7 +246,7 @@ def test_a_file_goes_to_the_result_store_and_its_ref_comes_back() -> None:
 
 
 def test_a_file_that_can_not_be_stored_may_be_later() -> None:
-    async def use(http: Http) -> Output:
+    async def use(http: HttpTool) -> Output:
         async with server(answering(b"x", "image/png")) as at:
             return await http.run(HttpInput(url=at, response="file"), call(results=Full()))
 
@@ -282,7 +282,7 @@ def test_an_error_says_what_was_asked_without_what_may_be_secret_d82() -> None:
 
 
 def test_a_password_in_the_url_is_used_and_not_shown() -> None:
-    async def use(http: Http) -> Output:
+    async def use(http: HttpTool) -> Output:
         async with server(echo) as at:
             return await http.run(HttpInput(url=at.replace("//", "//me:canary@") + "/x"), call())
 
@@ -302,11 +302,11 @@ def test_a_password_in_the_url_is_used_and_not_shown() -> None:
     ],
 )
 def test_a_server_that_says_when_to_come_again_is_heard(text: str, seconds: float | None) -> None:
-    async def use(http: Http) -> Output:
+    async def use(http: HttpTool) -> Output:
         async with server(answering(b"", None, 429, ("Retry-After", text))) as at:
             return await http.run(HttpInput(url=at), call())
 
-    assert error_of(with_http(use, Http(clock=Noon()))).details.get("retry_after_s") == seconds
+    assert error_of(with_http(use, HttpTool(clock=Noon()))).details.get("retry_after_s") == seconds
 
 
 def test_a_body_that_unpacks_to_more_than_the_limit_is_refused() -> None:
@@ -318,7 +318,7 @@ def test_a_body_that_unpacks_to_more_than_the_limit_is_refused() -> None:
 
 
 def test_a_body_that_is_announced_as_too_large_is_not_read() -> None:
-    async def use(http: Http) -> Output:
+    async def use(http: HttpTool) -> Output:
         head = f"HTTP/1.1 200 OK\r\nContent-Length: {BODY_BYTES_MAX + 1}\r\n\r\n"
         async with raw_server(head.encode()) as at:
             return await http.run(HttpInput(url=at), call())
@@ -327,7 +327,7 @@ def test_a_body_that_is_announced_as_too_large_is_not_read() -> None:
 
 
 def test_headers_that_are_no_text_become_text() -> None:
-    async def use(http: Http) -> Output:
+    async def use(http: HttpTool) -> Output:
         async with raw_server(b"HTTP/1.1 204 No\r\nX-A: \xff\r\nX-B: 1\r\nx-b: 2\r\n\r\n") as at:
             return await http.run(HttpInput(url=at), call())
 
@@ -369,7 +369,7 @@ def test_a_redirect_is_followed_as_its_status_says(
 def test_credentials_go_to_no_other_origin(same_origin: bool) -> None:
     headers = {"Authorization": "s", "Cookie": "s", "X-Api-Key": "s", "Private-Token": "s", "X-Page": "1"}
 
-    async def use(http: Http) -> JSON:
+    async def use(http: HttpTool) -> JSON:
         async with server(echo) as other, server(redirecting(307, "/new" if same_origin else other)) as at:
             return (await http.run(HttpInput(url=f"{at}/items", headers=headers), call())).data
 
@@ -401,7 +401,7 @@ def test_a_refused_address_gets_no_connection_however_it_is_spelled_d88() -> Non
         reached.append(request.path)
         return web.Response()
 
-    async def use(http: Http) -> list[Output]:
+    async def use(http: HttpTool) -> list[Output]:
         async with server(decoy) as at:
             port = at.rpartition(":")[2]
             hosts = [
@@ -415,7 +415,7 @@ def test_a_refused_address_gets_no_connection_however_it_is_spelled_d88() -> Non
             ]
             return [await http.run(HttpInput(url=f"http://{host}:{port}/"), call()) for host in hosts]
 
-    outputs = with_http(use, Http(allow_private=False))
+    outputs = with_http(use, HttpTool(allow_private=False))
     assert reached == []
     assert {(error_of(each).kind, error_of(each).retryable) for each in outputs} <= {
         ("http", False),
@@ -433,13 +433,13 @@ def test_a_redirect_does_not_lead_around_the_refusal_d88() -> None:
         reached.append(request.path)
         return web.Response()
 
-    async def use(http: Http) -> Output:
+    async def use(http: HttpTool) -> Output:
         async with server(decoy) as other:
             to = other.replace("127.0.0.1", "127.0.0.2")
             async with server(redirecting(302, to)) as at:
                 return await http.run(HttpInput(url=f"{at}/items"), call())
 
-    output = with_http(use, Http(allow_private=False, allow=["127.0.0.1/32"]))
+    output = with_http(use, HttpTool(allow_private=False, allow=["127.0.0.1/32"]))
     assert error_of(output).message.startswith("refused: 127.0.0.2 is a loopback address")
     assert reached == []
 
@@ -473,7 +473,7 @@ def test_a_name_without_an_address_may_get_one() -> None:
     ],
 )
 def test_an_answer_that_is_none_is_told_as_it_is(answer: bytes, words: str, retryable: bool) -> None:
-    async def use(http: Http) -> tuple[Output, str]:
+    async def use(http: HttpTool) -> tuple[Output, str]:
         async with raw_server(answer) as at:
             return await http.run(HttpInput(url=f"{at}/x?canary"), call()), at
 
@@ -482,7 +482,7 @@ def test_an_answer_that_is_none_is_told_as_it_is(answer: bytes, words: str, retr
 
 
 def test_a_server_that_falls_silent_is_a_timeout_d33() -> None:
-    async def use(http: Http) -> Output:
+    async def use(http: HttpTool) -> Output:
         over = asyncio.Event()
 
         async def silent(_: web.Request) -> web.StreamResponse:
@@ -500,7 +500,7 @@ def test_a_server_that_falls_silent_is_a_timeout_d33() -> None:
 
 
 def test_a_server_that_speaks_no_tls_is_not_asked_again() -> None:
-    async def plain(http: Http) -> Output:
+    async def plain(http: HttpTool) -> Output:
         async with server(echo) as at:
             return await http.run(HttpInput(url=at.replace("http:", "https:")), call())
 
@@ -514,7 +514,7 @@ def test_a_server_that_hangs_up_on_tls_may_not_speak_it_or_be_just_going() -> No
         await reader.read(1)
         writer.close()
 
-    async def use(http: Http) -> list[Output]:
+    async def use(http: HttpTool) -> list[Output]:
         async with await asyncio.start_server(hangs_up, "127.0.0.1", 0) as listening:
             port = listening.sockets[0].getsockname()[1]
             return [
@@ -532,7 +532,7 @@ def test_a_certificate_is_checked_unless_the_author_says_otherwise() -> None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(Path(__file__).with_name("self_signed.pem"))
 
-    async def use(http: Http) -> list[Output]:
+    async def use(http: HttpTool) -> list[Output]:
         async with server(echo, context=context) as at:
             return [await http.run(HttpInput(url=at), call(spec={"verify": each})) for each in (True, False)]
 
@@ -550,7 +550,7 @@ def test_connections_are_kept_alive() -> None:
         peers.add(request.transport.get_extra_info("peername"))
         return web.json_response(1)
 
-    async def use(http: Http) -> list[Output]:
+    async def use(http: HttpTool) -> list[Output]:
         async with server(handler) as at:
             return [await http.run(HttpInput(url=at), call()) for _ in range(5)]
 
@@ -559,7 +559,7 @@ def test_connections_are_kept_alive() -> None:
 
 
 def test_a_tool_that_was_never_used_is_closed_without_a_client() -> None:
-    http = Http()
+    http = HttpTool()
     asyncio.run(http.close())
     assert http._client is None
 
@@ -567,8 +567,8 @@ def test_a_tool_that_was_never_used_is_closed_without_a_client() -> None:
 def test_a_tools_module_brings_nothing_that_only_its_work_needs() -> None:
     program = (
         "import sys\n"
-        "import noetl.tools.http, noetl.tools.noop, noetl.tools.python, noetl.tools.resolve\n"
-        "heavy = ('aiohttp', 'yarl', 'ctypes', 'noetl.tools.python_pool', 'noetl.tools.http_client')\n"
+        "import noetl.tools.http.tool, noetl.tools.noop, noetl.tools.python.tool, noetl.tools.resolve\n"
+        "heavy = ('aiohttp', 'yarl', 'ctypes', 'noetl.tools.python.pool', 'noetl.tools.http.client')\n"
         "print([name for name in heavy if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

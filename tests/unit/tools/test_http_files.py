@@ -11,7 +11,7 @@ from aiohttp import web
 
 from noetl.adapters.files.results import FileResults
 from noetl.output import JSON, Output
-from noetl.tools.http import Http, HttpInput
+from noetl.tools.http.tool import HttpInput, HttpTool
 from tests.unit.tools.calls import Handler, call, server
 
 PIECE = b"0123456789abcdef" * 8_192  # 128 KiB
@@ -36,7 +36,7 @@ def streaming(*, head: dict[str, str] | None = None, known: bool = False) -> Han
 
 def fetched(handler: Handler, root: Path, spec: dict[str, JSON] | None = None) -> Output:
     async def work() -> Output:
-        http = Http()
+        http = HttpTool()
         async with server(handler) as at:
             output = await http.run(
                 HttpInput(url=at, response="file"), call(results=FileResults(root), spec=spec)
@@ -112,7 +112,7 @@ def test_whoever_watches_sees_how_far_it_is(tmp_path: Path) -> None:
     seen: list[tuple[float, float | None]] = []
 
     async def work() -> None:
-        http = Http()
+        http = HttpTool()
         async with server(streaming(known=True)) as at:
             watched = call(results=FileResults(tmp_path))._replace(
                 progress=lambda done, total: seen.append((done, total))

@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 
 from noetl.output import Output
-from noetl.tools.http import Http, HttpInput
+from noetl.tools.http.tool import HttpInput, HttpTool
 from tests.unit.tools.calls import call, server
 from tests.unit.tools.test_http import error_of, redirecting, with_http
 
@@ -64,25 +64,25 @@ def test_no_spelling_of_a_refused_address_reaches_it_d88(spelling: str) -> None:
         reached.append(request.path)
         return web.Response()
 
-    async def use(http: Http) -> list[Output]:
+    async def use(http: HttpTool) -> list[Output]:
         async with server(decoy, "127.0.0.2") as other:
             to = f"http://{spelling}:{other.rpartition(':')[2]}/"
             async with server(redirecting(302, to)) as at:
                 return [await http.run(HttpInput(url=url), call()) for url in (to, f"{at}/items")]
 
-    outputs = with_http(use, Http(allow_private=False, allow=["127.0.0.1/32"]))
+    outputs = with_http(use, HttpTool(allow_private=False, allow=["127.0.0.1/32"]))
     assert reached == []
     assert {output.status for output in outputs} == {"error"}
     assert {error_of(output).kind for output in outputs} <= {"http", "input", "timeout"}
 
 
 def test_the_decoy_is_there_for_whoever_may_reach_it() -> None:
-    async def use(http: Http) -> Output:
+    async def use(http: HttpTool) -> Output:
         async def decoy(_request: web.Request) -> web.StreamResponse:
             return web.Response(text="reached")
 
         async with server(decoy, "127.0.0.2") as at:
             return await http.run(HttpInput(url=at), call())
 
-    assert with_http(use, Http(allow_private=True)).data == "reached"
+    assert with_http(use, HttpTool(allow_private=True)).data == "reached"
     assert len(SPELLINGS) == len(set(SPELLINGS)) == 40

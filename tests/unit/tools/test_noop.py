@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 from noetl.output import Output
-from noetl.tools.noop import Noop, NoopInput
+from noetl.tools.noop import NoopInput, NoopTool
 from tests.unit.tools.calls import call
 
 
 def test_its_data_is_its_input_d83() -> None:
-    assert asyncio.run(Noop().run(NoopInput(), call({"n": 1}, prev=[2]))) == Output(data={"n": 1})
+    assert asyncio.run(NoopTool().run(NoopInput(), call({"n": 1}, prev=[2]))) == Output(data={"n": 1})
 
 
 def test_without_input_its_data_is_that_of_the_task_before_d83() -> None:
-    assert asyncio.run(Noop().run(NoopInput(), call(prev=[2]))) == Output(data=[2])
+    assert asyncio.run(NoopTool().run(NoopInput(), call(prev=[2]))) == Output(data=[2])

@@ -11,7 +11,7 @@ import pytest
 from noetl.output import JSON
 from noetl.secret import Secret
 from noetl.tool import Auth
-from noetl.tools.postgres import Postgres, PostgresInput
+from noetl.tools.postgres.tool import PostgresInput, PostgresTool
 from tests.services import PASSWORD, connected, postgres
 from tests.unit.tools.calls import call
 from tests.unit.tools.databases import Asking, asking, credential, sql
@@ -288,13 +288,13 @@ def test_a_password_is_renewed_once_when_it_is_refused_and_never_shown() -> None
 )
 def test_an_address_that_is_not_open_is_not_connected_to(host: str, words: str) -> None:
     async def work() -> None:
-        tool = Postgres(allow_private=False)
+        tool = PostgresTool(allow_private=False)
         auth = credential(host=host, port=str(postgres().port), user="postgres", password=PASSWORD)
         output = await tool.run(PostgresInput(query=sql("SELECT 1")), call()._replace(auth=auth))
         assert output.error is not None
         assert words in output.error.message
         await tool.close()
-        opened = Postgres(allow_private=False, allow=["127.0.0.0/8"])
+        opened = PostgresTool(allow_private=False, allow=["127.0.0.0/8"])
         if host == "127.0.0.1":
             output = await opened.run(PostgresInput(query=sql("SELECT 1 AS x")), call()._replace(auth=auth))
             assert output.data == [{"x": 1}]
@@ -322,7 +322,7 @@ def test_a_credential_that_can_not_be_read_is_told_without_its_values(values: di
 
 def test_without_a_credential_nothing_is_asked() -> None:
     async def work() -> None:
-        output = await Postgres().run(PostgresInput(query=sql("SELECT 1")), call())
+        output = await PostgresTool().run(PostgresInput(query=sql("SELECT 1")), call())
         assert output.error is not None
         assert output.error.kind == "input"
 

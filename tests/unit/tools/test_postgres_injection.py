@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from itertools import product
 
-from noetl.net.template import TemplateError
+from noetl.template.compile import TemplateError
 from tests.unit.tools.databases import asking
 
 QUOTES = ("'", '"', "''", "\\'", "`", "$$", "$a$", "%27", "\u02bc", "\uff07")

@@ -14,19 +14,19 @@ from typing import Any
 import pytest
 
 from noetl.output import DATA_LEVELS_MAX, JSON, Failure, Output
-from noetl.tools import python_child
-from noetl.tools.python import Python, PythonInput
-from noetl.tools.python_child import PROGRAMS_MAX
-from noetl.tools.python_pool import CALLS_PER_CHILD_MAX, PRINTED_BYTES_MAX
+from noetl.tools.python import child as python_child
+from noetl.tools.python.child import PROGRAMS_MAX
+from noetl.tools.python.pool import CALLS_PER_CHILD_MAX, PRINTED_BYTES_MAX
+from noetl.tools.python.tool import PythonInput, PythonTool
 from tests.unit.tools.calls import call
 
 ROOT = Path(__file__).parents[3]
 QUIET = {"py": {"stdout": "", "stderr": ""}}
 
 
-def with_tool(use: Callable[[Python], Awaitable[Any]], children: int = 1) -> Any:
+def with_tool(use: Callable[[PythonTool], Awaitable[Any]], children: int = 1) -> Any:
     async def go() -> Any:
-        tool = Python(children)
+        tool = PythonTool(children)
         try:
             return await use(tool)
         finally:
@@ -36,7 +36,7 @@ def with_tool(use: Callable[[Python], Awaitable[Any]], children: int = 1) -> Any
 
 
 def ran(code: str, memory_mb: int = 512, **arguments: JSON) -> Output:
-    async def use(tool: Python) -> Output:
+    async def use(tool: PythonTool) -> Output:
         return await tool.run(PythonInput(code=code), call(arguments, spec={"memory_mb": memory_mb}))
 
     result: Output = with_tool(use)
@@ -156,7 +156,7 @@ def test_an_exception_is_told_by_the_authors_own_lines() -> None:
 def test_lines_of_a_file_are_told_as_its_own(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 1\nx / 0\n")
 
-    async def use(tool: Python) -> Output:
+    async def use(tool: PythonTool) -> Output:
         return await tool.run(PythonInput(script="a.py"), call(folder=str(tmp_path)))
 
     assert error_of(with_tool(use)).details == {"traceback": "line 2 of the script\n    x / 0", "line": 2}
@@ -278,7 +278,7 @@ def test_code_reads_nothing_and_sees_no_secret(monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_poison_is_an_error_of_its_call_and_the_pool_is_whole_again(code: str, message: str) -> None:
-    async def use(tool: Python) -> tuple[Output, Output]:
+    async def use(tool: PythonTool) -> tuple[Output, Output]:
         bad = await tool.run(PythonInput(code=code), call())
         return bad, await tool.run(PythonInput(code="print(1); result = 2"), call())
 
@@ -303,7 +303,7 @@ def test_who_cancels_a_call_ends_its_child_with_all_that_it_started(tmp_path: Pa
         "with open(pipe, 'w') as file: file.write(f'{os.getpid()} {child.pid}')\nwhile True: pass"
     )
 
-    async def use(tool: Python) -> tuple[list[bool], Output]:
+    async def use(tool: PythonTool) -> tuple[list[bool], Output]:
         running = asyncio.ensure_future(tool.run(PythonInput(code=code), call({"pipe": str(pipe)})))
         pids = [int(pid) for pid in (await asyncio.to_thread(pipe.read_text)).split()]
         running.cancel()
@@ -323,7 +323,7 @@ def test_children_of_a_worker_that_is_killed_end_even_out_of_an_endless_loop(tmp
     os.mkfifo(pipe)
     program = (
         "import asyncio, sys\n"
-        "from noetl.tools.python import Python, PythonInput\n"
+        "from noetl.tools.python.tool import Python, PythonInput\n"
         "from tests.unit.tools.calls import call\n"
         "code = 'import os\\nwith open(pipe, \"w\") as f: f.write(str(os.getpid()))\\nwhile True: pass'\n"
         "asyncio.run(Python(1).run(PythonInput(code=code), call({'pipe': sys.argv[1]})))\n"
@@ -348,7 +348,7 @@ def test_a_crowd_of_forks_ends_with_the_call(tmp_path: Path) -> None:
         "while True: signal.pause()\n"
     )
 
-    async def use(tool: Python) -> list[bool]:
+    async def use(tool: PythonTool) -> list[bool]:
         running = asyncio.ensure_future(tool.run(PythonInput(code=code), call({"pipe": str(pipe)})))
         pids = [int(pid) for pid in (await asyncio.to_thread(pipe.read_text)).split()]
         running.cancel()
@@ -361,7 +361,7 @@ def test_a_crowd_of_forks_ends_with_the_call(tmp_path: Path) -> None:
 
 
 def test_a_child_that_left_something_behind_makes_no_further_call() -> None:
-    async def use(tool: Python) -> list[bool]:
+    async def use(tool: PythonTool) -> list[bool]:
         async def pid(code: str) -> JSON:
             output = await tool.run(PythonInput(code=f"import os\n{code}\nresult = os.getpid()"), call())
             assert output.status == "ok", output
@@ -387,7 +387,7 @@ def test_a_child_that_left_something_behind_makes_no_further_call() -> None:
 
 
 def test_names_of_one_call_are_not_there_in_the_next() -> None:
-    async def use(tool: Python) -> JSON:
+    async def use(tool: PythonTool) -> JSON:
         await tool.run(PythonInput(code="secret = 1"), call({"token": "x"}))
         output = await tool.run(
             PythonInput(code="result = ['secret' in globals(), 'token' in globals()]"), call()
@@ -400,14 +400,14 @@ def test_names_of_one_call_are_not_there_in_the_next() -> None:
 def test_a_copy_that_comes_back_from_a_fork_says_nothing() -> None:
     code = "import os, warnings\nwarnings.simplefilter('ignore')\nos.fork()\nresult = 1"
 
-    async def use(tool: Python) -> list[JSON]:
+    async def use(tool: PythonTool) -> list[JSON]:
         return [(await tool.run(PythonInput(code=code), call())).data for _ in range(3)]
 
     assert with_tool(use) == [1, 1, 1]
 
 
 def test_a_child_is_retired_after_many_calls_and_nobody_notices() -> None:
-    async def use(tool: Python) -> set[JSON]:
+    async def use(tool: PythonTool) -> set[JSON]:
         wish = PythonInput(code="import os\nresult = os.getpid()")
         return {(await tool.run(wish, call())).data for _ in range(CALLS_PER_CHILD_MAX + 1)}
 
@@ -415,7 +415,7 @@ def test_a_child_is_retired_after_many_calls_and_nobody_notices() -> None:
 
 
 def test_many_texts_of_code_are_each_run_as_they_are() -> None:
-    async def use(tool: Python) -> list[JSON]:
+    async def use(tool: PythonTool) -> list[JSON]:
         codes = [f"result = {number}" for number in range(PROGRAMS_MAX + 10)] * 2
         return [(await tool.run(PythonInput(code=code), call())).data for code in codes]
 
@@ -426,7 +426,7 @@ def test_two_children_work_side_by_side(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
 
-    async def use(tool: Python) -> list[JSON]:
+    async def use(tool: PythonTool) -> list[JSON]:
         reads = tool.run(PythonInput(code="result = open(pipe).read()"), call({"pipe": str(pipe)}))
         writes = tool.run(PythonInput(code="open(pipe, 'w').write('hello')"), call({"pipe": str(pipe)}))
         return [output.data for output in await asyncio.gather(reads, writes)]
@@ -435,14 +435,14 @@ def test_two_children_work_side_by_side(tmp_path: Path) -> None:
 
 
 def test_children_end_with_the_tool() -> None:
-    async def use(tool: Python) -> JSON:
+    async def use(tool: PythonTool) -> JSON:
         return (await tool.run(PythonInput(code="import os\nresult = os.getpid()"), call())).data
 
     assert not alive(with_tool(use))
 
 
 def test_an_idle_child_that_was_killed_is_replaced() -> None:
-    async def use(tool: Python) -> Output:
+    async def use(tool: PythonTool) -> Output:
         first = await tool.run(PythonInput(code="import os\nresult = os.getpid()"), call())
         os.kill(first.data, signal.SIGKILL)
         outputs = [await tool.run(PythonInput(code="result = 1"), call()) for _ in range(2)]
@@ -460,7 +460,7 @@ def test_dataclasses_with_postponed_annotations_work() -> None:
 
 
 def run_script(script: str, folder: Path | None) -> Output:
-    async def use(tool: Python) -> Output:
+    async def use(tool: PythonTool) -> Output:
         return await tool.run(
             PythonInput(script=script), call({"n": 1}, folder=None if folder is None else str(folder))
         )
@@ -498,7 +498,7 @@ def test_a_script_that_can_not_be_read_is_an_error_of_kind_input(tmp_path: Path)
 
 
 def test_libraries_that_are_not_there_are_named() -> None:
-    async def use(tool: Python) -> list[Output]:
+    async def use(tool: PythonTool) -> list[Output]:
         wishes = [["json", "PyYAML>=6", "typing-extensions"], ["no-such-lib==1.0"]]
         return [await tool.run(PythonInput(code="result = 1", libs=libs), call()) for libs in wishes]
 

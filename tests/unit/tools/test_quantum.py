@@ -11,7 +11,7 @@ import pytest
 
 from noetl.adapters.memory.results import MemoryResults
 from noetl.output import JSON, Failure, Output
-from noetl.tools.quantum import RUNS_MAX, Quantum, QuantumInput
+from noetl.tools.quantum.tool import RUNS_MAX, QuantumInput, QuantumTool
 from tests.e2e.processes import ROOT, House
 from tests.unit.tools.calls import call
 
@@ -26,9 +26,9 @@ c = measure q;
 """
 
 
-def with_tool(use: Callable[[Quantum], Awaitable[Any]]) -> Any:
+def with_tool(use: Callable[[QuantumTool], Awaitable[Any]]) -> Any:
     async def go() -> Any:
-        tool = Quantum()
+        tool = QuantumTool()
         try:
             return await use(tool)
         finally:
@@ -44,7 +44,7 @@ def submit(circuit: str | None = BELL, seed: int | None = 7) -> QuantumInput:
 def fetched(results: MemoryResults, *inputs: QuantumInput) -> list[Output]:
     """Each submitted and fetched by one tool."""
 
-    async def use(tool: Quantum) -> list[Output]:
+    async def use(tool: QuantumTool) -> list[Output]:
         handles = [(await tool.run(each, call(results=results))).data for each in inputs]
         return [
             await tool.run(QuantumInput(op="fetch", handle=each), call(results=results)) for each in handles
@@ -61,7 +61,7 @@ def error_of(output: Output) -> Failure:
 
 
 def test_what_is_submitted_is_polled_and_fetched() -> None:
-    async def use(tool: Quantum) -> None:
+    async def use(tool: QuantumTool) -> None:
         results = MemoryResults()
         handle = (await tool.run(submit(), call(results=results))).data
         assert sorted(handle) == ["id", "ref"]
@@ -87,19 +87,19 @@ def test_the_same_seed_gives_the_same_counts_and_without_one_the_call_decides() 
 def test_another_worker_comes_to_the_same_counts_by_what_was_stored() -> None:
     results = MemoryResults()
 
-    async def begin(tool: Quantum) -> JSON:
+    async def begin(tool: QuantumTool) -> JSON:
         return (await tool.run(submit(), call(results=results))).data
 
     handle = with_tool(begin)
 
-    async def end(tool: Quantum) -> Output:
+    async def end(tool: QuantumTool) -> Output:
         return await tool.run(QuantumInput(op="fetch", handle=handle), call(results=results))
 
     assert with_tool(end) == fetched(results, submit())[0]
 
 
 def test_submitting_once_more_for_the_same_call_is_one_run() -> None:
-    async def use(tool: Quantum) -> None:
+    async def use(tool: QuantumTool) -> None:
         results = MemoryResults()
         made = [await tool.run(submit(), call(results=results)) for _ in range(2)]
         assert made[0] == made[1]
@@ -131,7 +131,7 @@ def test_a_circuit_that_can_not_be_run_is_an_error_of_its_run(circuit: str, mess
     ],
 )
 def test_no_other_file_can_be_included(include: str) -> None:
-    async def use(tool: Quantum) -> Output:
+    async def use(tool: QuantumTool) -> Output:
         return await tool.run(submit(f"OPENQASM 3.0; {include}\n qubit[1] q;"), call())
 
     error = error_of(with_tool(use))
@@ -139,7 +139,7 @@ def test_no_other_file_can_be_included(include: str) -> None:
 
 
 def test_what_does_not_fit_is_said() -> None:
-    async def use(tool: Quantum) -> None:
+    async def use(tool: QuantumTool) -> None:
         results = MemoryResults()
         other = await results.put("e1", b'{"a": 1}', "application/json")
         lost = {**other, "meta": {"sha256": "0" * 64}, "locator": {"key": "e1/" + "0" * 64}}
@@ -169,7 +169,7 @@ def test_what_does_not_fit_is_said() -> None:
 
 
 def test_a_run_has_a_limit_of_time() -> None:
-    async def use(tool: Quantum) -> Output:
+    async def use(tool: QuantumTool) -> Output:
         results, spec = MemoryResults(), {"run_s": 0.001}
         handle = (await tool.run(submit(), call(results=results, spec=spec))).data
         return await tool.run(QuantumInput(op="fetch", handle=handle), call(results=results, spec=spec))
@@ -181,7 +181,7 @@ def test_a_run_has_a_limit_of_time() -> None:
 
 
 def test_only_so_many_runs_are_out_at_once() -> None:
-    async def use(tool: Quantum) -> list[Output]:
+    async def use(tool: QuantumTool) -> list[Output]:
         return [await tool.run(submit(seed=number), call()) for number in range(RUNS_MAX + 1)]
 
     outputs = with_tool(use)

@@ -10,7 +10,7 @@ import pytest
 from noetl.adapters.memory.results import MemoryResults
 from noetl.errors import Unavailable
 from noetl.output import JSON, Output, failed
-from noetl.tools.resolve import WHOLE_BYTES_MAX, Resolve, ResolveInput
+from noetl.tools.resolve import WHOLE_BYTES_MAX, ResolveInput, ResolveTool
 from tests.unit.tools.calls import call
 
 ROWS = [{"id": number, "name": f"n{number}", "more": {"x": number}} for number in range(5)]
@@ -34,7 +34,7 @@ def resolved(
         results = MemoryResults()
         ref = await results.put("e1", body, content_type)
         wish = ResolveInput(ref=ref, path=path, slice=part, columns=columns)
-        return await Resolve().run(wish, call(results=results))
+        return await ResolveTool().run(wish, call(results=results))
 
     return asyncio.run(go())
 
@@ -104,7 +104,7 @@ def test_a_part_that_is_not_there_is_an_error_of_kind_input(
     "ref", [None, "text", [], {}, {"type": "blob"}, {"type": "blob", "locator": {}, "other": 1}]
 )
 def test_what_is_no_ref_is_an_error_of_kind_input(ref: JSON) -> None:
-    output = asyncio.run(Resolve().run(ResolveInput(ref=ref), call()))
+    output = asyncio.run(ResolveTool().run(ResolveInput(ref=ref), call()))
     assert output.error is not None
     assert output.error.kind == "input"
     assert output.error.message.startswith("`ref` takes a Ref")
@@ -112,13 +112,13 @@ def test_what_is_no_ref_is_an_error_of_kind_input(ref: JSON) -> None:
 
 def test_a_payload_that_is_gone_is_an_error_of_kind_reference() -> None:
     ref = {"type": "blob", "locator": {"key": "e1/gone"}, "meta": {}}
-    output = asyncio.run(Resolve().run(ResolveInput(ref=ref), call()))
+    output = asyncio.run(ResolveTool().run(ResolveInput(ref=ref), call()))
     assert output == failed("reference", "no result e1/gone")
 
 
 def test_a_store_that_does_not_answer_may_do_so_later() -> None:
     ref = {"type": "blob", "locator": {}, "meta": {}}
-    output = asyncio.run(Resolve().run(ResolveInput(ref=ref), call(results=Away())))
+    output = asyncio.run(ResolveTool().run(ResolveInput(ref=ref), call(results=Away())))
     assert output == failed("reference", "no answer for blob", retryable=True)
 
 
@@ -159,7 +159,7 @@ def test_a_damaged_row_is_seen_though_only_the_first_ones_are_asked_for() -> Non
         key = ref["locator"]["key"]
         body, at = results.bodies[key]
         results.bodies[key] = body.replace(b"999", b"998"), at
-        return await Resolve().run(ResolveInput(ref=ref, slice="0:2"), call(results=results))
+        return await ResolveTool().run(ResolveInput(ref=ref, slice="0:2"), call(results=results))
 
     output = asyncio.run(go())
     assert output.error is not None
@@ -179,7 +179,7 @@ def test_a_payload_that_nobody_should_hold_is_refused_before_it_is_read() -> Non
         "locator": {"key": f"e1/{'0' * 64}"},
         "meta": {"bytes": WHOLE_BYTES_MAX + 1, "sha256": "0" * 64},
     }
-    output = asyncio.run(Resolve().run(ResolveInput(ref=ref), call()))
+    output = asyncio.run(ResolveTool().run(ResolveInput(ref=ref), call()))
     assert output.error is not None
     assert output.error.kind == "input"
     assert "WHOLE_BYTES_MAX" in output.error.message

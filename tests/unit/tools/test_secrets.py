@@ -6,22 +6,22 @@ import asyncio
 
 from noetl.clock import SystemClock
 from noetl.playbook.model import Credential
-from noetl.ports import Fetched
+from noetl.ports import FetchedCredential
 from noetl.secret import Secret
-from noetl.tools.secrets import Secrets, SecretsInput
+from noetl.tools.secrets import SecretsInput, SecretsTool
 from noetl.worker.keychain import Keychain
 from tests.unit.tools.calls import call
 
 
 class One:
-    async def fetch(self, credential: Credential, *, fresh: bool = False) -> Fetched:  # noqa: ARG002
-        return Fetched({"": Secret("hunter22")}, "v7")
+    async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:  # noqa: ARG002
+        return FetchedCredential({"": Secret("hunter22")}, "v7")
 
 
 def test_an_entry_that_resolves_is_told_with_its_version() -> None:
     async def work() -> None:
         auth = await Keychain(One(), SystemClock()).auth(Credential(name="api", kind="env", at=()))
-        output = await Secrets().run(SecretsInput(name="api"), call()._replace(auth=auth))
+        output = await SecretsTool().run(SecretsInput(name="api"), call()._replace(auth=auth))
         assert output.data == {"name": "api", "resolves": True, "version": "v7"}
         assert "hunter22" not in repr((output, auth))
 
@@ -29,6 +29,6 @@ def test_an_entry_that_resolves_is_told_with_its_version() -> None:
 
 
 def test_without_a_keychain_it_is_an_error_that_names_the_entry() -> None:
-    output = asyncio.run(Secrets().run(SecretsInput(name="api"), call()))
+    output = asyncio.run(SecretsTool().run(SecretsInput(name="api"), call()))
     assert output.error is not None
     assert (output.error.kind, '"api"' in output.error.message) == ("credential", True)

@@ -12,8 +12,8 @@ import pytest
 
 from noetl.adapters.memory.results import MemoryResults
 from noetl.output import JSON, Failure, Output
-from noetl.tools.shell import Shell, ShellInput
-from noetl.tools.shell_process import INLINE_BYTES_MAX
+from noetl.tools.shell.process import INLINE_BYTES_MAX
+from noetl.tools.shell.tool import ShellInput, ShellTool
 from tests.e2e.processes import House
 from tests.playbooks import HEAD
 from tests.unit.tools.calls import call
@@ -28,7 +28,7 @@ def ran(
     folder: Path | None = None,
 ) -> Output:
     async def go() -> Output:
-        tool = Shell(processes=1)
+        tool = ShellTool(processes=1)
         try:
             where = None if folder is None else str(folder)
             return await tool.run(input, call(spec=spec, results=results, folder=where))
@@ -230,7 +230,7 @@ def test_a_call_that_is_cancelled_ends_the_program_and_all_that_it_started(tmp_p
         fifo = tmp_path / "fifo"
         os.mkfifo(fifo)
         pipe = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
-        tool = Shell(processes=1)
+        tool = ShellTool(processes=1)
         line = f"trap '' TERM INT HUP; sleep 1000 & echo $! > {fifo}; sleep 1000"
         running = asyncio.create_task(tool.run(ShellInput(sh=line), call()))
         inner = await started(pipe)
@@ -255,7 +255,7 @@ def test_what_a_program_leaves_running_is_ended_with_it() -> None:
 
 def test_no_more_programs_run_at_once_than_there_is_room_for_d87(tmp_path: Path) -> None:
     async def go() -> list[Output]:
-        tool = Shell(processes=1)
+        tool = ShellTool(processes=1)
         line = f"mkdir {tmp_path}/alone && rmdir {tmp_path}/alone"
         outputs = await asyncio.gather(*(tool.run(ShellInput(sh=line), call()) for _ in range(8)))
         await tool.close()

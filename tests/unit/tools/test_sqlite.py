@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from noetl.output import JSON, Output
-from noetl.tools.sqlite import Sqlite, SqliteInput
+from noetl.tools.sqlite.tool import SqliteInput, SqliteTool
 from tests.unit.tools.calls import call
 from tests.unit.tools.databases import sql
 from tests.unit.tools.test_postgres_injection import HOSTILE
@@ -23,7 +23,7 @@ class Asking:
     """The tool on one file."""
 
     def __init__(self, folder: Path) -> None:
-        self.tool = Sqlite()
+        self.tool = SqliteTool()
         self.folder = folder
 
     def command(self, source: str, /, *, params: JSON = None, spec: JSON = None, **scope: JSON) -> Output:

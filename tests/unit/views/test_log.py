@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 from noetl.engine import Event
 from noetl.engine.facts import Evaluated, Requested
-from noetl.ports import Row
+from noetl.ports import LogRow
 from noetl.views.log import events_of, folded, instant
 from tests.unit.views.playing import scenarios
 
@@ -14,7 +14,7 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_every_fact_of_a_row_has_its_own_seq() -> None:
-    rows = [Row(1, AT, (Requested(path="p", digest="d"), Evaluated())), Row(3, AT, (Evaluated(),))]
+    rows = [LogRow(1, AT, (Requested(path="p", digest="d"), Evaluated())), LogRow(3, AT, (Evaluated(),))]
     assert [event.seq for event in events_of(rows)] == [1, 2, 3]
     assert list(events_of(rows, after=1)) == [Event(2, AT, Evaluated()), Event(3, AT, Evaluated())]
 

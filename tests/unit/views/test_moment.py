@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from noetl.engine.state import State
-from noetl.views.lines import WORDS_MAX, line
+from noetl.views.fact_lines import WORDS_MAX, line
 from noetl.views.log import folded
-from noetl.views.moment import Fold, Moment, moment
+from noetl.views.moment import ExecutionMoment, Fold, moment
 from noetl.views.timeline import Timeline
 from tests.unit.views.playing import NAMES, played, scenarios
 
@@ -21,7 +21,7 @@ workflow:
 """
 
 
-def moment_of(commands: tuple[str, ...], name: str, have: int | None = None) -> Moment:
+def moment_of(commands: tuple[str, ...], name: str, have: int | None = None) -> ExecutionMoment:
     """At the last fact of that name."""
     log = played(WRITES, *commands).log
     place = max(event.seq for event in log if event.fact.__struct_config__.tag == name)

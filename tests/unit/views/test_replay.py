@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from noetl.engine.state import State
 from noetl.views.log import folded
-from noetl.views.replay import DIFFERENCES_MAX, Difference, canonical, differences, replayed
+from noetl.views.replay import DIFFERENCES_MAX, ReplayDifference, canonical, differences, replayed
 from tests.unit.views.playing import played, scenarios
 
 LOOP = """
@@ -49,10 +49,10 @@ def test_each_difference_has_its_path_and_both_values() -> None:
     other.ctx = {"total": 3}
     other.broken["start"] = 1
     assert replayed("e", player.log, other) == [
-        Difference(path='ctx["total"]', folded="", other="3"),
-        Difference(path='runs["start#1"].input["x"]', folded="", other='[1,{"y":null}]'),
-        Difference(path='runs["start#1"].loop.succeeded', folded="1", other="2"),
-        Difference(path='broken["start"]', folded="", other="1"),
+        ReplayDifference(path='ctx["total"]', folded="", other="3"),
+        ReplayDifference(path='runs["start#1"].input["x"]', folded="", other='[1,{"y":null}]'),
+        ReplayDifference(path='runs["start#1"].loop.succeeded', folded="1", other="2"),
+        ReplayDifference(path='broken["start"]', folded="", other="1"),
     ]
 
 
@@ -63,7 +63,7 @@ def test_the_order_of_what_is_live_is_a_part_of_the_state() -> None:
     assert loop is not None
     loop.flying = dict.fromkeys(reversed(loop.flying))
     assert differences(player.state, other) == [
-        Difference(path='runs["start#1"].loop.flying (order)', folded='["0","1"]', other='["1","0"]')
+        ReplayDifference(path='runs["start#1"].loop.flying (order)', folded='["0","1"]', other='["1","0"]')
     ]
 
 
@@ -71,9 +71,9 @@ def test_types_and_lengths_count() -> None:
     state = State(execution_id="e", ctx={"a": 1, "b": [1, 2], "c": True})
     other = State(execution_id="e", ctx={"a": 1.0, "b": [1], "c": 1})
     assert differences(state, other) == [
-        Difference(path='ctx["a"]', folded="1", other="1.0"),
-        Difference(path='ctx["b"][1]', folded="2", other=""),
-        Difference(path='ctx["c"]', folded="true", other="1"),
+        ReplayDifference(path='ctx["a"]', folded="1", other="1.0"),
+        ReplayDifference(path='ctx["b"][1]', folded="2", other=""),
+        ReplayDifference(path='ctx["c"]', folded="true", other="1"),
     ]
 
 

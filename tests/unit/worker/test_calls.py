@@ -11,10 +11,10 @@ from noetl.adapters.memory.results import MemoryResults
 from noetl.engine import facts
 from noetl.output import JSON, Failure, Output
 from noetl.tool import Call, Tool, Tools
-from noetl.tools.http import HttpInput
+from noetl.tools.http.tool import HttpInput
 from noetl.tools.resolve import ResolveInput
 from noetl.worker.calls import Toolbox, misfit
-from noetl.worker.drive import Said
+from noetl.worker.frame_driver import LogLine
 from tests.unit.control.houses import MemoryHouse, run_house
 
 
@@ -84,7 +84,7 @@ def test_what_a_tool_says_while_it_works_is_heard_and_not_kept() -> None:
     found = EntryPoint("http", f"{__name__}:Talking", "noetl.tools")
     body = "workflow:\n- {step: start, tool: {kind: http, url: x}}\n"
     house = MemoryHouse({"t": body}, Toolbox(Tools({"http": found}), MemoryResults()))
-    heard: list[Said] = []
+    heard: list[LogLine] = []
     house.worker.listen = heard.append
 
     async def work(house: MemoryHouse) -> None:
@@ -92,4 +92,4 @@ def test_what_a_tool_says_while_it_works_is_heard_and_not_kept() -> None:
         await house.end("e")
 
     run_house(house, work)
-    assert heard == [Said("e", "start#1", "line", "asking x"), Said("e", "start#1", "progress", "25%")]
+    assert heard == [LogLine("e", "start#1", "line", "asking x"), LogLine("e", "start#1", "progress", "25%")]

@@ -11,11 +11,11 @@ from noetl.engine.moves import RunTask
 from noetl.errors import NotFound, Unavailable
 from noetl.output import Failure, Output
 from noetl.playbook.model import Credential
-from noetl.ports import Fetched
+from noetl.ports import FetchedCredential
 from noetl.secret import Secret
 from noetl.tool import Tools
 from noetl.worker.calls import Toolbox
-from noetl.worker.drive import Said
+from noetl.worker.frame_driver import LogLine
 from noetl.worker.keychain import Keychain
 from tests.unit.control.houses import Answer, MemoryHouse, run_house
 
@@ -28,10 +28,10 @@ class Vault:
     def __init__(self, *errors: Exception) -> None:
         self.errors = list(errors)
 
-    async def fetch(self, credential: Credential, *, fresh: bool = False) -> Fetched:  # noqa: ARG002
+    async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:  # noqa: ARG002
         if self.errors:
             raise self.errors.pop(0)
-        return Fetched({"": Secret(f"hunter22-{credential.name}")}, f"v-{credential.name}")
+        return FetchedCredential({"": Secret(f"hunter22-{credential.name}")}, f"v-{credential.name}")
 
 
 async def echo(called: RunTask) -> Output:
@@ -126,7 +126,7 @@ def test_what_a_tool_says_while_it_works_is_masked_too_d20() -> None:
     body = KEYCHAIN + 'workflow: [{step: start, tool: {kind: http, url: "{{ keychain.token }}"}}]'
     house = MemoryHouse({"t": body}, Toolbox(Tools({"http": found}), MemoryResults()))
     house.worker.keychain = Keychain(Vault(), SystemClock())
-    heard: list[Said] = []
+    heard: list[LogLine] = []
     house.worker.listen = heard.append
 
     async def work(house: MemoryHouse) -> None:

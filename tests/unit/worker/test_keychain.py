@@ -10,17 +10,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from noetl.check.checker import check
 from noetl.clock import SystemClock
 from noetl.engine.commands import Start
-from noetl.engine.moves import Decided, Place, RunTask, Work
+from noetl.engine.moves import Decided, FramePlace, RunTask, Work
 from noetl.engine.pipeline import next_move
 from noetl.engine.state import Frame
 from noetl.errors import NoetlError, NotFound, Unavailable
-from noetl.net.check import check
 from noetl.net.program import Program, compile_program
 from noetl.output import Failure, Output
 from noetl.playbook.model import Credential
-from noetl.ports import Fetched
+from noetl.ports import FetchedCredential
 from noetl.secret import Secret
 from noetl.tool import Auth
 from noetl.worker.keychain import KEPT_S, Keychain, Keys, signs_in_with
@@ -50,7 +50,7 @@ class Vault:
         self.gate: asyncio.Event | None = None
         self.error: Exception | None = None
 
-    async def fetch(self, credential: Credential, *, fresh: bool = False) -> Fetched:
+    async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
         self.asked.append((credential.name, fresh))
         if self.gate is not None:
             await self.gate.wait()
@@ -61,7 +61,7 @@ class Vault:
             values = {"user": Secret("ann"), "password": Secret(f"password-{number}")}
         else:
             values = {"": Secret(f"{credential.name}-value-{number}")}
-        return Fetched(values, f"v{number}", self.expires_s)
+        return FetchedCredential(values, f"v{number}", self.expires_s)
 
 
 class Desk:
@@ -74,7 +74,7 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(work)
 
 
-def revealed(fetched: Fetched | Auth) -> dict[str, str]:
+def revealed(fetched: FetchedCredential | Auth) -> dict[str, str]:
     return {field: secret.reveal() for field, secret in fetched.values.items()}
 
 
@@ -107,7 +107,7 @@ def test_however_many_wait_one_fetch_is_made_also_when_the_first_gives_up() -> N
         desk.vault.gate.set()
         found = await asyncio.gather(*waiting, return_exceptions=True)
         assert isinstance(found[0], asyncio.CancelledError)
-        assert [revealed(each) for each in found[1:] if isinstance(each, Fetched)] == [
+        assert [revealed(each) for each in found[1:] if isinstance(each, FetchedCredential)] == [
             {"": "token-value-1"}
         ] * 4
         assert len(desk.vault.asked) == 1
@@ -187,8 +187,8 @@ def test_where_a_database_is_stays_visible_and_a_user_unless_it_came_from_elsewh
     values = {"user": "annette", "password": "hunter22", "host": "dbhost", "port": "5432"}
 
     class Given:
-        async def fetch(self, credential: Credential, *, fresh: bool = False) -> Fetched:  # noqa: ARG002
-            return Fetched({field: Secret(value) for field, value in values.items()}, "1")
+        async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:  # noqa: ARG002
+            return FetchedCredential({field: Secret(value) for field, value in values.items()}, "1")
 
     async def work() -> None:
         keychain = Keychain(Given(), Watch())
@@ -215,7 +215,7 @@ def program(tool: str) -> Program:
 
 def frame(tool: str, **fields: Any) -> Work:
     compiled = program(tool)
-    place = Place("e", {}, {}, None, keychain=compiled.playbook.keychain)
+    place = FramePlace("e", {}, {}, None, keychain=compiled.playbook.keychain)
     return Work(compiled.steps["start"].pipeline, Frame(id="start#1", **fields), place)
 
 

@@ -11,8 +11,8 @@ from msgspec.json import decode
 from noetl.engine.moves import RunTask
 from noetl.errors import NotFound
 from noetl.output import JSON, Output
-from noetl.testing.result_contract import all_of
-from noetl.tools.resolve import Resolve, ResolveInput
+from noetl.testing.contracts.results import all_of
+from noetl.tools.resolve import ResolveInput, ResolveTool
 from noetl.worker.refs import Refs
 from tests.unit.control.houses import MemoryHouse, run_house
 from tests.unit.tools.calls import call
@@ -79,9 +79,11 @@ def test_a_part_of_them_is_what_python_would_cut_out(first: int | None, last: in
 def test_resolve_takes_a_slice_of_a_loop_without_the_others() -> None:
     async def work(refs: Refs, ref: dict[str, JSON]) -> Output:
         wish = ResolveInput(ref=ref, slice="4:7", columns=["n"])
-        part = await Resolve().run(ResolveInput(ref=ref, slice="10:12", columns=["n"]), call(results=refs))
+        part = await ResolveTool().run(
+            ResolveInput(ref=ref, slice="10:12", columns=["n"]), call(results=refs)
+        )
         assert part.data == [{"n": 10}, {"n": 11}]
-        return await Resolve().run(wish, call(results=refs))
+        return await ResolveTool().run(wish, call(results=refs))
 
     refused = with_loop(work)
     assert refused.error is not None

@@ -12,7 +12,7 @@ from noetl.engine.commands import Report
 from noetl.engine.moves import RunTask
 from noetl.errors import Unavailable
 from noetl.output import Output, failed
-from noetl.ports import Answer, Link
+from noetl.ports import Link, ReportAnswer
 from tests.unit.control.houses import MemoryHouse, run_house
 
 LATE = """\
@@ -94,7 +94,7 @@ class AwayLink:
     def __init__(self, link: Link, times: int) -> None:
         self.begin, self._report, self._times = link.begin, link.report, times
 
-    async def report(self, execution_id: str, report: Report, *, room: int = 0) -> Answer:
+    async def report(self, execution_id: str, report: Report, *, room: int = 0) -> ReportAnswer:
         self._times -= 1
         if self._times >= 0:
             raise Unavailable("no server is there")

@@ -17,15 +17,13 @@ from itertools import count
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
-from noetl.adapters.files.clearing import drop_file, kept_in, listed
-from noetl.adapters.files.folders import FOLDER, make_folder
-from noetl.adapters.files.growing import Growing
-from noetl.adapters.files.threads import in_thread
-from noetl.adapters.results import CHUNK_BYTES, PART_BYTES, Name, Place, checked, cut, name_of, verified
+from noetl.adapters.files.cleanup import drop_file, kept_in, listed
+from noetl.adapters.files.durable import FOLDER, Growing, in_thread, make_folder
+from noetl.adapters.result_names import CHUNK_BYTES, PART_BYTES, Name, Place, checked, cut, name_of, verified
 from noetl.errors import Damaged, NotFound, Unavailable
 from noetl.failpoints import failpoint
 from noetl.output import JSON
-from noetl.ports import Kept
+from noetl.ports import StoredResult
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -89,7 +87,7 @@ class FileResults:
         async for chunk in verified(name, self._chunks(name)):
             yield chunk
 
-    async def kept(self) -> AsyncIterator[Kept]:
+    async def kept(self) -> AsyncIterator[StoredResult]:
         for execution_id in await asyncio.to_thread(listed, self._root):
             for each in await asyncio.to_thread(kept_in, self._root, execution_id):
                 yield each

@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
-from noetl.adapters.files.threads import in_thread
-from noetl.adapters.results import PART_BYTES, Name, checked, cut
+from noetl.adapters.files.durable import in_thread
+from noetl.adapters.result_names import PART_BYTES, Name, checked, cut
 from noetl.errors import Unavailable
 
 HELD_PARTS_MAX: Final = 8  # of a megabyte; more goes to the disk

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from noetl.ports import Heard
+from noetl.ports import FeedEvent
 
 QUEUE_MAX: Final = 10_000  # news that one listener has not fetched yet
 
@@ -16,9 +16,9 @@ class MemoryFeed:
     """Keeps the contract of Feed."""
 
     def __init__(self) -> None:
-        self._listeners: dict[str | None, set[asyncio.Queue[Heard]]] = {}
+        self._listeners: dict[str | None, set[asyncio.Queue[FeedEvent]]] = {}
 
-    def tell(self, heard: Heard) -> None:
+    def tell(self, heard: FeedEvent) -> None:
         for whom in (heard.execution_id, None):
             for queue in self._listeners.get(whom, ()):
                 if queue.full():
@@ -26,8 +26,8 @@ class MemoryFeed:
                 queue.put_nowait(heard)
 
     @asynccontextmanager
-    async def listen(self, execution_id: str | None = None) -> AsyncIterator[AsyncIterator[Heard]]:
-        queue: asyncio.Queue[Heard] = asyncio.Queue(QUEUE_MAX)
+    async def listen(self, execution_id: str | None = None) -> AsyncIterator[AsyncIterator[FeedEvent]]:
+        queue: asyncio.Queue[FeedEvent] = asyncio.Queue(QUEUE_MAX)
         listeners = self._listeners.setdefault(execution_id, set())
         listeners.add(queue)
         try:
@@ -38,6 +38,6 @@ class MemoryFeed:
                 del self._listeners[execution_id]
 
 
-async def _news(queue: asyncio.Queue[Heard]) -> AsyncIterator[Heard]:
+async def _news(queue: asyncio.Queue[FeedEvent]) -> AsyncIterator[FeedEvent]:
     while True:
         yield await queue.get()

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from noetl.adapters.results import CHUNK_BYTES, Place, gathered, name_of
+from noetl.adapters.result_names import CHUNK_BYTES, Place, gathered, name_of
 from noetl.clock import Clock
 from noetl.errors import NotFound
 from noetl.output import JSON
-from noetl.ports import Kept
+from noetl.ports import StoredResult
 
 _SOME_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -50,10 +50,10 @@ class MemoryResults:
         for first in range(0, len(body), CHUNK_BYTES):
             yield body[first : first + CHUNK_BYTES]
 
-    async def kept(self) -> AsyncIterator[Kept]:
+    async def kept(self) -> AsyncIterator[StoredResult]:
         for key in sorted(self.bodies):
             body, at = self.bodies[key]
-            yield Kept(key, len(body), at)
+            yield StoredResult(key, len(body), at)
 
     async def drop(self, keys: Sequence[str]) -> None:
         for key in keys:

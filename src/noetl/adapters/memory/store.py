@@ -9,7 +9,7 @@ from noetl.clock import Clock
 from noetl.engine.state import LIVE, Status
 from noetl.errors import Conflict, Fenced
 from noetl.ids import partition_of
-from noetl.ports import Append, Owned, Row, Snapshot
+from noetl.ports import Append, LogRow, OwnedPartitions, Snapshot
 
 
 class _Owner(NamedTuple):
@@ -24,7 +24,7 @@ class MemoryStore:
     def __init__(self, clock: Clock, partitions: int) -> None:
         self._clock = clock
         self._partitions = partitions
-        self.rows: dict[str, list[Row]] = {}
+        self.rows: dict[str, list[LogRow]] = {}
         self._heads: dict[str, int] = {}
         self._statuses: dict[str, Status] = {}
         self._snapshots: dict[str, Snapshot] = {}
@@ -43,7 +43,7 @@ class MemoryStore:
         head = self._heads.get(each.execution_id, 0)
         if each.first_seq != head + 1:
             return Conflict(f"{each.execution_id} stands at {head}, and not at {each.first_seq - 1}")
-        self.rows.setdefault(each.execution_id, []).append(Row(each.first_seq, each.at, each.facts))
+        self.rows.setdefault(each.execution_id, []).append(LogRow(each.first_seq, each.at, each.facts))
         self._heads[each.execution_id] = head + len(each.facts)
         self._statuses[each.execution_id] = each.status
         if each.status in LIVE:
@@ -55,7 +55,7 @@ class MemoryStore:
     def _partition(self, each: Append) -> int:
         return partition_of(each.execution_id, self._partitions)
 
-    async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[Row]:
+    async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]:
         rows = self.rows.get(execution_id, [])
         last = float("inf") if up_to is None else up_to
         return [row for row in rows if row.first_seq + len(row.facts) - 1 > after and row.first_seq <= last]
@@ -75,10 +75,10 @@ class MemoryStore:
         found = (execution_id for partition in partitions for execution_id in self._live[partition])
         return [(execution_id, self._heads[execution_id]) for execution_id in found]
 
-    async def own(self, server: str, partitions: Sequence[int], ttl_s: float) -> Owned:
+    async def own(self, server: str, partitions: Sequence[int], ttl_s: float) -> OwnedPartitions:
         epochs = {partition: self._own(partition, server, ttl_s) for partition in partitions}
         ours = {partition: epoch for partition, epoch in epochs.items() if epoch is not None}
-        return Owned(ours, self._clock.now())
+        return OwnedPartitions(ours, self._clock.now())
 
     def _own(self, partition: int, server: str, ttl_s: float) -> int | None:
         now = self._clock.monotonic()

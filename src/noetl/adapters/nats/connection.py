@@ -18,10 +18,10 @@ from nats.aio.subscription import Subscription
 from nats.errors import AuthorizationError, SecureConnRequiredError
 from nats.errors import Error as NatsError
 
-from noetl.adapters.nats.access import Access
-from noetl.adapters.nats.parcels import Parcel
+from noetl.adapters.nats.credentials import Access
 from noetl.clock import Clock, SystemClock
 from noetl.errors import Unavailable
+from noetl.link.chunking import Parcel
 
 ANSWER_S: Final = 10.0
 CONNECT_S: Final = 3

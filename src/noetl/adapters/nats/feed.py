@@ -17,11 +17,11 @@ from msgspec import Struct
 from nats.aio.msg import Msg
 
 from noetl.adapters.nats.connection import Connection, Listening
-from noetl.adapters.nats.wire import PARTITIONS, name_in_subject
 from noetl.errors import Unavailable
 from noetl.ids import partition_of
+from noetl.link.messages import PARTITIONS, name_in_subject
 from noetl.output import JSON
-from noetl.ports import Heard
+from noetl.ports import FeedEvent
 
 NEWS: Final = "noetl.news"  # and the number of a partition
 WORDS: Final = "noetl.words"  # and the name of an execution
@@ -62,7 +62,7 @@ class NatsFeed:
         self._timer: asyncio.Handle | None = None
         self._places: dict[str, _Place] = {}  # by subject
 
-    def tell(self, heard: Heard) -> None:
+    def tell(self, heard: FeedEvent) -> None:
         told = self._told.get(heard.execution_id)
         if told is None:
             while len(self._told) >= TOLD_MAX:
@@ -96,7 +96,7 @@ class NatsFeed:
                     await self._connection.publish(f"{NEWS}.{partition}", body)
 
     @asynccontextmanager
-    async def listen(self, execution_id: str | None = None) -> AsyncIterator[AsyncIterator[Heard]]:
+    async def listen(self, execution_id: str | None = None) -> AsyncIterator[AsyncIterator[FeedEvent]]:
         """It is heard from when this begins. Raises Unavailable."""
         reader = _Reader(execution_id)
         words = f"{WORDS}.*" if execution_id is None else _of_words(execution_id)
@@ -106,7 +106,7 @@ class NatsFeed:
 
     @asynccontextmanager
     async def _joined(
-        self, subject: str, heard: Callable[[bytes], Iterator[Heard]], reader: _Reader
+        self, subject: str, heard: Callable[[bytes], Iterator[FeedEvent]], reader: _Reader
     ) -> AsyncIterator[None]:
         place = self._places.get(subject)
         if place is None:
@@ -137,14 +137,14 @@ class _Reader:
 
     def __init__(self, wants: str | None) -> None:
         self.wants = wants  # an execution; None: all of them
-        self._unread: deque[Heard] = deque(maxlen=UNREAD_MAX)
+        self._unread: deque[FeedEvent] = deque(maxlen=UNREAD_MAX)
         self._came = asyncio.Event()
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: FeedEvent) -> None:
         self._unread.append(heard)
         self._came.set()
 
-    async def read(self) -> AsyncIterator[Heard]:
+    async def read(self) -> AsyncIterator[FeedEvent]:
         while True:
             while self._unread:
                 yield self._unread.popleft()
@@ -156,7 +156,7 @@ class _Place:
     """A subject, and all of us who listen there: NATS is asked for it once."""
 
     def __init__(
-        self, connection: Connection, subject: str, heard: Callable[[bytes], Iterator[Heard]]
+        self, connection: Connection, subject: str, heard: Callable[[bytes], Iterator[FeedEvent]]
     ) -> None:
         self._connection, self._subject, self._heard = connection, subject, heard
         self.readers: dict[str | None, dict[_Reader, None]] = {}  # by what they want
@@ -210,12 +210,12 @@ def _split(news: list[_News], most: int) -> Iterator[bytes]:
         yield from _split(news[half:], most)
 
 
-def _news_heard(body: bytes) -> Iterator[Heard]:
+def _news_heard(body: bytes) -> Iterator[FeedEvent]:
     for id, seq, over in _news(body):
-        yield Heard(id, seq, over)
+        yield FeedEvent(id, seq, over)
 
 
-def _words_heard(body: bytes) -> Iterator[Heard]:
+def _words_heard(body: bytes) -> Iterator[FeedEvent]:
     words = _words(body)
     for line in words.lines:
-        yield Heard(words.id, line=line)
+        yield FeedEvent(words.id, line=line)

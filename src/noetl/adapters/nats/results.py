@@ -23,12 +23,12 @@ from nats.js.errors import NotFoundError as NatsNotFound
 from nats.js.object_store import ObjectStore
 
 from noetl.adapters.files.spool import spooled
-from noetl.adapters.nats.access import Access
 from noetl.adapters.nats.connection import CONNECT_S, FIRST_TRIES, RECONNECT_S, CarefulClient
-from noetl.adapters.results import Name, Place, gathered, name_of, verified
+from noetl.adapters.nats.credentials import Access
+from noetl.adapters.result_names import Name, Place, gathered, name_of, verified
 from noetl.errors import Rejected, Unavailable
 from noetl.output import JSON
-from noetl.ports import Kept
+from noetl.ports import StoredResult
 
 BUCKET: Final = "noetl-results"
 PATIENCE_S: Final = 10.0  # for one answer of the server
@@ -75,7 +75,7 @@ class NatsResults:
         async for chunk in verified(name, self._chunks(name)):
             yield chunk
 
-    async def kept(self) -> AsyncIterator[Kept]:
+    async def kept(self) -> AsyncIterator[StoredResult]:
         with self._translated():
             objects = await self._open()
             try:
@@ -84,7 +84,7 @@ class NatsResults:
                 return
         for each in sorted(found, key=lambda info: str(info.name)):
             if each.name is not None and _KEY.fullmatch(each.name) and not each.deleted:
-                yield Kept(each.name, each.size or 0, _instant(each.mtime))
+                yield StoredResult(each.name, each.size or 0, _instant(each.mtime))
 
     async def drop(self, keys: Sequence[str]) -> None:
         for key in dict.fromkeys(keys):

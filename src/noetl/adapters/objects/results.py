@@ -18,10 +18,10 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from noetl.adapters.files.spool import spooled
-from noetl.adapters.results import CHUNK_BYTES, PART_BYTES, Name, Place, cut, gathered, name_of, verified
+from noetl.adapters.result_names import CHUNK_BYTES, PART_BYTES, Name, Place, cut, gathered, name_of, verified
 from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.output import JSON
-from noetl.ports import Kept
+from noetl.ports import StoredResult
 
 MULTIPART_BYTES: Final = 8 << 20  # of one part of a large upload
 UPLOADS_MAX: Final = 4  # parts on their way at once: 32 MB of memory for one upload
@@ -72,12 +72,12 @@ class ObjectResults:
         async for chunk in verified(name, cut(self._chunks(name), CHUNK_BYTES)):
             yield chunk
 
-    async def kept(self) -> AsyncIterator[Kept]:
+    async def kept(self) -> AsyncIterator[StoredResult]:
         with self._translated():
             async for batch in obstore.list(self._store, chunk_size=1_000):
                 for each in batch:
                     if _KEY.fullmatch(each["path"]):
-                        yield Kept(each["path"], each["size"], each["last_modified"])
+                        yield StoredResult(each["path"], each["size"], each["last_modified"])
 
     async def drop(self, keys: Sequence[str]) -> None:
         ours = list(dict.fromkeys(key for key in keys if _KEY.fullmatch(key)))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+from noetl.adapters.postgres.batched_reads import Gathering
 from noetl.adapters.postgres.database import PostgresDatabase
-from noetl.adapters.postgres.gathering import Gathering
-from noetl.adapters.postgres.troubles import is_text
+from noetl.adapters.postgres.errors import is_text
 from noetl.errors import NotFound, Rejected
-from noetl.ports import Text, Version
+from noetl.ports import PlaybookText, PlaybookVersion
 
 LISTED_MAX: Final = 1_000
 PATH_BYTES_MAX: Final = 2_000  # what fits into an index
@@ -59,7 +59,7 @@ class PostgresCatalog:
         # Of many starts at once nearly all ask for the same text, which then is fetched once.
         self._newest: Gathering[tuple[str, int | None], list[Any]] = Gathering(self._of_paths, PATHS_MAX)
 
-    async def put(self, text: Text) -> None:
+    async def put(self, text: PlaybookText) -> None:
         if not all(is_text(value) for value in text if value is not None):
             raise Rejected("not-text", f"{text.path!a} or its file holds what is no Unicode")
         if len(text.path.encode()) > PATH_BYTES_MAX:
@@ -75,13 +75,13 @@ class PostgresCatalog:
             await connection.execute(_PUT, *text)
             await connection.execute(_CURRENT, text.path, text.digest)
 
-    async def get(self, digest: str) -> Text:
+    async def get(self, digest: str) -> PlaybookText:
         found = await self._database.fetch(_GET, digest)
         if not found:
             raise NotFound(f"no playbook with the digest {digest!a}")
-        return Text(*found[0])
+        return PlaybookText(*found[0])
 
-    async def newest(self, path: str, version: int | None = None) -> Text:
+    async def newest(self, path: str, version: int | None = None) -> PlaybookText:
         number = version if version is None or 0 < version <= _INTEGER_MAX else 0
         found = await self._newest.ask((path, number))
         if not found:
@@ -91,24 +91,26 @@ class PostgresCatalog:
             raise NotFound(f'"{path}" has no version {version}: see noetl playbooks versions {path}')
         if is_archived:
             raise NotFound(f'"{path}" is archived: register it again to run it')
-        return Text(*text)
+        return PlaybookText(*text)
 
     async def _of_paths(self, asked: list[tuple[str, int | None]]) -> list[list[Any]]:
         return await asyncio.gather(*(self._database.fetch(_OF_PATH, *each) for each in asked))
 
-    async def versions(self, path: str) -> list[Version]:
+    async def versions(self, path: str) -> list[PlaybookVersion]:
         found = await self._database.fetch(_VERSIONS, path)
         if not found:
             raise _unknown(path)
-        return [Version(**row) for row in found]
+        return [PlaybookVersion(**row) for row in found]
 
     async def archive(self, path: str) -> None:
         if not await self._database.fetch(_ARCHIVE, path):
             raise _unknown(path)
 
-    async def list(self, *, after: str = "", limit: int = 100, archived: bool = False) -> list[Version]:
+    async def list(
+        self, *, after: str = "", limit: int = 100, archived: bool = False
+    ) -> list[PlaybookVersion]:
         values = (after, max(0, min(limit, LISTED_MAX)), archived)
-        return [Version(**row) for row in await self._database.fetch(_LIST, *values)]
+        return [PlaybookVersion(**row) for row in await self._database.fetch(_LIST, *values)]
 
 
 def _unknown(path: str) -> NotFound:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 
+from noetl.adapters.postgres.errors import explained, is_text, translated
 from noetl.adapters.postgres.schema import bring_up_to_date
-from noetl.adapters.postgres.troubles import explained, is_text, translated
 from noetl.clock import Clock
 from noetl.errors import Unavailable
 

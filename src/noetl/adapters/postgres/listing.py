@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
+from noetl.adapters.postgres.batched_reads import Gathering
 from noetl.adapters.postgres.database import PostgresDatabase
-from noetl.adapters.postgres.gathering import Gathering
-from noetl.adapters.postgres.troubles import is_text
+from noetl.adapters.postgres.errors import is_text
 from noetl.engine.state import Status
 from noetl.errors import NotFound
-from noetl.ports import Head
+from noetl.ports import ExecutionHead
 
 LISTED_MAX: Final = 1_000
 FOUND_MAX: Final = 20  # ids that begin alike: enough to show that the prefix is too short
@@ -37,7 +37,7 @@ class PostgresListing:
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
-        self._gathered: Gathering[str, Head | None] = Gathering(self._heads_of)
+        self._gathered: Gathering[str, ExecutionHead | None] = Gathering(self._heads_of)
 
     async def executions(
         self,
@@ -47,7 +47,7 @@ class PostgresListing:
         status: Status | None = None,
         open_only: bool = False,
         path: str | None = None,
-    ) -> list[Head]:
+    ) -> list[ExecutionHead]:
         """Newest first; `before` is the id of the last one on the page before."""
         values: list[str | int] = [max(0, min(limit, LISTED_MAX))]
         wanted: list[str] = []
@@ -70,14 +70,14 @@ class PostgresListing:
         where = f"WHERE {' AND '.join(wanted)}" if wanted else ""
         return await self._heads(f"{_SELECT} {where} {_NEWEST_FIRST} LIMIT $1", *values)
 
-    async def head(self, execution_id: str) -> Head:
+    async def head(self, execution_id: str) -> ExecutionHead:
         """Raises NotFound."""
         found = await self._gathered.ask(execution_id) if is_text(execution_id) else None
         if found is None:
             raise NotFound(f"no execution {execution_id}")
         return found
 
-    async def children(self, execution_id: str) -> list[Head]:
+    async def children(self, execution_id: str) -> list[ExecutionHead]:
         return await self._heads(f"{_SELECT} {_CHILDREN}", execution_id)
 
     async def find(self, prefix: str) -> list[str]:
@@ -92,10 +92,10 @@ class PostgresListing:
             raise NotFound("nothing has been run yet")
         return found[0].execution_id
 
-    async def _heads_of(self, execution_ids: list[str]) -> list[Head | None]:
+    async def _heads_of(self, execution_ids: list[str]) -> list[ExecutionHead | None]:
         heads = await self._heads(f"{_SELECT} WHERE heads.execution_id = ANY($1::text[])", execution_ids)
         found = {head.execution_id: head for head in heads}
         return [found.get(each) for each in execution_ids]
 
-    async def _heads(self, query: str, *values: str | int | list[str]) -> list[Head]:
-        return [Head(**row, pid=None) for row in await self._database.fetch(query, *values)]
+    async def _heads(self, query: str, *values: str | int | list[str]) -> list[ExecutionHead]:
+        return [ExecutionHead(**row, pid=None) for row in await self._database.fetch(query, *values)]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import asyncpg
 
-from noetl.adapters.results import (
+from noetl.adapters.result_names import (
     PART_BYTES,
     Name,
     Place,
@@ -27,7 +27,7 @@ from noetl.adapters.results import (
 )
 from noetl.errors import NoetlError, Unavailable
 from noetl.output import JSON
-from noetl.ports import Kept
+from noetl.ports import StoredResult
 
 if TYPE_CHECKING:
     from asyncpg import Connection, Pool
@@ -110,14 +110,14 @@ class PostgresResults:
         async for chunk in verified(name, self._parts(id)):
             yield chunk
 
-    async def kept(self) -> AsyncIterator[Kept]:
+    async def kept(self) -> AsyncIterator[StoredResult]:
         after: tuple[str, int] = ("", 0)
         while True:
             with self._translated():
                 rows = await (await self._open()).fetch(_LIST, *after, PAGE)
             for id, execution_id, key, size, at in rows:
                 after = execution_id, id
-                yield Kept(key or f"{execution_id}/.{id}", size, at, torn=key is None)
+                yield StoredResult(key or f"{execution_id}/.{id}", size, at, torn=key is None)
             if len(rows) < PAGE:
                 return
 

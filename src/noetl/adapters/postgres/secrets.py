@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from noetl.adapters.postgres.database import PostgresDatabase
-from noetl.adapters.postgres.troubles import is_text
+from noetl.adapters.postgres.errors import is_text
 from noetl.errors import Rejected
 from noetl.ports import SecretRow
 

@@ -10,15 +10,15 @@ from typing import Any, Final, TypeAlias
 from msgspec import DecodeError
 from msgspec.json import Decoder, Encoder
 
-from noetl.adapters.postgres.appending import PATIENCE_S, Appender, Ready
+from noetl.adapters.postgres.batched_reads import Gathering
 from noetl.adapters.postgres.database import PostgresDatabase
-from noetl.adapters.postgres.gathering import Gathering
-from noetl.adapters.postgres.troubles import is_text
+from noetl.adapters.postgres.errors import is_text
+from noetl.adapters.postgres.group_commit import PATIENCE_S, Appender, Ready
 from noetl.engine.facts import Fact, Requested
 from noetl.engine.state import Status
 from noetl.errors import Conflict, Damaged, Fenced, Unavailable
 from noetl.ids import partition_of
-from noetl.ports import Append, Owned, Row, Snapshot
+from noetl.ports import Append, LogRow, OwnedPartitions, Snapshot
 
 PARTITIONS: Final = 64
 PAGE_ROWS: Final = 1_000  # of a long log, fetched at once
@@ -124,7 +124,7 @@ class PostgresStore:
     async def append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
         return await self._appender.append([self._ready(each) for each in appends])
 
-    async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[Row]:
+    async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]:
         if not is_text(execution_id):
             return []
         after, last = min(after, SEQ_MAX), SEQ_MAX if up_to is None else min(up_to, SEQ_MAX)
@@ -150,12 +150,12 @@ class PostgresStore:
     async def live(self, partitions: Sequence[int]) -> list[tuple[str, int]]:
         return [(row["execution_id"], row["seq"]) for row in await self._database.fetch(_LIVE, [*partitions])]
 
-    async def own(self, server: str, partitions: Sequence[int], ttl_s: float) -> Owned:
+    async def own(self, server: str, partitions: Sequence[int], ttl_s: float) -> OwnedPartitions:
         await self._count()
         values = server, [*partitions], timedelta(seconds=ttl_s)
         found = await self._database.fetch(_OWN, *values, patience_s=max(LEASE_PATIENCE_S, ttl_s / 2))
         epochs = {row["number"]: row["epoch"] for row in found if row["number"] is not None}
-        return Owned(epochs, found[0]["at"])
+        return OwnedPartitions(epochs, found[0]["at"])
 
     async def let_go(self, server: str, partitions: Sequence[int]) -> None:
         await self._database.fetch(_LET_GO, server, [*partitions])
@@ -198,15 +198,15 @@ class PostgresStore:
         found = dict(await self._database.fetch(_STATUS, execution_ids))
         return [found.get(each) for each in execution_ids]
 
-    async def _decoded(self, execution_id: str, found: list[Any]) -> list[Row]:
+    async def _decoded(self, execution_id: str, found: list[Any]) -> list[LogRow]:
         if sum(len(row["body"]) for row in found) > FAR_BYTES:
             return await asyncio.to_thread(self._rows, execution_id, found)
         return self._rows(execution_id, found)
 
-    def _rows(self, execution_id: str, found: list[Any]) -> list[Row]:
+    def _rows(self, execution_id: str, found: list[Any]) -> list[LogRow]:
         decode = self._decoder.decode
         try:
-            return [Row(first_seq, at, decode(body)) for _, first_seq, _, at, body in found]
+            return [LogRow(first_seq, at, decode(body)) for _, first_seq, _, at, body in found]
         except DecodeError as error:
             raise Damaged(f"the log of {execution_id} holds facts that can not be read: {error}") from error
 

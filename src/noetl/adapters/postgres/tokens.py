@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from noetl.adapters.postgres.database import PostgresDatabase
-from noetl.adapters.postgres.troubles import is_text
+from noetl.adapters.postgres.errors import is_text
 from noetl.errors import NotFound, Rejected
-from noetl.ports import Token
+from noetl.ports import ApiToken
 
 _SELECT: Final = "SELECT id, name, scopes, created_at, expires_at FROM noetl.tokens"
 _ADD: Final = """
@@ -22,18 +22,18 @@ class PostgresTokens:
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
-    async def add(self, token: Token, digest: bytes) -> None:
+    async def add(self, token: ApiToken, digest: bytes) -> None:
         if not all(is_text(value) for value in (token.id, token.name, *token.scopes)):
             raise Rejected("not-text", f"{token.name!a} holds what is no Unicode")
         values = token.id, token.name, sorted(token.scopes), token.created_at, token.expires_at, digest
         if not await self._database.fetch(_ADD, *values):
             raise Rejected("known-token", f"there is a token {token.id} already")
 
-    async def find(self, digest: bytes) -> Token | None:
+    async def find(self, digest: bytes) -> ApiToken | None:
         found = await self._database.fetch(f"{_SELECT} WHERE digest = $1", digest)
         return _token(found[0]) if found else None
 
-    async def list(self) -> list[Token]:
+    async def list(self) -> list[ApiToken]:
         return [_token(row) for row in await self._database.fetch(f"{_SELECT} ORDER BY created_at, id")]
 
     async def remove(self, id: str) -> None:
@@ -41,5 +41,5 @@ class PostgresTokens:
             raise NotFound(f"no token {id!a}: see noetl token list")
 
 
-def _token(row: Any) -> Token:
-    return Token(row["id"], row["name"], frozenset(row["scopes"]), row["created_at"], row["expires_at"])
+def _token(row: Any) -> ApiToken:
+    return ApiToken(row["id"], row["name"], frozenset(row["scopes"]), row["created_at"], row["expires_at"])

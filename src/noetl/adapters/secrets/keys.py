@@ -15,7 +15,7 @@ from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from noetl.adapters.files.folders import sync_folder
+from noetl.adapters.files.durable import sync_folder
 from noetl.clock import Clock
 from noetl.errors import Unavailable
 

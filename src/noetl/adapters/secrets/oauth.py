@@ -10,13 +10,13 @@ import base64
 from typing import Final, NamedTuple
 from urllib.parse import quote, urlencode
 
-from noetl.adapters.secrets.asking import Asked, Asking, Reply
-from noetl.adapters.secrets.reading import Sources
+from noetl.adapters.secrets.requests import Asking, Reply, SecretRequest
+from noetl.adapters.secrets.sources import Sources
 from noetl.adapters.secrets.versions import Versions
 from noetl.clock import Clock
 from noetl.errors import Unavailable
 from noetl.playbook.model import Credential
-from noetl.ports import Fetched
+from noetl.ports import FetchedCredential
 from noetl.secret import Secret
 
 EARLY_S: Final = 30.0  # a token that is about to expire is not given out
@@ -34,11 +34,11 @@ class _Grant(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    fetched: Fetched
+    fetched: FetchedCredential
     until: float  # on the clock's pulse
 
 
-class Tokens:
+class OauthTokens:
     """The tokens of this process."""
 
     def __init__(self, sources: Sources, asking: Asking, versions: Versions, clock: Clock) -> None:
@@ -49,7 +49,7 @@ class Tokens:
         self._kept: dict[_Grant, _Kept] = {}
         self._locks: dict[_Grant, asyncio.Lock] = {}
 
-    async def fetch(self, credential: Credential, *, fresh: bool = False) -> Fetched:
+    async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
         grant = _Grant(
             await self._sources.text(credential, "token_url"),
             Secret(await self._sources.text(credential, "client_id")),
@@ -81,11 +81,11 @@ class Tokens:
                 valid = _seconds(rest.get("expires_in"))
                 kept_s = UNSAID_S if valid is None else max(0.0, valid - EARLY_S)
                 values = {"": Secret(token)}
-                return _Kept(Fetched(values, self._versions.of(values), kept_s), asked_at + kept_s)
+                return _Kept(FetchedCredential(values, self._versions.of(values), kept_s), asked_at + kept_s)
         raise Unavailable(f"the token service {_place(grant.url)} gave no token: HTTP {reply.status}")
 
 
-def _request(grant: _Grant, *, in_body: bool) -> Asked:
+def _request(grant: _Grant, *, in_body: bool) -> SecretRequest:
     form = {"grant_type": "client_credentials", **({"scope": grant.scope} if grant.scope else {})}
     headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
     client, password = grant.client.reveal(), grant.password.reveal()
@@ -95,7 +95,7 @@ def _request(grant: _Grant, *, in_body: bool) -> Asked:
         pair = f"{quote(client, safe='')}:{quote(password, safe='')}"
         headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
     what = f"the token service {_place(grant.url)}"
-    return Asked("POST", grant.url, what, headers, urlencode(form).encode())
+    return SecretRequest("POST", grant.url, what, headers, urlencode(form).encode())
 
 
 def _is_unknown_client(reply: Reply) -> bool:

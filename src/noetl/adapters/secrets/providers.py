@@ -6,16 +6,16 @@ import os
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from noetl.adapters.secrets.asking import Asking
-from noetl.adapters.secrets.oauth import Tokens
-from noetl.adapters.secrets.reading import SECRET_BYTES_MAX, SourcePolicy, Sources
+from noetl.adapters.secrets.oauth import OauthTokens
+from noetl.adapters.secrets.requests import Asking
+from noetl.adapters.secrets.secret_managers import Aws, Google, Vault
+from noetl.adapters.secrets.sources import SECRET_BYTES_MAX, SourcePolicy, Sources
 from noetl.adapters.secrets.stored import StoredSecrets
-from noetl.adapters.secrets.vaults import Aws, Google, Vault
 from noetl.adapters.secrets.versions import Versions
 from noetl.clock import Clock
 from noetl.errors import Damaged, NotFound, Unavailable
 from noetl.playbook.model import Credential
-from noetl.ports import Fetched, SecretProvider
+from noetl.ports import FetchedCredential, SecretProvider
 from noetl.secret import Secret
 
 FIELDS: Final = {
@@ -31,10 +31,10 @@ class Variables:
         self._sources = sources
         self._versions = versions
 
-    async def fetch(self, credential: Credential, *, fresh: bool = False) -> Fetched:  # noqa: ARG002
+    async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:  # noqa: ARG002
         name = await self._sources.text(credential, "variable", credential.name)
         values = {"": self._sources.variable(name)}
-        return Fetched(values, self._versions.of(values))
+        return FetchedCredential(values, self._versions.of(values))
 
 
 class Files:
@@ -44,9 +44,9 @@ class Files:
         self._sources = sources
         self._versions = versions
 
-    async def fetch(self, credential: Credential, *, fresh: bool = False) -> Fetched:  # noqa: ARG002
+    async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:  # noqa: ARG002
         values = {"": await self._sources.file(await self._sources.text(credential, "path"))}
-        return Fetched(values, self._versions.of(values))
+        return FetchedCredential(values, self._versions.of(values))
 
 
 class Stored:
@@ -56,10 +56,10 @@ class Stored:
         self._sources = sources
         self._secrets = secrets
 
-    async def fetch(self, credential: Credential, *, fresh: bool = False) -> Fetched:  # noqa: ARG002
+    async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:  # noqa: ARG002
         name = await self._sources.text(credential, "key", credential.name)
         value, version = await self._secrets.get(name)
-        return Fetched({"": value}, f"stored-{version}")
+        return FetchedCredential({"": value}, f"stored-{version}")
 
 
 class Given:
@@ -69,7 +69,7 @@ class Given:
         self._sources = sources
         self._versions = versions
 
-    async def fetch(self, credential: Credential, *, fresh: bool = False) -> Fetched:  # noqa: ARG002
+    async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:  # noqa: ARG002
         if credential.kind == "bearer":
             values = {"": Secret(await self._sources.text(credential, "token"))}
         else:
@@ -77,7 +77,7 @@ class Given:
         lacks = _lacking(credential.kind, values)
         if lacks is not None:
             raise NotFound(f'it has no field "{lacks}"')
-        return Fetched(values, self._versions.of(values))
+        return FetchedCredential(values, self._versions.of(values))
 
 
 def _lacking(kind: str, values: Mapping[str, Secret]) -> str | None:
@@ -90,7 +90,7 @@ def _lacking(kind: str, values: Mapping[str, Secret]) -> str | None:
 
 
 class _Place(Protocol):
-    async def read(self, key: str, version: str | None) -> Fetched: ...
+    async def read(self, key: str, version: str | None) -> FetchedCredential: ...
 
 
 class Elsewhere:
@@ -105,12 +105,12 @@ class Elsewhere:
             "gcp": Google(sources, asking),
         }
 
-    async def fetch(self, credential: Credential, *, fresh: bool = False) -> Fetched:  # noqa: ARG002
+    async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:  # noqa: ARG002
         provider = await self._sources.text(credential, "provider")
         key = await self._sources.text(credential, "key", credential.name)
         if provider == "env":
             values = {"": self._sources.variable(key)}
-            return Fetched(values, self._versions.of(values))
+            return FetchedCredential(values, self._versions.of(values))
         if provider not in self._places:
             raise NotFound(f'there is no provider "{provider}"')
         version = await self._sources.text(credential, "version", "") or None
@@ -139,10 +139,10 @@ class Providers:
             "postgres_credential": given,
             "bearer": given,
             "basic": given,
-            "oauth2_client": Tokens(sources, self._asking_for_authors, versions, clock),
+            "oauth2_client": OauthTokens(sources, self._asking_for_authors, versions, clock),
         }
 
-    async def fetch(self, credential: Credential, *, fresh: bool = False) -> Fetched:
+    async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
         entry = f'keychain entry "{credential.name}"'
         kind = self._kinds.get(credential.kind)
         if kind is None:

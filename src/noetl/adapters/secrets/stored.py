@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from noetl.adapters.secrets.keys import KEY_BYTES, VARIABLE, Key, KeyFile, key_of
-from noetl.adapters.secrets.reading import SECRET_BYTES_MAX
+from noetl.adapters.secrets.sources import SECRET_BYTES_MAX
 from noetl.clock import Clock
 from noetl.errors import Damaged, NotFound, Rejected, Unavailable
 from noetl.ports import SecretRow, SecretRows

@@ -9,7 +9,7 @@ import apsw
 from noetl.adapters.sqlite.connection import instant, is_text, micros
 from noetl.adapters.sqlite.database import Database
 from noetl.errors import NotFound, Rejected
-from noetl.ports import Text, Version
+from noetl.ports import PlaybookText, PlaybookVersion
 
 LISTED_MAX: Final = 1_000
 
@@ -52,9 +52,9 @@ class SqliteCatalog:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def put(self, text: Text) -> None:
+    async def put(self, text: PlaybookText) -> None:
         newest = self._database.fetch(_NEWEST, (text.path,))
-        if newest and Text(*newest[0]) == text and not self._is_archived(text.path):
+        if newest and PlaybookText(*newest[0]) == text and not self._is_archived(text.path):
             return  # run after run of the same file costs no commit
         if not all(is_text(value) for value in text if value is not None):
             raise Rejected("not-text", f"{text.path!a} or its file holds what is no Unicode")
@@ -66,13 +66,13 @@ class SqliteCatalog:
 
         await self._database.writer.write(write)
 
-    async def get(self, digest: str) -> Text:
+    async def get(self, digest: str) -> PlaybookText:
         found = self._database.fetch(_GET, (digest,))
         if not found:
             raise NotFound(f"no playbook with the digest {digest}")
-        return Text(*found[0])
+        return PlaybookText(*found[0])
 
-    async def newest(self, path: str, version: int | None = None) -> Text:
+    async def newest(self, path: str, version: int | None = None) -> PlaybookText:
         query, values = (_NEWEST, (path,)) if version is None else (_NUMBERED, (path, _number(version)))
         found = self._database.fetch(query, values)
         if not found and version is not None and self._database.fetch(_NEWEST, (path,)):
@@ -81,9 +81,9 @@ class SqliteCatalog:
             raise NotFound(f'no playbook is registered under "{path}"')
         if self._is_archived(path):
             raise NotFound(f'"{path}" is archived: register it again to run it')
-        return Text(*found[0])
+        return PlaybookText(*found[0])
 
-    async def versions(self, path: str) -> list[Version]:
+    async def versions(self, path: str) -> list[PlaybookVersion]:
         found = self._database.fetch(_VERSIONS, (path,))
         if not found:
             raise NotFound(f'no playbook is registered under "{path}"')
@@ -100,7 +100,9 @@ class SqliteCatalog:
             raise NotFound(f"no playbook is registered under {path!a}")
         await self._database.writer.write(write)
 
-    async def list(self, *, after: str = "", limit: int = 100, archived: bool = False) -> list[Version]:
+    async def list(
+        self, *, after: str = "", limit: int = 100, archived: bool = False
+    ) -> list[PlaybookVersion]:
         values = (after, max(0, min(limit, LISTED_MAX)), archived)
         return [_version(row) for row in self._database.fetch(_LIST, values)]
 
@@ -113,6 +115,6 @@ def _number(version: int) -> int:
     return version if 0 < version < 1 << 63 else 0
 
 
-def _version(row: Any) -> Version:
+def _version(row: Any) -> PlaybookVersion:
     path, version, digest, at, current, archived = row
-    return Version(path, version, digest, instant(at), bool(current), bool(archived))
+    return PlaybookVersion(path, version, digest, instant(at), bool(current), bool(archived))

@@ -11,7 +11,7 @@ from typing import Final
 
 import apsw
 
-from noetl.adapters.files.folders import make_folder
+from noetl.adapters.files.durable import make_folder
 from noetl.adapters.sqlite.locks import exclusively
 from noetl.adapters.sqlite.schema import VERSION, bring_up_to_date, version_of
 from noetl.errors import Unavailable

@@ -9,7 +9,7 @@ from noetl.adapters.sqlite.connection import instant
 from noetl.adapters.sqlite.database import Database
 from noetl.engine.state import Status
 from noetl.errors import NotFound
-from noetl.ports import Head
+from noetl.ports import ExecutionHead
 
 LISTED_MAX: Final = 1_000
 FOUND_MAX: Final = 20  # ids that begin alike: enough to show that the prefix is too short
@@ -46,7 +46,7 @@ class SqliteListing:
         status: Status | None = None,
         open_only: bool = False,
         path: str | None = None,
-    ) -> list[Head]:
+    ) -> list[ExecutionHead]:
         """Newest first; `before` is the id of the last one on the page before."""
         wanted: list[str] = []
         values: list[str | int] = []
@@ -65,14 +65,14 @@ class SqliteListing:
         query = f"{_SELECT} {where} {_NEWEST_FIRST}"
         return self._heads(query, (*values, max(0, min(limit, LISTED_MAX))))
 
-    async def head(self, execution_id: str) -> Head:
+    async def head(self, execution_id: str) -> ExecutionHead:
         """Raises NotFound."""
         found = self._heads(f"{_SELECT} WHERE heads.execution_id = ?", (execution_id,))
         if not found:
             raise NotFound(f"no execution {execution_id}")
         return found[0]
 
-    async def children(self, execution_id: str) -> list[Head]:
+    async def children(self, execution_id: str) -> list[ExecutionHead]:
         return self._heads(f"{_SELECT} {_CHILDREN}", (execution_id,))
 
     async def find(self, prefix: str) -> list[str]:
@@ -92,14 +92,14 @@ class SqliteListing:
             raise NotFound("nothing has been run yet")
         return found[0].execution_id
 
-    def _heads(self, query: str, values: tuple[str | int, ...]) -> list[Head]:
+    def _heads(self, query: str, values: tuple[str | int, ...]) -> list[ExecutionHead]:
         alive: dict[str | None, bool] = {None: False}
         heads = []
         for row in self._database.fetch(query, values):
             execution_id, path, digest, status, seq, started_at, updated_at, parent, lock, pid = row
             if lock not in alive:
                 alive[lock] = locks.lives(self._database.locks, lock)
-            head = Head(
+            head = ExecutionHead(
                 execution_id=execution_id,
                 path=path,
                 digest=digest,

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import apsw
 
-from noetl.adapters.results import (
+from noetl.adapters.result_names import (
     PART_BYTES,
     Name,
     Place,
@@ -28,7 +28,7 @@ from noetl.adapters.results import (
 from noetl.adapters.sqlite.connection import instant, micros
 from noetl.adapters.sqlite.database import Database
 from noetl.output import JSON
-from noetl.ports import Kept
+from noetl.ports import StoredResult
 
 IN_PLACE_BYTES: Final = 1 << 18  # that much is read on the loop's own thread
 PAGE: Final = 1_000  # results that are listed together
@@ -93,13 +93,13 @@ class SqliteResults:
         async for chunk in verified(name, self._parts(id, name.size)):
             yield chunk
 
-    async def kept(self) -> AsyncIterator[Kept]:
+    async def kept(self) -> AsyncIterator[StoredResult]:
         after: tuple[str, int] = ("", 0)
         while self._is_made():
             rows = self._database.fetch(_LIST, (*after, PAGE))
             for id, execution_id, key, size, at in rows:
                 after = execution_id, id
-                yield Kept(key or f"{execution_id}/.{id}", size, instant(at), torn=key is None)
+                yield StoredResult(key or f"{execution_id}/.{id}", size, instant(at), torn=key is None)
             if len(rows) < PAGE:
                 return
 

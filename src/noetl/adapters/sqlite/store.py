@@ -16,7 +16,7 @@ from noetl.engine.facts import Fact, Requested
 from noetl.engine.state import Status
 from noetl.errors import Conflict, Damaged, Fenced
 from noetl.failpoints import failpoint
-from noetl.ports import Append, Row, Snapshot
+from noetl.ports import Append, LogRow, Snapshot
 
 PAGE_FACTS: Final = 5_000
 FAR_FACTS: Final = 2_000  # more are fetched on another thread, so that the loop goes on meanwhile
@@ -72,7 +72,7 @@ class SqliteStore:
         ready = [_Ready(each, micros(each.at), self._encoder.encode(each.facts)) for each in appends]
         return await self._database.writer.write(lambda cursor: [_append(cursor, each) for each in ready])
 
-    async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[Row]:
+    async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]:
         head = self._database.fetch(_HEAD, (execution_id,))
         if not head:
             return []
@@ -82,17 +82,17 @@ class SqliteStore:
             return await asyncio.to_thread(lambda: self._rows(self._database.fetch_far(_READ, values)))
         return self._rows(self._database.fetch(_READ, values))
 
-    def stream(self, execution_id: str) -> Iterator[Row]:
+    def stream(self, execution_id: str) -> Iterator[LogRow]:
         """The same from the start, a page at a time: whoever goes through a long log need not hold it."""
         after = 0
         while found := self._rows(self._database.fetch(_PAGE, (execution_id, after, after + PAGE_FACTS))):
             yield from found
             after = found[-1].first_seq + len(found[-1].facts) - 1
 
-    def _rows(self, found: list[tuple[int, int, bytes]]) -> list[Row]:
+    def _rows(self, found: list[tuple[int, int, bytes]]) -> list[LogRow]:
         decode = self._decoder.decode
         try:
-            return [Row(first_seq, instant(at), decode(body)) for first_seq, at, body in found]
+            return [LogRow(first_seq, instant(at), decode(body)) for first_seq, at, body in found]
         except DecodeError as error:
             raise Damaged(f'"{self._database.name}" holds facts that can not be read: {error}') from error
 

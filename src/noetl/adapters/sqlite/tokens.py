@@ -9,7 +9,7 @@ import apsw
 from noetl.adapters.sqlite.connection import instant, is_text, micros
 from noetl.adapters.sqlite.database import Database
 from noetl.errors import NotFound, Rejected
-from noetl.ports import Token
+from noetl.ports import ApiToken
 
 _SELECT: Final = "SELECT id, name, scopes, created_at, expires_at FROM tokens"
 _ADD: Final = """
@@ -24,7 +24,7 @@ class SqliteTokens:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, token: Token, digest: bytes) -> None:
+    async def add(self, token: ApiToken, digest: bytes) -> None:
         created_at = micros(token.created_at)
         expires_at = None if token.expires_at is None else micros(token.expires_at)
         values = (token.id, token.name, " ".join(sorted(token.scopes)), digest, created_at, expires_at)
@@ -38,11 +38,11 @@ class SqliteTokens:
             raise Rejected("not-text", f"{token.name!a} holds what is no Unicode")
         await self._database.writer.write(write)
 
-    async def find(self, digest: bytes) -> Token | None:
+    async def find(self, digest: bytes) -> ApiToken | None:
         found = self._database.fetch(f"{_SELECT} WHERE digest = ?", (digest,))
         return _token(found[0]) if found else None
 
-    async def list(self) -> list[Token]:
+    async def list(self) -> list[ApiToken]:
         return [_token(row) for row in self._database.fetch(f"{_SELECT} ORDER BY created_at, id")]
 
     async def remove(self, id: str) -> None:
@@ -54,7 +54,7 @@ class SqliteTokens:
             raise NotFound(f"no token {id!a}: see noetl token list")
 
 
-def _token(row: Any) -> Token:
+def _token(row: Any) -> ApiToken:
     id, name, scopes, created_at, expires_at = row
     ends_at = None if expires_at is None else instant(expires_at)
-    return Token(id, name, frozenset(scopes.split()), instant(created_at), ends_at)
+    return ApiToken(id, name, frozenset(scopes.split()), instant(created_at), ends_at)

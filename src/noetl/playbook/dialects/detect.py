@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
-from noetl.playbook.dialects import parts, tokens
+from noetl.playbook.dialects import parts, template_tokens
 from noetl.playbook.dialects.expressions import SCOPES, compared
-from noetl.playbook.dialects.layout import Layout, Leaf, List, Map
-from noetl.playbook.dialects.names import names_of
-from noetl.playbook.dialects.parts import Step
-from noetl.playbook.dialects.scalars import Finder
+from noetl.playbook.dialects.layout.scalars import Finder
+from noetl.playbook.dialects.layout.tree import Layout, Leaf, List, Map
+from noetl.playbook.dialects.parts import StepPart
+from noetl.playbook.dialects.task_names import names_of
 
 Dialect: TypeAlias = Literal["v2", "v10", "canonical"]
 # old: of v2 and v10 alike · late: of v10 and the canonical form alike · weak: an old habit that proves little
@@ -76,7 +76,7 @@ def _signs(layout: Layout) -> Iterator[Sign]:
         yield from _in_templates(step, bare)
 
 
-def _in_step(step: Step) -> Iterator[Sign]:
+def _in_step(step: StepPart) -> Iterator[Sign]:
     body = step.body
     yield from _key(body, "when", "step", "v2")
     yield from _key(body, "args", "step", "old")
@@ -149,13 +149,13 @@ def _key(body: Map, key: str, where: str, age: Age) -> Iterator[Sign]:
         yield Sign(age, f"{where}.{key}", entry.start)
 
 
-def _in_templates(step: Step, bare: set[str]) -> Iterator[Sign]:
+def _in_templates(step: StepPart, bare: set[str]) -> Iterator[Sign]:
     labels = set(names_of(step.body))
     inside = (bare | set(step.iterators)) - SCOPES
     for entry, leaf in parts.texts(step.body):
         names = bare if entry.name == "loop" else inside
         finder = Finder(leaf)
-        for reading in tokens.free_readings(leaf.text):
+        for reading in template_tokens.free_readings(leaf.text):
             age = "old" if reading.path[:2] == ("token", "args") else _ROOTS.get(reading.root)
             if reading.root in labels:
                 continue
@@ -177,9 +177,9 @@ def _looks_like_v2(layout: Layout, signs: tuple[Sign, ...]) -> bool:
 
 
 def _says_success(text: str) -> bool:
-    parsed = tokens.parse(text) if tokens.is_template(text) else None
+    parsed = template_tokens.parse(text) if template_tokens.is_template(text) else None
     if parsed is None:
         return False
     statuses = [reading for reading in parsed.readings if reading.path == ("outcome", "status")]
     found = [token for reading in statuses for token in compared(parsed.tokens, reading)]
-    return any(tokens.string_value(token) == "success" for token in found)
+    return any(template_tokens.string_value(token) == "success" for token in found)

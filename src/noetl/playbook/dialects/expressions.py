@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
-from noetl.playbook.dialects import tokens
-from noetl.playbook.dialects.scalars import Change
-from noetl.playbook.dialects.tokens import Parsed, Part, Reading, Token
+from noetl.playbook.dialects import template_tokens
+from noetl.playbook.dialects.layout.scalars import TextEdit
+from noetl.playbook.dialects.template_tokens import ParsedTemplate, PathPart, PathRead, TemplateToken
 
 SCOPES = frozenset(
     {
@@ -31,7 +31,7 @@ OLD_REF = (
 _KEPT = frozenset({"status", "error", "meta", "http", "pg", "py", "ref", "data"})
 
 
-class Place(NamedTuple):
+class TemplatePlace(NamedTuple):
     """What the names in a template mean where it stands."""
 
     kind: str | None = None  # of the task whose outcome is read
@@ -50,15 +50,15 @@ class Remark(NamedTuple):
 
 
 class Rewritten(NamedTuple):
-    changes: list[Change]
+    changes: list[TextEdit]
     remarks: list[Remark]
 
 
-def rewrite(source: str, place: Place) -> Rewritten:
+def rewrite(source: str, place: TemplatePlace) -> Rewritten:
     """What has to change in a template, and what has to be said about it."""
-    if not tokens.is_template(source):
+    if not template_tokens.is_template(source):
         return Rewritten([], [])
-    parsed = tokens.parse(source)
+    parsed = template_tokens.parse(source)
     if parsed is None:
         return Rewritten(
             [], [Remark(0, "unread-template", "the template can not be read; it stays as it is")]
@@ -72,13 +72,13 @@ def rewrite(source: str, place: Place) -> Rewritten:
 
 
 class _Rewriter:
-    def __init__(self, parsed: Parsed, place: Place) -> None:
+    def __init__(self, parsed: ParsedTemplate, place: TemplatePlace) -> None:
         self.parsed = parsed
         self.place = place
-        self.changes: list[Change] = []
+        self.changes: list[TextEdit] = []
         self.remarks: list[Remark] = []
 
-    def reading(self, reading: Reading) -> None:
+    def reading(self, reading: PathRead) -> None:
         root = reading.root
         self.old_reference(reading)
         if root in self.place.labels:
@@ -91,7 +91,7 @@ class _Rewriter:
         elif root == "args":
             self.args(reading, reading.parts)
         elif root == "token" and reading.parts and reading.parts[0].name == "args":
-            self.changes.append(Change(reading.parts[0].start, reading.parts[0].end, ""))
+            self.changes.append(TextEdit(reading.parts[0].start, reading.parts[0].end, ""))
             self.args(reading, reading.parts[1:])
         elif root == "_prev" and self.place.before == "http" and reading.parts:
             if reading.parts[0].name in ("data", "status_code", "headers"):
@@ -105,7 +105,7 @@ class _Rewriter:
             self.root(reading, "output.data")
             self.remark(reading, "result-name", "`result` is read as the task's data: `output.data`")
 
-    def old_reference(self, reading: Reading) -> None:
+    def old_reference(self, reading: PathRead) -> None:
         path = reading.path
         for name, inner in pairwise(path):
             if name.endswith("ref") and inner in OLD_REF:
@@ -114,26 +114,26 @@ class _Rewriter:
                 )
                 self.remark(reading, "old-ref", words)
 
-    def root(self, reading: Reading, name: str) -> None:
-        self.changes.append(Change(reading.start, reading.start + len(reading.root), name))
+    def root(self, reading: PathRead, name: str) -> None:
+        self.changes.append(TextEdit(reading.start, reading.start + len(reading.root), name))
 
-    def remark(self, reading: Reading, code: str, message: str) -> None:
+    def remark(self, reading: PathRead, code: str, message: str) -> None:
         self.remarks.append(Remark(reading.start, code, message))
 
-    def label(self, reading: Reading) -> None:
+    def label(self, reading: PathRead) -> None:
         """The output of an earlier task has the parts of `output`; its payload is `data` and nothing else."""
         if reading.parts and reading.parts[0].name == "result":
             self.part(reading.parts[0], "data")
             name = reading.root
             self.remark(reading, "result-name", f"`{name}.result` is `{name}.data`")
 
-    def part(self, part: Part, name: str) -> None:
-        self.changes.append(Change(part.start, part.end, f"['{name}']" if part.bracketed else f".{name}"))
+    def part(self, part: PathPart, name: str) -> None:
+        self.changes.append(TextEdit(part.start, part.end, f"['{name}']" if part.bracketed else f".{name}"))
 
-    def drop(self, part: Part) -> None:
-        self.changes.append(Change(part.start, part.end, ""))
+    def drop(self, part: PathPart) -> None:
+        self.changes.append(TextEdit(part.start, part.end, ""))
 
-    def outcome(self, reading: Reading) -> None:
+    def outcome(self, reading: PathRead) -> None:
         self.root(reading, "output")
         if not reading.parts:
             words = "the whole `outcome` is read: as `output` it has `data` where it had `result`"
@@ -148,7 +148,7 @@ class _Rewriter:
             words = f"the old dialects know no `outcome.{first.name}`; it is written as `output.{first.name}`"
             self.remark(reading, "unknown-outcome", words)
 
-    def result(self, reading: Reading, first: Part, second: Part | None) -> None:
+    def result(self, reading: PathRead, first: PathPart, second: PathPart | None) -> None:
         if self.place.kind != "http":
             self.part(first, "data")
             return
@@ -171,7 +171,7 @@ class _Rewriter:
                 words = f"`output.data` is the body (D82); see that `{name}` is a part of it"
         self.remark(reading, "http-body", words)
 
-    def args(self, reading: Reading, parts: tuple[Part, ...]) -> None:
+    def args(self, reading: PathRead, parts: tuple[PathPart, ...]) -> None:
         name = self.place.payload
         if not parts:
             self.root(reading, name)
@@ -187,11 +187,11 @@ class _Rewriter:
             alone = self.parsed.typed and (reading.first, reading.after) == (1, len(self.parsed.tokens) - 1)
             self.root(reading, name if alone else f"({name}")
             behind = " | default(none)" if alone else " | default(none))"
-            self.changes.append(Change(reading.end, reading.end, behind))
+            self.changes.append(TextEdit(reading.end, reading.end, behind))
             return
         self.root(reading, name)
 
-    def defaulted(self, reading: Reading) -> bool:
+    def defaulted(self, reading: PathRead) -> bool:
         behind = [token.text for token in self.parsed.tokens[reading.after : reading.after + 2]]
         return behind in (["|", "default"], ["|", "d"])
 
@@ -201,33 +201,37 @@ class _Rewriter:
         status = [reading for reading in self.parsed.readings if self.is_status(reading)]
         for reading in status:
             for token in compared(self.parsed.tokens, reading):
-                if tokens.string_value(token) == "success" and token.start not in done:
+                if template_tokens.string_value(token) == "success" and token.start not in done:
                     done.add(token.start)
-                    self.changes.append(Change(token.start + 1, token.end - 1, "ok"))
+                    self.changes.append(TextEdit(token.start + 1, token.end - 1, "ok"))
         for token in self.parsed.tokens if status else []:
-            if token.type == "string" and tokens.string_value(token) == "success" and token.start not in done:
+            if (
+                token.type == "string"
+                and template_tokens.string_value(token) == "success"
+                and token.start not in done
+            ):
                 words = "a status is `ok` where v2 said `success`; this `success` is left as it is"
                 self.remarks.append(Remark(token.start, "success-left", words))
 
-    def is_status(self, reading: Reading) -> bool:
+    def is_status(self, reading: PathRead) -> bool:
         known = reading.root in ("outcome", "output", "event") or reading.root in self.place.labels
         return known and len(reading.parts) == 1 and reading.parts[0].name == "status"
 
 
-def compared(found: list[Token], reading: Reading) -> list[Token]:
+def compared(found: list[TemplateToken], reading: PathRead) -> list[TemplateToken]:
     """The strings that a path is compared with: by == and !=, from both sides, and by `in`."""
     behind = reading.after
     while [token.text for token in found[behind : behind + 1]] == ["|"] and behind + 1 < len(found):
         behind += 2
         if behind < len(found) and found[behind].text == "(":
-            behind = tokens.closing(found, behind) + 1
+            behind = template_tokens.closing(found, behind) + 1
     words = [token.text for token in found[behind : behind + 3]]
-    strings: list[Token] = []
+    strings: list[TemplateToken] = []
     if words[:1] in (["=="], ["!="]):
         strings += found[behind + 1 : behind + 2]
     member = 1 if words[:1] == ["in"] else 2 if words[:2] == ["not", "in"] else 0
     if member and words[member : member + 1] and words[member] in ("[", "("):
-        strings += found[behind + member : tokens.closing(found, behind + member)]
+        strings += found[behind + member : template_tokens.closing(found, behind + member)]
     if reading.first >= 2 and found[reading.first - 1].text in ("==", "!="):
         strings.append(found[reading.first - 2])
     return [token for token in strings if token.type == "string"]

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from noetl.playbook.dialects.layout import Entry, Leaf, List, Map, Node, leaves
+from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, Node, leaves
 
 SETS = ("set_ctx", "set_iter", "set_vars", "set_shared", "set_prev")
 TASK_KEYS = frozenset({"name", "kind", "desc", "auth", "input", "set", "spec", "eval", "args", "tool"})
 
 
-class Task(NamedTuple):
+class TaskPart(NamedTuple):
     """One task; `holder` is the item of the list, or the entry `tool`, whose value the task is."""
 
     body: Map
-    holder: Entry
-    label: Entry | None  # the entry of `- label: {…}`
+    holder: LayoutEntry
+    label: LayoutEntry | None  # the entry of `- label: {…}`
 
     @property
     def name(self) -> str | None:
@@ -30,7 +30,7 @@ class Task(NamedTuple):
         return self.body.text("kind")
 
 
-class Step(NamedTuple):
+class StepPart(NamedTuple):
     """A step, or a block of the workbook."""
 
     name: str
@@ -44,19 +44,21 @@ class Step(NamedTuple):
         return tuple(name for each in found if (name := each.text("iterator")))
 
 
-class Policy(NamedTuple):
+class PolicyPart(NamedTuple):
     """The rules of a task, old or new."""
 
-    entry: Entry  # `eval` or `rules`
+    entry: LayoutEntry  # `eval` or `rules`
     rules: list[Map]
 
 
-def steps(root: Map) -> list[Step]:
+def steps(root: Map) -> list[StepPart]:
     """All steps, then all blocks."""
     workflow, workbook = root.get("workflow"), root.map("workbook")
-    found = [Step(each.text("step") or "", each) for each in maps(workflow)]
+    found = [StepPart(each.text("step") or "", each) for each in maps(workflow)]
     blocks = workbook.entries if workbook else []
-    return found + [Step(each.name, each.value, block=True) for each in blocks if isinstance(each.value, Map)]
+    return found + [
+        StepPart(each.name, each.value, block=True) for each in blocks if isinstance(each.value, Map)
+    ]
 
 
 def maps(value: Node | None) -> list[Map]:
@@ -66,7 +68,7 @@ def maps(value: Node | None) -> list[Map]:
     return [entry.value for entry in value.entries if isinstance(entry.value, Map)]
 
 
-def tasks(step: Map) -> list[Task]:
+def tasks(step: Map) -> list[TaskPart]:
     tool = step.entry("tool")
     if tool is None:
         return []
@@ -82,22 +84,22 @@ def not_tasks(step: Map) -> list[Node]:
     return [] if tool is None or isinstance(tool, Map) else [tool]
 
 
-def _task(body: Map, holder: Entry) -> Task:
+def _task(body: Map, holder: LayoutEntry) -> TaskPart:
     if len(body.entries) == 1 and body.entries[0].name not in TASK_KEYS:
         label = body.entries[0]
         if isinstance(label.value, Map):
-            return Task(label.value, holder, label)
-    return Task(body, holder, None)
+            return TaskPart(label.value, holder, label)
+    return TaskPart(body, holder, None)
 
 
-def policy(task: Map) -> Policy | None:
+def policy(task: Map) -> PolicyPart | None:
     """`eval` of v2, or `spec.policy.rules`."""
     entry = task.entry("eval")
     if entry is None:
         spec = task.map("spec")
         inner = spec.map("policy") if spec else None
         entry = inner.entry("rules") if inner else None
-    return None if entry is None else Policy(entry, maps(entry.value))
+    return None if entry is None else PolicyPart(entry, maps(entry.value))
 
 
 def thens(rule: Map) -> Iterator[Map]:
@@ -109,7 +111,7 @@ def thens(rule: Map) -> Iterator[Map]:
                 yield then
 
 
-def admit(step: Map) -> Entry | None:
+def admit(step: Map) -> LayoutEntry | None:
     spec = step.map("spec")
     inner = spec.map("policy") if spec else None
     return inner.entry("admit") if inner else None
@@ -146,7 +148,7 @@ def holders(step: Map) -> Iterator[Map]:
             yield from thens(rule)
 
 
-def texts(step: Map) -> Iterator[tuple[Entry, Leaf]]:
+def texts(step: Map) -> Iterator[tuple[LayoutEntry, Leaf]]:
     """Every text in a step that may be a template, with the entry of the step that holds it."""
     raw = {id(code) for task in tasks(step) if (code := code_of(task.body)) is not None}
     for entry in step.entries:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from noetl.errors import Related
 from noetl.playbook.dialects import parts
 from noetl.playbook.dialects.detect import Detected
-from noetl.playbook.dialects.layout import Entry, Map
+from noetl.playbook.dialects.layout.tree import LayoutEntry, Map
 from noetl.playbook.dialects.notes import Findings
 
 ADVICE = {
@@ -54,7 +54,7 @@ def refuse_mixed(detected: Detected, findings: Findings) -> None:
     findings.refuse(old.at, message, code="mixed-dialects", fix=fix, related=related)
 
 
-def _reserved(root: Map) -> Iterator[Entry]:
+def _reserved(root: Map) -> Iterator[LayoutEntry]:
     for step in parts.steps(root):
         loop = step.body.map("loop")
         yield from _words(step.body)
@@ -74,7 +74,7 @@ def _reserved(root: Map) -> Iterator[Entry]:
                     yield kind
 
 
-def _words(body: Map | None) -> Iterator[Entry]:
+def _words(body: Map | None) -> Iterator[LayoutEntry]:
     for entry in body.entries if body is not None else []:
         if entry.name in ADVICE:
             yield entry

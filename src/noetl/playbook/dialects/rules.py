@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.playbook.dialects import parts
-from noetl.playbook.dialects.layout import Entry, Map, pair, plain, rename, set_value, table
+from noetl.playbook.dialects.layout.tree import LayoutEntry, Map, pair, plain, rename, set_value, table
 from noetl.playbook.dialects.notes import Findings
 
 _THEN = frozenset({"do", "attempts", "backoff", "delay", "max_delay", "jitter", "to", "set", *parts.SETS})
@@ -34,7 +34,7 @@ def rewrite_rule(rule: Map, findings: Findings, *, v2: bool) -> None:
         findings.note(rule.start, "else-repaired", f"{words}; it has been moved there")
 
 
-def _rewrite_else(rule: Map, otherwise: Entry, findings: Findings) -> bool:
+def _rewrite_else(rule: Map, otherwise: LayoutEntry, findings: Findings) -> bool:
     inner = otherwise.value
     if parts.is_null(inner):
         return rule.entry("when") is None and _fill_null_else(rule, otherwise)
@@ -49,7 +49,7 @@ def _rewrite_else(rule: Map, otherwise: Entry, findings: Findings) -> bool:
     return True
 
 
-def _fill_null_else(rule: Map, otherwise: Entry) -> bool:
+def _fill_null_else(rule: Map, otherwise: LayoutEntry) -> bool:
     """`- else:` with `then`, or even `do`, beside it instead of below it."""
     beside = [entry for entry in rule.entries if entry is not otherwise]
     if not beside:

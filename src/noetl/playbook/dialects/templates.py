@@ -5,14 +5,14 @@ The document still has its old structure here: what a name means depends on the 
 
 from __future__ import annotations
 
-from noetl.playbook.dialects import parts, tokens
-from noetl.playbook.dialects.expressions import SCOPES, Place, rewrite
-from noetl.playbook.dialects.layout import Leaf, Map, Node, leaves
-from noetl.playbook.dialects.names import names_of
+from noetl.playbook.dialects import parts, template_tokens
+from noetl.playbook.dialects.arc_args import Inbox
+from noetl.playbook.dialects.expressions import SCOPES, TemplatePlace, rewrite
+from noetl.playbook.dialects.layout.scalars import Finder, replace
+from noetl.playbook.dialects.layout.tree import Leaf, Map, Node, leaves
 from noetl.playbook.dialects.notes import Findings
-from noetl.playbook.dialects.parts import Step
-from noetl.playbook.dialects.payload import Inbox
-from noetl.playbook.dialects.scalars import Finder, replace
+from noetl.playbook.dialects.parts import StepPart
+from noetl.playbook.dialects.task_names import names_of
 
 
 def rewrite_templates(root: Map, inboxes: dict[str, Inbox], findings: Findings) -> None:
@@ -22,10 +22,10 @@ def rewrite_templates(root: Map, inboxes: dict[str, Inbox], findings: Findings) 
         _in_step(step, workload, inbox, findings)
 
 
-def _in_step(step: Step, workload: dict[str, str], inbox: Inbox | None, findings: Findings) -> None:
+def _in_step(step: StepPart, workload: dict[str, str], inbox: Inbox | None, findings: Findings) -> None:
     tasks = parts.tasks(step.body)
     iterators = {name: f"iter.{name}" for name in step.iterators if name not in SCOPES}
-    outside = Place(
+    outside = TemplatePlace(
         kind=tasks[-1].kind if tasks else None,
         labels=frozenset(names_of(step.body)),
         bare={**workload, **iterators},
@@ -58,19 +58,19 @@ def _shared(body: Map) -> frozenset[str]:
     return frozenset(names["set_shared"] - names["set_vars"])
 
 
-def _rewrite(value: Node, place: Place, findings: Findings) -> None:
+def _rewrite(value: Node, place: TemplatePlace, findings: Findings) -> None:
     code = parts.code_of(value) if isinstance(value, Map) else None
     for leaf in leaves(value):
         if leaf is not code:
             _rewrite_leaf(leaf, place, findings)
-        elif tokens.free_readings(leaf.text):
+        elif template_tokens.free_readings(leaf.text):
             words = (
                 "code of a python task is never rendered; bind the values under `input` and use their names"
             )
             findings.note(leaf.start, "template-in-code", words)
 
 
-def _rewrite_leaf(leaf: Leaf, place: Place, findings: Findings) -> None:
+def _rewrite_leaf(leaf: Leaf, place: TemplatePlace, findings: Findings) -> None:
     changes, remarks = rewrite(leaf.text, place)
     finder = Finder(leaf)
     for remark in remarks:

@@ -5,13 +5,13 @@ Templates have been rewritten before; `noetl.playbook.dialects.v2` has brought v
 
 from __future__ import annotations
 
-from noetl.playbook.dialects import parts, tokens
-from noetl.playbook.dialects.layout import Layout, Leaf, Map, pair, quoted, rename
-from noetl.playbook.dialects.names import name_tasks
+from noetl.playbook.dialects import parts, template_tokens
+from noetl.playbook.dialects.arc_args import Inbox, bind_input, check_targets
+from noetl.playbook.dialects.layout.tree import Layout, Leaf, Map, pair, quoted, rename
 from noetl.playbook.dialects.notes import Findings
-from noetl.playbook.dialects.parts import Step
-from noetl.playbook.dialects.payload import Inbox, bind_input, check_targets
+from noetl.playbook.dialects.parts import StepPart
 from noetl.playbook.dialects.rules import rewrite_rule
+from noetl.playbook.dialects.task_names import name_tasks
 from noetl.playbook.dialects.v2 import to_router
 from noetl.playbook.dialects.writes import Writes
 
@@ -46,7 +46,7 @@ def upgrade(layout: Layout, inboxes: dict[str, Inbox], findings: Findings, *, ex
             bind_input(step, inboxes[step.name], workload, findings)
 
 
-def repair(step: Step, findings: Findings) -> None:
+def repair(step: StepPart, findings: Findings) -> None:
     """Rules whose parts stand beside `then` instead of in it."""
     for task in parts.tasks(step.body):
         policy = parts.policy(task.body)
@@ -80,7 +80,7 @@ def _guard(arc: Map, findings: Findings, *, exact: bool) -> None:
         words = f'the arc to "{target}" is taken after success only; in the old dialects after a failure too'
         findings.note(arc.start, "arc-on-failure", words)
         return
-    parsed = tokens.parse(text) if text is not None and tokens.is_template(text) else None
+    parsed = template_tokens.parse(text) if text is not None and template_tokens.is_template(text) else None
     if when is None or text is None or text in ("true", "True", "TRUE"):
         made = pair("when", quoted(f"{{{{ {EXACT} }}}}"))
         if when is not None:
@@ -97,7 +97,7 @@ def _guard(arc: Map, findings: Findings, *, exact: bool) -> None:
 
 def _asks_for_the_end(text: str) -> bool:
     """Does the guard read `event`, `output.status` or `output.error` (D37)?"""
-    paths = [reading.path for reading in tokens.free_readings(text)]
+    paths = [reading.path for reading in template_tokens.free_readings(text)]
     return any(
         path[0] == "event" or path[:2] in (("output", "status"), ("output", "error")) for path in paths
     )

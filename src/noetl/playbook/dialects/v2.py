@@ -6,8 +6,8 @@ Names and templates are left to others; what is already in its place is not touc
 from __future__ import annotations
 
 from noetl.playbook.dialects import parts
-from noetl.playbook.dialects.layout import (
-    Entry,
+from noetl.playbook.dialects.layout.tree import (
+    LayoutEntry,
     Leaf,
     List,
     Map,
@@ -21,12 +21,12 @@ from noetl.playbook.dialects.layout import (
     table,
 )
 from noetl.playbook.dialects.notes import Findings
-from noetl.playbook.dialects.parts import Step
+from noetl.playbook.dialects.parts import StepPart
 from noetl.playbook.dialects.rules import rewrite_rule
 from noetl.playbook.dialects.writes import ensure_map
 
 
-def upgrade(step: Step, findings: Findings) -> None:
+def upgrade(step: StepPart, findings: Findings) -> None:
     _move_when(step.body, findings)
     _move_mode(step, findings)
     for task in parts.tasks(step.body):
@@ -60,7 +60,7 @@ def _move_eval(task: Map, findings: Findings) -> None:
     _put_policy(task, place, policy, entry, findings)
 
 
-def _put_policy(task: Map, place: int, policy: Map, entry: Entry, findings: Findings) -> None:
+def _put_policy(task: Map, place: int, policy: Map, entry: LayoutEntry, findings: Findings) -> None:
     """Under the task's `spec`, or under one made where `eval` stood; comments above stay above."""
     task.entries.pop(place)
     lead, base = entry.lead, entry.base
@@ -99,7 +99,7 @@ def _move_when(body: Map, findings: Findings) -> None:
     body.entries.pop(place)
     in_braces = body.style == "flow"
     lead, tail, start = entry.lead, entry.tail, entry.start
-    guard = Entry(
+    guard = LayoutEntry(
         key=plain("when"), gap=entry.gap, value=entry.value, tail=tail, base=entry.base, start=start
     )
     guard.flow, guard.glue = entry.flow, entry.glue
@@ -129,7 +129,7 @@ def _move_when(body: Map, findings: Findings) -> None:
     policy.entries.append(pair("admit", admit, lead=_comments_of(lead), base=entry.base))
 
 
-def _move_mode(step: Step, findings: Findings) -> None:
+def _move_mode(step: StepPart, findings: Findings) -> None:
     """`step.spec.next_mode` → `next.spec.mode`; `next` becomes a router by it if need be."""
     spec = step.body.entry("spec")
     if spec is None or not isinstance(spec.value, Map):
@@ -160,7 +160,7 @@ def _move_mode(step: Step, findings: Findings) -> None:
         router.entries.insert(0, router.entries.pop())
 
 
-def to_router(following: Entry) -> None:
+def to_router(following: LayoutEntry) -> None:
     """Whatever stands under `next` → `{arcs: [...]}`."""
     value = following.value
     if isinstance(value, Leaf):

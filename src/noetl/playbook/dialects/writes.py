@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from noetl.playbook.dialects import parts, tokens
+from noetl.playbook.dialects import parts, template_tokens
 from noetl.playbook.dialects.expressions import OLD_REF
-from noetl.playbook.dialects.layout import (
-    Entry,
+from noetl.playbook.dialects.layout.tree import (
+    LayoutEntry,
     Leaf,
     Map,
     Node,
@@ -46,7 +46,7 @@ class Writes:
     def gather(self, holder: Map, inbox: str | None = None) -> None:
         """`inbox`: where the `args` of an arc go; None when the holder is no arc."""
         names = {*parts.SETS, "args"} if inbox else set(parts.SETS)
-        target: Entry | None = None
+        target: LayoutEntry | None = None
         for entry in [each for each in holder.entries if each.name in names]:
             made = self._converted(entry, inbox)
             if made is None:
@@ -61,7 +61,7 @@ class Writes:
             if not target.value.entries:
                 drop(holder, target)
 
-    def _join(self, target: Entry, other: Entry) -> None:
+    def _join(self, target: LayoutEntry, other: LayoutEntry) -> None:
         """Put the writes of `other` behind those of `target`, each with its comments."""
         assert isinstance(target.value, Map)
         assert isinstance(other.value, Map)
@@ -81,7 +81,7 @@ class Writes:
                 self.findings.refuse(entry.start, words, fix="rename one of the two")
         target.value.entries += other.value.entries
 
-    def _converted(self, entry: Entry, inbox: str | None) -> Entry | None:
+    def _converted(self, entry: LayoutEntry, inbox: str | None) -> LayoutEntry | None:
         """The entry as `set`; None when nothing is left of it, or it has been refused."""
         value, name = entry.value, entry.name
         if name == "set_prev":
@@ -106,8 +106,10 @@ class Writes:
         self.findings.refuse(entry.start, words, fix=f"write the keys out: {name}: {{key: value}}")
         return None
 
-    def _single(self, entry: Entry, path: str) -> Entry:
-        inner = Entry(key=plain(path), value=entry.value, gap=entry.gap, tail=entry.tail, base=entry.base)
+    def _single(self, entry: LayoutEntry, path: str) -> LayoutEntry:
+        inner = LayoutEntry(
+            key=plain(path), value=entry.value, gap=entry.gap, tail=entry.tail, base=entry.base
+        )
         if entry.flow:
             inner.gap = ": "
         inner.start = entry.start
@@ -116,7 +118,7 @@ class Writes:
         set_value(entry, Map(entries=[inner]))
         return entry
 
-    def _reducer(self, entry: Entry) -> None:
+    def _reducer(self, entry: LayoutEntry) -> None:
         """`{total: {sum: …}}` or `{total: {op: sum, value: …}}` names a reducer; else a note."""
         reducer, value = _reduced(entry.value)
         name = entry.name
@@ -177,7 +179,7 @@ def ensure_map(holder: Map, key: str) -> Map | None:
 
 def is_reference(text: str) -> bool:
     """Is the template exactly `output.ref`?"""
-    parsed = tokens.parse(text) if tokens.is_template(text) else None
+    parsed = template_tokens.parse(text) if template_tokens.is_template(text) else None
     if parsed is None or not parsed.typed or len(parsed.readings) != 1:
         return False
     only = parsed.readings[0]
@@ -193,7 +195,7 @@ def _reduced(value: Node) -> tuple[str | None, Node | None]:
     return (named, value.get("value")) if named and len(value.entries) == 2 else (None, None)
 
 
-def _map_reference(entry: Entry, findings: Findings) -> None:
+def _map_reference(entry: LayoutEntry, findings: Findings) -> None:
     """{store, key, checksum, size} → {type, locator, meta} (D53)."""
     value = entry.value
     if not isinstance(value, Map) or value.text("store") is None or value.get("key") is None:

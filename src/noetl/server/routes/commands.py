@@ -13,12 +13,12 @@ from msgspec import Struct
 from noetl.engine.commands import Cancel, Command, Pause, Resume, Retry, Signal
 from noetl.errors import NotFound, PlaybookError, Rejected
 from noetl.output import JSON, NotJSON, clean_decoded
-from noetl.server.desk import Desk
-from noetl.server.given import RUN, CallerGiven, DeskGiven, ExecutionId, refusals
-from noetl.server.logs import checked_id
+from noetl.server.log_readers import checked_id
+from noetl.server.params import RUN, CallerGiven, DeskGiven, ExecutionId, refusals
 from noetl.server.routes.executions import Told
-from noetl.views.beginning import FACTS, must_have_begun
+from noetl.server.services import Services
 from noetl.views.log import events_of
+from noetl.views.startup import FACTS, must_have_begun
 
 TAGS: Final = ["commands"]
 
@@ -139,7 +139,7 @@ async def signal(
     return await _commanded(desk, execution_id, command)
 
 
-async def _commanded(desk: Desk, execution_id: str, command: Command) -> Told:
+async def _commanded(desk: Services, execution_id: str, command: Command) -> Told:
     """It is on record when this returns."""
     try:
         await desk.link.command(checked_id(execution_id), command)

@@ -8,7 +8,7 @@ from litestar import delete, get, put
 from litestar.params import JSONBody, PathParameter
 from msgspec import Struct
 
-from noetl.server.given import READ, WRITE, DeskGiven, clean_text, refusals
+from noetl.server.params import READ, WRITE, DeskGiven, clean_text, refusals
 from noetl.views.log import instant
 
 TAGS: Final = ["credentials"]

@@ -17,8 +17,8 @@ from noetl.engine.state import Status
 from noetl.errors import NotFound, Rejected
 from noetl.output import JSON, NotJSON, clean_decoded
 from noetl.server.auth import Caller
-from noetl.server.desk import Desk
-from noetl.server.given import (
+from noetl.server.log_readers import ID_PATTERN, checked_id
+from noetl.server.params import (
     PAGE,
     READ,
     RUN,
@@ -27,14 +27,21 @@ from noetl.server.given import (
     DeskGiven,
     ExecutionId,
     Limit,
-    Room,
+    RequestContext,
     RoomGiven,
     clean_text,
     refusals,
 )
-from noetl.server.logs import ID_PATTERN, checked_id
 from noetl.server.reading import shown
-from noetl.server.starting import Meant, StartAsked, checked_asked, digest_meant, look_up, refused_on_record
+from noetl.server.services import Services
+from noetl.server.start_request import (
+    Meant,
+    StartAsked,
+    checked_asked,
+    digest_meant,
+    look_up,
+    refused_on_record,
+)
 from noetl.server.streams import HeadShown, head_shown
 from noetl.views.documents import ShowDocument
 from noetl.views.problems import ProblemShown, problem_shown
@@ -154,7 +161,7 @@ def _derived_id(caller: Caller, key: str) -> str:
     return str(UUID(bytes=seed, version=5))
 
 
-async def _compare(room: Room, execution_id: str, asked: StartAsked, started: Meant | None) -> None:
+async def _compare(room: RequestContext, execution_id: str, asked: StartAsked, started: Meant | None) -> None:
     """Is what stands on record what is asked for? The key may have been used for something else."""
     rows = await room.desk.store.read(execution_id, 0, 1)
     first = rows[0].facts[0] if rows else None
@@ -229,7 +236,7 @@ async def tree(desk: DeskGiven, execution_id: ExecutionId) -> Branch:
 class _Growing:
     """Reads a tree until there is too much of it."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
         self._room = TREE_HEADS_MAX - 1
 

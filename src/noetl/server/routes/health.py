@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from noetl import __version__
 from noetl.server.auth import PUBLIC, SCOPE
-from noetl.server.given import READ, CallerGiven, RoomGiven, refusals
-from noetl.server.problems import Refused
+from noetl.server.errors import Refused
+from noetl.server.params import READ, CallerGiven, RoomGiven, refusals
 
 _OPEN = {SCOPE: PUBLIC}
 

@@ -11,8 +11,9 @@ from litestar.params import PathParameter, QueryParameter
 from msgspec import UNSET, Struct, UnsetType
 
 from noetl.errors import NotFound, PlaybookError
-from noetl.ports import Version
-from noetl.server.given import (
+from noetl.ports import PlaybookVersion
+from noetl.server.errors import Refused
+from noetl.server.params import (
     PAGE,
     READ,
     TEXT_CHARS_MAX,
@@ -26,8 +27,7 @@ from noetl.server.given import (
     clean_text,
     refusals,
 )
-from noetl.server.problems import Refused
-from noetl.server.texts import PLAYBOOK_BODY_MAX, TextOperation, checked_text, given_text, registered
+from noetl.server.playbook_body import PLAYBOOK_BODY_MAX, TextOperation, checked_text, given_text, registered
 from noetl.views.log import instant
 from noetl.views.problems import ProblemShown, problem_shown
 
@@ -91,7 +91,7 @@ class TextShown(Struct, frozen=True, kw_only=True):
     text: str
 
 
-def _shown(version: Version) -> VersionShown:
+def _shown(version: PlaybookVersion) -> VersionShown:
     return VersionShown(
         path=version.path,
         version=version.version,
@@ -140,7 +140,7 @@ async def register(request: Request[Any, Any, Any], room: RoomGiven) -> Response
     return Response(told, status_code=201 if told.created else 200)
 
 
-async def _versions(desk: DeskGiven, path: str) -> list[Version]:
+async def _versions(desk: DeskGiven, path: str) -> list[PlaybookVersion]:
     try:
         return await desk.catalog.versions(path)
     except NotFound:

@@ -16,9 +16,9 @@ from litestar.types import ASGIApp, HTTPResponseBodyEvent, HTTPResponseStartEven
 
 from noetl.errors import Damaged, NotFound, Unavailable
 from noetl.output import JSON
-from noetl.server.given import READ, ExecutionId, RoomGiven, refusals
-from noetl.server.logs import checked_id
-from noetl.server.problems import Refused
+from noetl.server.errors import Refused
+from noetl.server.log_readers import checked_id
+from noetl.server.params import READ, ExecutionId, RoomGiven, refusals
 from noetl.views.outputs import content_type
 
 TAGS: Final = ["results"]

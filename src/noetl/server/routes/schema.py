@@ -9,7 +9,7 @@ from litestar import Response, get
 from litestar.openapi.datastructures import ResponseSpec
 
 from noetl.playbook.schema import json_schema
-from noetl.server.given import READ, RoomGiven, refusals
+from noetl.server.params import READ, RoomGiven, refusals
 
 TAGS: Final = ["playbooks"]
 

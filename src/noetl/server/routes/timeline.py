@@ -12,10 +12,12 @@ from litestar import get
 from litestar.params import PathParameter, QueryParameter
 from msgspec import Struct
 
-from noetl.control.live import turn
+from noetl.control.live_execution import turn
 from noetl.engine import Event
 from noetl.errors import NotFound
-from noetl.server.given import (
+from noetl.server.errors import Refused
+from noetl.server.log_readers import SLICE_FACTS, checked_id
+from noetl.server.params import (
     PAGE,
     READ,
     SEQ_MAX,
@@ -27,12 +29,10 @@ from noetl.server.given import (
     RoomGiven,
     refusals,
 )
-from noetl.server.logs import SLICE_FACTS, checked_id
-from noetl.server.problems import Refused
-from noetl.server.timelines import Glance
-from noetl.views.lines import FactLine, line
+from noetl.server.timeline_cache import Glance
+from noetl.views.fact_lines import FactLine, line
 from noetl.views.log import events_of, readable
-from noetl.views.moment import FactShown, Moment, fact_shown
+from noetl.views.moment import ExecutionMoment, FactShown, fact_shown
 from noetl.views.timeline import TimelineDocument, name_of
 
 TAGS: Final = ["executions"]
@@ -78,7 +78,7 @@ async def moment(
         int | None,
         QueryParameter(description="the `ctx_seq` of a ctx that need not be sent again", ge=0, le=SEQ_MAX),
     ] = None,
-) -> Moment:
+) -> ExecutionMoment:
     return await room.timelines.at(checked_id(execution_id), at, have)
 
 

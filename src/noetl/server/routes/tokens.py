@@ -10,9 +10,9 @@ from litestar import delete, get, post
 from litestar.params import JSONBody, PathParameter
 from msgspec import Meta, Struct
 
-from noetl.control.tokens import digest_of, new_token
+from noetl.control.api_tokens import digest_of, new_token
 from noetl.server.auth import Scope
-from noetl.server.given import ADMIN, DeskGiven, RoomGiven, clean_text, refusals
+from noetl.server.params import ADMIN, DeskGiven, RoomGiven, clean_text, refusals
 from noetl.views.log import instant
 
 TAGS: Final = ["tokens"]
@@ -30,7 +30,7 @@ class TokenMade(Struct, frozen=True, kw_only=True):
     token: str  # it is not shown again
 
 
-class ApiToken(Struct, frozen=True, kw_only=True):
+class ApiTokenItem(Struct, frozen=True, kw_only=True):
     id: str
     name: str
     scopes: tuple[str, ...]
@@ -39,14 +39,14 @@ class ApiToken(Struct, frozen=True, kw_only=True):
 
 
 class TokensShown(Struct, frozen=True, kw_only=True):
-    items: tuple[ApiToken, ...]
+    items: tuple[ApiTokenItem, ...]
 
 
 @get("/tokens", opt=ADMIN, tags=TAGS, summary="All tokens, without their secrets", responses=refusals())
 async def tokens(desk: DeskGiven) -> TokensShown:
     return TokensShown(
         items=tuple(
-            ApiToken(
+            ApiTokenItem(
                 id=each.id,
                 name=each.name,
                 scopes=tuple(sorted(each.scopes)),

@@ -10,10 +10,10 @@ from litestar.params import PathParameter
 from msgspec import Struct
 
 from noetl.errors import NotFound
-from noetl.ports import WorkerSeen
-from noetl.server.given import READ, DeskGiven, refusals
-from noetl.views.kinds import FieldTold, told, unfolded
+from noetl.ports import WorkerInfo
+from noetl.server.params import READ, DeskGiven, refusals
 from noetl.views.log import instant
+from noetl.views.tool_kinds import FieldTold, told, unfolded
 
 
 class ToolShown(Struct, frozen=True, kw_only=True):
@@ -116,11 +116,11 @@ async def workers(desk: DeskGiven) -> WorkersShown:
     )
 
 
-def _worker(seen: WorkerSeen) -> WorkerShown:
+def _worker(seen: WorkerInfo) -> WorkerShown:
     return WorkerShown(**{**seen._asdict(), "at": instant(seen.at)})
 
 
-def _pool(pool: str, seen: list[WorkerSeen]) -> PoolShown:
+def _pool(pool: str, seen: list[WorkerInfo]) -> PoolShown:
     slots, busy = sum(each.slots for each in seen), sum(each.busy for each in seen)
     return PoolShown(pool=pool, workers=len(seen), slots=slots, busy=busy)
 

@@ -11,10 +11,10 @@ from threading import Event
 
 import pytest
 
+from noetl.adapters.files.durable import in_thread
 from noetl.adapters.files.results import FileResults
 from noetl.adapters.files.spool import HELD_PARTS_MAX, spooled
-from noetl.adapters.files.threads import in_thread
-from noetl.adapters.results import PART_BYTES, cut
+from noetl.adapters.result_names import PART_BYTES, cut
 from noetl.errors import Rejected
 
 PIECE = b"x" * 700_001

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from noetl.adapters.secrets.providers import Providers
-from noetl.adapters.secrets.reading import SourcePolicy
+from noetl.adapters.secrets.sources import SourcePolicy
 from noetl.adapters.secrets.stored import StoredSecrets
 from noetl.adapters.sqlite.database import Database, open_sqlite
-from noetl.adapters.sqlite.secret_rows import stored_secrets
+from noetl.adapters.sqlite.secrets import stored_secrets
 from noetl.clock import Clock, SystemClock
 from noetl.errors import NoetlError
 from noetl.playbook.model import Credential

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from noetl.adapters.secrets.reading import SourcePolicy
+from noetl.adapters.secrets.sources import SourcePolicy
 from noetl.clock import SystemClock
 from tests.services_secrets import TokenService, listening
 from tests.unit.adapters.secrets.desk import entry, opened

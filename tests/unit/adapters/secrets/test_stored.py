@@ -18,7 +18,7 @@ import pytest
 from noetl.adapters.secrets.keys import KeyFile, key_of
 from noetl.adapters.secrets.stored import StoredSecrets
 from noetl.adapters.sqlite.database import open_sqlite
-from noetl.adapters.sqlite.secret_rows import SqliteSecretRows, stored_secrets
+from noetl.adapters.sqlite.secrets import SqliteSecretRows, stored_secrets
 from noetl.clock import SystemClock
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.failpoints import VARIABLE
@@ -310,7 +310,7 @@ def test_a_key_file_may_lie_anywhere(tmp_path: Path) -> None:
 ROTATE = """
 import asyncio, sys
 from noetl.adapters.sqlite.database import open_sqlite
-from noetl.adapters.sqlite.secret_rows import stored_secrets
+from noetl.adapters.sqlite.secrets import stored_secrets
 from noetl.clock import SystemClock
 asyncio.run(stored_secrets(open_sqlite(sys.argv[1], SystemClock()), {}).rotate())
 """

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from noetl.adapters.sqlite.catalog import _LIST, _NEWEST, _VERSIONS, SqliteCatalog
 from noetl.adapters.sqlite.database import Database
-from noetl.ports import Text
+from noetl.ports import PlaybookText
 from tests.unit.adapters.houses import on_file, opened
 
 
 def test_putting_the_newest_again_writes_nothing(tmp_path: Path) -> None:
     async def work(database: Database) -> None:
-        catalog, text = SqliteCatalog(database), Text("d1", "p", "1", "/a.yaml")
+        catalog, text = SqliteCatalog(database), PlaybookText("d1", "p", "1", "/a.yaml")
         await catalog.put(text)
         before = database.fetch("PRAGMA data_version")
         await catalog.put(text)
@@ -32,7 +32,7 @@ def test_pages_and_versions_are_found_by_their_indexes(tmp_path: Path) -> None:
 
 def test_an_archived_path_is_opened_by_the_text_that_is_current_already(tmp_path: Path) -> None:
     async def work(database: Database) -> None:
-        catalog, text = SqliteCatalog(database), Text("d1", "p", "1", "/a.yaml")
+        catalog, text = SqliteCatalog(database), PlaybookText("d1", "p", "1", "/a.yaml")
         await catalog.put(text)
         await catalog.archive("p")
         await catalog.put(text)
@@ -46,7 +46,7 @@ def test_an_archived_path_is_opened_by_the_text_that_is_current_already(tmp_path
 
 def test_a_text_that_comes_from_another_file_is_now_from_there(tmp_path: Path) -> None:
     async def work(database: Database) -> None:
-        catalog, text = SqliteCatalog(database), Text("d1", "p", "1", "/a.yaml")
+        catalog, text = SqliteCatalog(database), PlaybookText("d1", "p", "1", "/a.yaml")
         await catalog.put(text)
         await catalog.put(text._replace(origin="/b.yaml"))
         assert (await catalog.get("d1")).origin == "/b.yaml"

@@ -9,13 +9,13 @@ import pytest
 
 from noetl.adapters.sqlite.catalog import SqliteCatalog
 from noetl.adapters.sqlite.database import Database
-from noetl.adapters.sqlite.holding import SqliteHolding
 from noetl.adapters.sqlite.inbox import SqliteInbox
 from noetl.adapters.sqlite.listing import SqliteListing
+from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.store import SqliteStore
 from noetl.engine.commands import Cancel
 from noetl.errors import NotFound, Rejected, Unavailable
-from noetl.ports import Text
+from noetl.ports import PlaybookText
 from tests.unit.adapters.houses import append, begun, on_file
 
 HALF = "e\udcff"  # what Python makes of a byte on a command line that is no UTF-8
@@ -29,8 +29,8 @@ def test_half_a_character_is_found_nowhere_and_harms_nobody(tmp_path: Path) -> N
             listing.head(HALF),
             SqliteInbox(database).post(HALF, Cancel()),
             SqliteCatalog(database).newest(HALF),
-            SqliteCatalog(database).put(Text("d", "p", "text", HALF)),
-            SqliteHolding(database).hold(HALF),
+            SqliteCatalog(database).put(PlaybookText("d", "p", "text", HALF)),
+            SqliteOwnership(database).hold(HALF),
             store.append([append("e", 2, owner)]),
         )
         told = await asyncio.gather(*asked, return_exceptions=True)
@@ -67,7 +67,7 @@ def test_closing_waits_for_a_long_read_and_may_be_done_twice(tmp_path: Path) -> 
 def test_a_wrong_id_is_shown_without_what_a_terminal_can_not_print(tmp_path: Path) -> None:
     async def work(database: Database) -> None:
         with pytest.raises(Rejected) as caught:
-            await SqliteHolding(database).hold(HALF)
+            await SqliteOwnership(database).hold(HALF)
         str(caught.value).encode()
 
     on_file(tmp_path / "noetl.db", work)

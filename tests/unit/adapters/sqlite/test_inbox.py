@@ -9,8 +9,8 @@ from typing import get_args
 import pytest
 
 from noetl.adapters.sqlite.database import Database
-from noetl.adapters.sqlite.holding import SqliteHolding
 from noetl.adapters.sqlite.inbox import COMMAND_BYTES_MAX, SqliteInbox
+from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.engine import commands
 from noetl.engine.commands import Cancel, Command, Pause, Signal
 from noetl.engine.facts import ForTime, FrameParked, TaskDone
@@ -81,14 +81,14 @@ def test_only_the_owner_collects_and_each_command_once(tmp_path: Path) -> None:
 
 def test_what_its_owner_did_not_finish_is_the_next_owners(tmp_path: Path) -> None:
     async def work(database: Database) -> None:
-        await SqliteHolding(database).hold("another")
+        await SqliteOwnership(database).hold("another")
         inbox = SqliteInbox(database)
         with opened(database.path) as first:
             await begun(first, "e")
             await inbox.post("e", Cancel())
             assert len(await SqliteInbox(first).collect()) == 1
             assert await inbox.collect() == []
-        await SqliteHolding(database).hold("e")
+        await SqliteOwnership(database).hold("e")
         assert [each.command for each in await inbox.collect()] == [Cancel()]
 
     on_file(tmp_path / "noetl.db", work)

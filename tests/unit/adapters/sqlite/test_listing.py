@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from noetl.adapters.sqlite.database import Database
-from noetl.adapters.sqlite.holding import SqliteHolding
 from noetl.adapters.sqlite.listing import _CHILDREN, _SELECT, SqliteListing
+from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.store import SqliteStore
 from noetl.engine.state import Status
 from noetl.errors import NotFound
@@ -25,7 +25,7 @@ MADE: list[tuple[str, str, Status]] = [
 
 async def fill(database: Database) -> None:
     """Four executions, a second apart, so that the last one of MADE is the newest."""
-    holding, store = SqliteHolding(database), SqliteStore(database)
+    holding, store = SqliteOwnership(database), SqliteStore(database)
     for place, (execution_id, path, status) in enumerate(MADE):
         first = append(execution_id, 1, await holding.hold(execution_id), path=path)
         second = append(execution_id, 2, first.owner, status=status)

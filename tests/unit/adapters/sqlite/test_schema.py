@@ -13,12 +13,12 @@ from noetl.adapters.sqlite.catalog import SqliteCatalog
 from noetl.adapters.sqlite.database import Database, open_sqlite
 from noetl.adapters.sqlite.listing import SqliteListing
 from noetl.adapters.sqlite.schema import _STEPS, APPLICATION_ID, VERSION
-from noetl.adapters.sqlite.secret_rows import SqliteSecretRows
+from noetl.adapters.sqlite.secrets import SqliteSecretRows
 from noetl.adapters.sqlite.store import SqliteStore
 from noetl.adapters.sqlite.tokens import SqliteTokens
 from noetl.clock import SystemClock
 from noetl.errors import Damaged, Unavailable
-from noetl.ports import Text
+from noetl.ports import PlaybookText
 from tests.unit.adapters.houses import append, begun, child, on_file, opened
 
 
@@ -177,9 +177,9 @@ def test_a_file_of_an_earlier_version_is_carried_over_with_all_that_is_in_it(
             (2, "p2", False),
             (1, "p1", False),
         ]
-        assert await catalog.newest("p", 2) == Text("p2", "p", "text of p2", "/p2.yaml")
+        assert await catalog.newest("p", 2) == PlaybookText("p2", "p", "text of p2", "/p2.yaml")
         assert [(each.path, each.version) for each in await catalog.list()] == [("p", 3), ("q", 1)]
-        await catalog.put(Text("p4", "p", "new"))
+        await catalog.put(PlaybookText("p4", "p", "new"))
         assert (await catalog.versions("p"))[0].version == 4
         assert [head.execution_id for head in await SqliteListing(database).children("e")] == ["f"]
         assert await SqliteTokens(database).list() == []

@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from noetl.adapters.sqlite.database import Database, open_sqlite
-from noetl.adapters.sqlite.holding import SqliteHolding
+from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.store import SqliteStore
 from noetl.adapters.sqlite.writer import AT_ONCE_MAX
 from noetl.clock import SystemClock
@@ -35,7 +35,7 @@ def threads() -> list[str]:
 def test_of_500_appends_at_once_only_those_that_are_wrong_fail(clock: SystemClock, tmp_path: Path) -> None:
     async def work(database: Database) -> None:
         ids = [f"e{number}" for number in range(500)]
-        store, owner = SqliteStore(database), await SqliteHolding(database).hold("e0")
+        store, owner = SqliteStore(database), await SqliteOwnership(database).hold("e0")
         assert set(await store.append([append(each, 1, owner) for each in ids])) == {None}
         wrong = {Conflict: 7, Fenced: 11}
 

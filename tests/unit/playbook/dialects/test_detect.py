@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from noetl.playbook.dialects.detect import Detected, detect
-from noetl.playbook.dialects.reading import read
+from noetl.playbook.dialects.layout.reader import read
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nworkload: {url: x}\nworkflow:\n- step: start\n"
 

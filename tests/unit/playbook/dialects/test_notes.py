@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from noetl.errors import Mark
+from noetl.playbook.dialects.layout.reader import read
 from noetl.playbook.dialects.notes import NOTES, Findings, Note
-from noetl.playbook.dialects.reading import read
 
 
 def findings() -> Findings:

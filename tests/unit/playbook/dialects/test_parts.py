@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from noetl.playbook.dialects import parts
-from noetl.playbook.dialects.layout import Map
-from noetl.playbook.dialects.reading import read
+from noetl.playbook.dialects.layout.reader import read
+from noetl.playbook.dialects.layout.tree import Map
 
 
 def root(text: str) -> Map:
@@ -51,9 +51,9 @@ def test_the_entry_is_what_the_executor_says_or_start_d5() -> None:
 
 
 def test_iterators_of_one_loop_or_of_several() -> None:
-    assert parts.Step("a", root("loop: {iterator: x}")).iterators == ("x",)
-    assert parts.Step("a", root("loop: [{iterator: x}, {iterator: y}]")).iterators == ("x", "y")
-    assert parts.Step("a", root("loop: 5")).iterators == ()
+    assert parts.StepPart("a", root("loop: {iterator: x}")).iterators == ("x",)
+    assert parts.StepPart("a", root("loop: [{iterator: x}, {iterator: y}]")).iterators == ("x", "y")
+    assert parts.StepPart("a", root("loop: 5")).iterators == ()
 
 
 def test_code_of_python_and_names_of_steps_are_no_templates_d83() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.playbook.dialects.layout import Map
+from noetl.playbook.dialects.layout.reader import read
+from noetl.playbook.dialects.layout.tree import Map
 from noetl.playbook.dialects.notes import Findings
-from noetl.playbook.dialects.reading import read
 from noetl.playbook.dialects.refusals import refuse_reserved
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.playbook.dialects.layout import List, Map
+from noetl.playbook.dialects.layout.reader import read
+from noetl.playbook.dialects.layout.tree import List, Map
+from noetl.playbook.dialects.layout.writer import write
 from noetl.playbook.dialects.notes import Findings
-from noetl.playbook.dialects.reading import read
 from noetl.playbook.dialects.rules import rewrite_rule
-from noetl.playbook.dialects.writing import write
 
 
 def rewritten(rule: str, *, v2: bool = False) -> tuple[str, list[str]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.playbook.dialects.layout import Map
+from noetl.playbook.dialects.layout.reader import read
+from noetl.playbook.dialects.layout.tree import Map
+from noetl.playbook.dialects.layout.writer import write
 from noetl.playbook.dialects.notes import Findings
-from noetl.playbook.dialects.reading import read
 from noetl.playbook.dialects.writes import Writes, is_reference
-from noetl.playbook.dialects.writing import write
 
 
 def gathered(text: str, inbox: str | None = None) -> tuple[str, list[str]]:

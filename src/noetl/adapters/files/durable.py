@@ -1,0 +1,103 @@
+"""Folders that are still there after a power loss: each new name is synced in the folder above it.
+
+A file on its way to its name: temporary until it is whole and synced, and gone when it never is.
+
+Work with a file on another thread, waited for whatever happens: it has our descriptors in its hands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, ParamSpec, TypeVar
+
+from noetl.failpoints import failpoint
+
+FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+def make_folder(path: Path, mode: int = 0o777) -> None:
+    """The folder, and those above it that are missing; `mode` is for the last one. Raises OSError."""
+    missing = []
+    for each in (path, *path.parents):
+        if each.is_dir():
+            break
+        missing.append(each)
+    try:
+        path.mkdir(mode=mode, parents=True, exist_ok=True)
+    except FileExistsError as error:  # and it is no folder: that is what people should read
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from error
+    for each in reversed(missing):
+        sync_folder(each.parent)
+
+
+def sync_folder(path: Path) -> None:
+    descriptor = os.open(path, FOLDER)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Growing:
+    """Raises OSError. Either `finish` or `abandon` ends it."""
+
+    def __init__(self, folder: int, temporary: str) -> None:
+        """`folder` is an open one, and stays the caller's."""
+        self._folder = folder
+        self._temporary = temporary
+        self._descriptor = os.open(temporary, _WRITE, 0o600, dir_fd=folder)
+        failpoint("files.put.before-write")
+
+    def add(self, chunk: bytes) -> None:
+        rest = memoryview(chunk)
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
+
+    def finish(self, name: str) -> None:
+        """Its name is durable once the folder is synced."""
+        os.fsync(self._descriptor)
+        failpoint("files.put.before-rename")
+        os.rename(self._temporary, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        failpoint("files.put.after-rename")
+        self._close()
+
+    def abandon(self) -> None:
+        """Nothing is left of it; of one that is finished, everything."""
+        with suppress(OSError):
+            os.unlink(self._temporary, dir_fd=self._folder)
+        self._close()
+
+    def _close(self) -> None:
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def in_thread(work: Callable[P, T], /, *values: P.args, **named: P.kwargs) -> T:
+    """As asyncio.to_thread, and a cancellation takes effect when the thread is done.
+
+    Otherwise whoever cleans up would close a descriptor that the thread still writes to, and its number may
+    be another file's by then.
+    """
+    running = asyncio.ensure_future(asyncio.to_thread(work, *values, **named))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        while not running.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([running])
+        if not running.cancelled():
+            running.exception()  # seen: the cancellation is what counts
+        raise

@@ -1,0 +1,180 @@
+"""Advice (level L6): what runs, but rarely as its author means it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from noetl.net.net import Net, NetStep, NetTask
+from noetl.net.scopes import OLD_NAMES
+from noetl.net.writes import task_writes
+from noetl.output import JSON
+from noetl.playbook.conform import ProblemReport, has_braces
+from noetl.playbook.kinds import Kinds
+from noetl.playbook.model import Pipeline
+from noetl.playbook.source import Path
+from noetl.template.compile import Template
+
+_SECRET = re.compile(
+    r"(?:^|[_.-])(?:password|passwd|secret|token|api_?key|private_?key|authorization)$", re.IGNORECASE
+)
+_KEY = r"(?!\$(?:\.|$)|\*(?:\.|$))[^.\[\]{}]+"
+_KEYS = re.compile(rf"{_KEY}(?:\.{_KEY})*")
+_GOES_ON = ("continue", "jump", "break")
+_SAYS_NO_ERROR = ("data", "ref", "meta")  # the parts of an output that may be there with an error or without
+
+
+def check_advice(net: Net, kinds: Kinds, report: ProblemReport) -> None:
+    working = frozenset(name for name, kind in kinds.items() if not kind.pure)
+    for step in net.steps.values():
+        _pipeline(step.step, step.tasks, working, report)
+        _failure(step, working, report)
+    for block in net.blocks.values():
+        _pipeline(block.block, block.tasks, working, report)
+    _secrets(net.playbook.workload, ("workload",), report)
+    _credentials(net, report)
+    for spec, at in _specs(net):
+        _selects(spec, at, report)
+
+
+def _pipeline(
+    owner: Pipeline, tasks: tuple[NetTask, ...], working: frozenset[str], report: ProblemReport
+) -> None:
+    for each in tasks:
+        _rules(each, report)
+        if each.task.kind in working:
+            _unseen_error(each, report)
+        _secrets(each.task.input, (*each.task.at, "input"), report)
+    _parallel_writes(owner, report)
+
+
+def _rules(each: NetTask, report: ProblemReport) -> None:
+    policy = each.task.policy
+    if policy is None or not each.rules or not policy.whole:
+        return
+    if not any(rule.always for rule in each.rules) and policy.on_unmatched is None:
+        message = (
+            f'the rules of "{each.task.name}" have no else: what no rule fits goes on, errors too;'
+            " write on_unmatched beside rules, or an else"
+        )
+        # Of all that would silence this, it is the one that makes no success of an error.
+        report.tell("no-else", (*policy.at, "rules"), message, key=True, fix="on_unmatched: fail")
+    for rule in each.rules:
+        if rule.rule.do != "retry":
+            continue
+        inside = ("then",) if rule.rule.when is not None else ("else", "then")
+        at = (*rule.rule.at, *inside)
+        if rule.rule.attempts is None:
+            message = f'retry of "{each.task.name}" does not say how often; it is 3 calls in all'
+            report.tell("retry-without-attempts", at, message, fix="attempts: 3")
+        if rule.rule.delay is None:
+            message = f'retry of "{each.task.name}" calls again at once'
+            report.tell("retry-without-delay", at, message, fix="delay: 1.0")
+
+
+def _unseen_error(each: NetTask, report: ProblemReport) -> None:
+    """Told of rules that ask for something, but never how the call went; an `else` alone is meant so."""
+    asked = [rule.when for rule in each.rules if isinstance(rule.when, Template)]
+    last = next((rule.rule for rule in each.rules if rule.always), None)
+    if not asked or last is None or last.do not in _GOES_ON:
+        return
+    own = ("output", each.task.name, *OLD_NAMES)
+    if not any(
+        read.path[0] in own and (len(read.path) == 1 or read.path[1] not in _SAYS_NO_ERROR)
+        for when in asked
+        for read in when.reads
+    ):
+        message = f'no rule of "{each.task.name}" asks for an error, so that one may go on as if it were fine'
+        fix = "- when: \"{{ output.status == 'error' }}\"\n  then: {do: fail}"
+        report.tell("unseen-error", last.at, message, fix=fix)
+
+
+def _parallel_writes(owner: Pipeline, report: ProblemReport) -> None:
+    parallel = [loop for loop in owner.loops if loop.mode == "parallel"]
+    if not parallel:
+        return
+    folded = {target for loop in owner.loops for target in loop.reduce}
+    for writes, at in task_writes(owner):
+        for target in writes:
+            if target.startswith("ctx.") and target not in folded:
+                message = f'parallel iterations of "{owner.name}" write "{target}" and no reducer folds it'
+                fix = f"loop: {{spec: {{policy: {{reduce: {{{target}: last}}}}}}}}"
+                report.tell("parallel-ctx", (*at, target), message, key=True, fix=fix)
+
+
+def _failure(step: NetStep, working: frozenset[str], report: ProblemReport) -> None:
+    """Told for steps that work on the world and lead on; a last step's failure is the execution's anyway."""
+    works = any(task.kind in working for task in step.step.tasks)
+    if works and step.arcs and step.step.whole and not any(arc.takes_failure for arc in step.arcs):
+        message = f'no arc takes a failure of "{step.step.name}": it ends the execution in error'
+        fix = "- step: …\n  when: \"{{ event.name == 'step.failed' }}\""
+        report.tell("failure-without-arc", (*step.step.at, "next"), message, key=True, fix=fix)
+
+
+def _secrets(value: JSON, at: Path, report: ProblemReport) -> None:
+    if isinstance(value, list):
+        for index, each in enumerate(value):
+            _secrets(each, (*at, index), report)
+    if not isinstance(value, dict):
+        return
+    for key, each in value.items():
+        where = (*at, key)
+        if isinstance(each, str) and len(each) > 3 and _SECRET.search(key) and not has_braces(each):
+            message = f'"{key}" looks like a secret, and is recorded in the log as it is'
+            report.tell("secret-near-log", _written(where, report), message, key=True)
+        else:
+            _secrets(each, where, report)
+
+
+def _credentials(net: Net, report: ProblemReport) -> None:
+    """All of the keychain is asked for before the first step, also what nothing uses (D57)."""
+    used: set[JSON] = {name for spec, _ in _specs(net) for name in _auths(spec)}
+    for owner in net.playbook.pipelines:
+        for task in owner.tasks:
+            used.add(task.input.get("name") if task.kind == "secrets" else task.auth)
+    reads = [read.path for spot in net.spots for read in spot.template.reads if read.path[0] == "keychain"]
+    used.update(str(path[1]) if len(path) > 1 else "{{ }}" for path in reads)
+    if any(isinstance(name, str) and has_braces(name) for name in used):
+        return  # Which one is meant is known when it runs.
+    for entry in net.playbook.keychain:
+        if entry.name not in used:
+            message = f'nothing uses the keychain entry "{entry.name}"; it must be there all the same'
+            report.tell("unused-credential", (*entry.at, "name"), message, fix=f"auth: {entry.name}")
+
+
+def _auths(value: JSON) -> Iterator[JSON]:
+    """The entries that result stores are to be reached with, wherever a spec names them."""
+    if isinstance(value, dict):
+        yield value.get("auth")
+        for each in value.values():
+            yield from _auths(each)
+
+
+def _specs(net: Net) -> Iterator[tuple[JSON, Path]]:
+    """Every layer of spec that the author wrote, with its place (D60); under a kind there may be one more."""
+    written: list[tuple[JSON, Path]] = [(net.playbook.executor.spec, ("executor", "spec"))]
+    for owner in net.playbook.pipelines:
+        written += [(each.spec, (*each.at, "spec")) for each in (owner, *owner.loops, *owner.tasks)]
+    for spec, at in written:
+        yield spec, at
+        yield from ((inner, (*at, key)) for key, inner in spec.items() if isinstance(inner, dict))
+
+
+def _selects(spec: JSON, at: Path, report: ProblemReport) -> None:
+    """`select` follows keys from mapping to mapping: a path as of JSON would keep nothing."""
+    match spec:
+        case {"result": {"select": {**chosen}}}:
+            for name, path in chosen.items():
+                if isinstance(path, str) and not _KEYS.fullmatch(path):
+                    message = f'"{path}" leads to nothing: a path is keys with dots between, through no list'
+                    bare = path.removeprefix("$.")
+                    fix = bare if _KEYS.fullmatch(bare) else None
+                    report.tell("nothing-selected", (*at, "result", "select", str(name)), message, fix=fix)
+
+
+def _written(at: Path, report: ProblemReport) -> Path:
+    """A task's field may stand beside `kind` instead of under `input` (D9)."""
+    if report.document.find(at) is None and "input" in at:
+        place = at.index("input")
+        return (*at[:place], *at[place + 1 :])
+    return at

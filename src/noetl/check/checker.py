@@ -1,0 +1,51 @@
+"""Text → playbook, net and every problem of all six levels: the one check that commands and server share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from noetl.check.advice import check_advice
+from noetl.check.names import check_names
+from noetl.check.python_code import check_scripts
+from noetl.check.soundness import Verdict, check_soundness
+from noetl.errors import Problem
+from noetl.net.compile import compile_net
+from noetl.net.net import Net
+from noetl.playbook.conform import ProblemReport
+from noetl.playbook.kinds import Kinds
+from noetl.playbook.model import Playbook
+from noetl.playbook.reader import read
+from noetl.playbook.source import Document
+
+
+class Checked(NamedTuple):
+    """What is known of a text. `net` is None when the text is no mapping at all."""
+
+    document: Document
+    playbook: Playbook | None
+    net: Net | None
+    problems: tuple[Problem, ...]  # in the order of the text
+    verdict: Verdict | None  # None: not asked, since there are errors before L5
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        return tuple(problem for problem in self.problems if problem.severity == "error")
+
+
+def check(text: str | bytes, kinds: Kinds, file: str = "<playbook>") -> Checked:
+    """Read and check one playbook in canonical form. All problems at once."""
+    document, playbook, problems = read(text, kinds, file)
+    if playbook is None:
+        return Checked(document, None, None, tuple(problems), None)
+    report = ProblemReport(document)
+    report.problems = problems
+    net = compile_net(playbook, kinds, report)
+    check_names(net, {kind.name: kind.output for kind in kinds.values() if kind.output}, report)
+    check_scripts(net, report)
+    broken = any(problem.severity == "error" for problem in report.problems)
+    verdict = check_soundness(net, report)
+    check_advice(net, kinds, report)
+    ordered = sorted(
+        dict.fromkeys(report.problems), key=lambda each: (each.at.line, each.at.column, each.code)
+    )
+    return Checked(document, playbook, net, tuple(ordered), None if broken else verdict)

@@ -1,0 +1,154 @@
+"""Names (level L3): do steps, tasks, blocks, credentials and what templates read exist, at that place?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from noetl.check.comparisons import check_comparisons
+from noetl.check.reads import ReadChecker
+from noetl.check.references import check_references
+from noetl.net.graph import circles
+from noetl.net.net import Net, NetTask, Spot
+from noetl.net.writes import task_writes
+from noetl.output import JSON
+from noetl.playbook.conform import ProblemReport, has_braces
+from noetl.playbook.model import END, Pipeline, Playbook, Task
+from noetl.playbook.source import Path
+
+
+def check_names(net: Net, output_parts: dict[str, str], report: ProblemReport) -> None:
+    """`output_parts`: tool kind → its own part of the output, `http` for output.http."""
+    _entry(net.playbook, report)
+    _arcs(net, report)
+    for pipeline in net.pipelines:
+        _jumps(pipeline.tasks, report)
+    _blocks(net.playbook, report)
+    _credentials(net.playbook, report)
+    _iter_writes(net.playbook, report)
+    reader = ReadChecker(net, output_parts, report)
+    for spot in net.spots:
+        reader.check(spot)
+        _purity(spot, report)
+        check_comparisons(spot, report)
+    check_references(net, report)
+
+
+def _entry(playbook: Playbook, report: ProblemReport) -> None:
+    names = [step.name for step in playbook.steps]
+    if playbook.entry in names or not names:
+        return
+    if playbook.executor.entry_step is not None:
+        near = report.near(playbook.entry, names)
+        hint = f'; did you mean "{near}"?' if near else ""
+        at: Path = ("executor", "spec", "entry_step")
+        report.tell("no-start", at, f'entry_step "{playbook.entry}" is no step{hint}', fix=near)
+        return
+    message = "no step is named start, and executor.spec.entry_step names no other"
+    report.tell(
+        "no-start", ("workflow",), message, key=True, fix=f"executor: {{spec: {{entry_step: {names[0]}}}}}"
+    )
+
+
+def _arcs(net: Net, report: ProblemReport) -> None:
+    known = [*net.steps, END]
+    for step in net.steps.values():
+        for arc in step.arcs:
+            at: Path = (*arc.arc.at, "to" if has_braces(arc.arc.step) else "step")
+            for index, target in enumerate(arc.targets or ()):
+                if target not in net.steps and target != END:
+                    near = report.near(target, known)
+                    hint = f'; did you mean "{near}"?' if near else ""
+                    where = (*at, index) if at[-1] == "to" else at
+                    message = f'arc of "{step.step.name}" leads to "{target}", which is no step{hint}'
+                    report.tell("unknown-step", where, message, fix=near)
+
+
+def _jumps(tasks: tuple[NetTask, ...], report: ProblemReport) -> None:
+    names = [each.task.name for each in tasks]
+    known = frozenset(names)
+    for each in tasks:
+        for rule in each.rules:
+            to = rule.rule.to
+            if rule.rule.do == "jump" and to is not None and to not in known:
+                near = report.near(to, names)
+                hint = f'; did you mean "{near}"?' if near else f"; it has {', '.join(names)}"
+                inside = ("then",) if rule.rule.when is not None else ("else", "then")
+                message = f'"{each.task.name}" jumps to "{to}", which is no task of this pipeline{hint}'
+                report.tell("unknown-task", (*rule.rule.at, *inside, "to"), message, fix=near)
+
+
+def _calls(owner: Pipeline) -> Iterator[tuple[Task, str]]:
+    for task in owner.tasks:
+        if task.kind == "workbook" and isinstance(task.fields.get("block"), str):
+            yield task, task.fields["block"]
+
+
+def _blocks(playbook: Playbook, report: ProblemReport) -> None:
+    names = {block.name for block in playbook.blocks}
+    called: set[str] = set()
+    for owner in playbook.pipelines:
+        for task, name in _calls(owner):
+            called.add(name)
+            if name not in names:
+                near = report.near(name, names)
+                hint = f'; did you mean "{near}"?' if near else ""
+                report.tell("unknown-block", (*task.at, "block"), f'no block "{name}"{hint}', fix=near)
+    follows = {block.name: [name for _, name in _calls(block)] for block in playbook.blocks}
+    for circle in circles(follows):
+        words = " → ".join([*circle, circle[0]])
+        report.tell(
+            "block-cycle", ("workbook", circle[0]), f"blocks call each other without end: {words}", key=True
+        )
+    for block in playbook.blocks:
+        if block.name not in called:
+            report.tell("unused-block", block.at, f'nothing calls the block "{block.name}"', key=True)
+
+
+def _credentials(playbook: Playbook, report: ProblemReport) -> None:
+    """Every `auth`, and the name that a `secrets` task asks for, is declared (D57)."""
+    known = [entry.name for entry in playbook.keychain]
+    for owner in playbook.pipelines:
+        for task in owner.tasks:
+            for name, at in _used_credentials(task, report):
+                if name not in known:
+                    near = report.near(name, known)
+                    hint = f'; did you mean "{near}"?' if near else ""
+                    fix = near or f"keychain: [{{name: {name}, kind: stored}}]"
+                    report.tell("unknown-credential", at, f'keychain has no entry "{name}"{hint}', fix=fix)
+
+
+def _used_credentials(task: Task, report: ProblemReport) -> Iterator[tuple[str, Path]]:
+    if task.auth is not None:
+        beside: Path = (*task.at, "auth")
+        yield task.auth, beside if report.document.find(beside) else (*task.at, "input", "auth")
+    name: JSON = task.input.get("name") if task.kind == "secrets" else None
+    if isinstance(name, str):
+        yield name, (*task.at, "input", "name")
+
+
+def _iter_writes(playbook: Playbook, report: ProblemReport) -> None:
+    """`iter` is written inside an iteration only: never after a loop, never without one (D28)."""
+    for step in playbook.steps:
+        _tell_iter(step.set, (*step.at, "set"), "iter-after-loop", report)
+        for arc in step.arcs or ():
+            _tell_iter(arc.set, (*arc.at, "set"), "iter-after-loop", report)
+        if not step.loops:
+            for writes, at in task_writes(step):
+                _tell_iter(writes, at, "not-in-scope", report)
+    for block in playbook.blocks:
+        if block.loops:
+            _tell_iter(block.set, (*block.at, "set"), "iter-after-loop", report)
+
+
+def _tell_iter(writes: dict[str, JSON], at: Path, code: str, report: ProblemReport) -> None:
+    for target in writes:
+        if target.startswith("iter."):
+            message = f'"{target}": there is no iteration here; write to step.* or ctx.*'
+            report.tell(code, (*at, target), message, key=True, fix="step." + target.removeprefix("iter."))
+
+
+def _purity(spot: Spot, report: ProblemReport) -> None:
+    if spot.place == "admission":
+        for name in sorted(spot.template.calls):
+            message = f"{name}() can not be asked for in admission, which is tried again and again"
+            report.tell("impure", spot.path, message, word=name)

@@ -1,0 +1,333 @@
+"""What templates read, against what is there at that place: scopes, their parts, tasks by name (L3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+
+from noetl.check.pipelines import runs_before
+from noetl.net.graph import reachable
+from noetl.net.net import Net, Spot
+from noetl.net.scopes import EVENT_FIELDS, OLD_NAMES, PLACES, READABLE, SCOPES, SEES_TASKS
+from noetl.net.writes import all_writes, task_writes
+from noetl.output import ERROR_FIELDS, JSON, OUTPUT_FIELDS
+from noetl.playbook.conform import ProblemReport
+from noetl.playbook.model import Block, Pipeline, Step
+from noetl.playbook.source import Path
+from noetl.template.compile import Read
+
+_MISSING = {
+    "undeclared-workload": "workload declares no default for",
+    "unset-ctx": "nothing sets",
+    "unset-step": "nothing in this step sets",
+    "unset-iter": "nothing in this loop sets",
+    "unbound-input": "input does not bind",
+}
+
+
+class ReadChecker:
+    """Checks one spot after the other; what is the same for all is worked out once."""
+
+    def __init__(self, net: Net, output_parts: dict[str, str], report: ProblemReport) -> None:
+        self.net = net
+        self.report = report
+        self.output_parts = output_parts
+        self.own: dict[Path, _Owner] = {}
+        self.parts: dict[str, Callable[[Spot, Read], None]] = {
+            "workload": self._workload,
+            "ctx": self._ctx,
+            "step": self._step,
+            "iter": self._iter,
+            "input": self._input,
+            "output": self._output,
+            "keychain": self._keychain,
+            "event": self._event,
+        }
+
+    def check(self, spot: Spot) -> None:
+        for read in dict.fromkeys(spot.template.reads):
+            root = str(read.path[0])
+            if root in SCOPES:
+                if root in READABLE[spot.place] and not self._special(root, spot):
+                    if root == "output" and spot.place == "task" and not read.optional:
+                        self._output_before(spot, read)
+                    if root in self.parts and len(read.path) > 1:
+                        self.parts[root](spot, read)
+                else:
+                    self._not_here(root, spot, read)
+            elif spot.task is not None and spot.place in SEES_TASKS and root in self._owner(spot).tasks:
+                self._task(root, spot)
+            else:
+                self._unknown(root, spot, read)
+
+    def _special(self, root: str, spot: Spot) -> bool:
+        """Readable by the table, and still not here?"""
+        if root == "iter":
+            owner = self._owner(spot)
+            around = bool(spot.loop) or owner.inside_loop  # a loop's own items are told before its iterations
+            return not (around if spot.place == "loop" else owner.has_iter)
+        if root == "keychain" and spot.task is not None and spot.task.kind in ("playbook", "workbook"):
+            return True  # what a child or a block is called with is recorded
+        if root == "event" and spot.place == "step input":
+            return not (isinstance(spot.owner, Step) and spot.owner.join == "all")
+        return False
+
+    def _not_here(self, root: str, spot: Spot, read: Read) -> None:
+        where = PLACES[spot.place].replace("`", "")
+        word = ".".join(map(str, read.path))
+        if root == "keychain":
+            message = (
+                f'"{word}" would enter the log: {where} is recorded; only a task\'s own fields may read it'
+            )
+            self.report.tell("secret-in-log", spot.path, message, word=root)
+        elif root == "output" and spot.place == "skip rule":
+            message = "a rule with do: skip is asked before the tool runs: there is no output yet"
+            self.report.tell("output-in-skip", spot.path, message, word=root)
+        elif root == "iter":
+            self.report.tell(
+                "not-in-scope", spot.path, f'"{word}": there is no loop around {where}', word=root
+            )
+        else:
+            readable = ", ".join(sorted(READABLE[spot.place]))
+            message = f'"{root}" is not there in {where}, which sees {readable}'
+            self.report.tell("not-in-scope", spot.path, message, word=root)
+
+    def _unknown(self, root: str, spot: Spot, read: Read) -> None:
+        if root in OLD_NAMES:
+            new = OLD_NAMES[root]
+            message = f'"{root}" belongs to an older dialect: use {new}; `noetl migrate` rewrites it'
+            self.report.tell("old-dialect", spot.path, message, word=root, fix=new)
+            return
+        owner = self._owner(spot)
+        word = ".".join(map(str, read.path))
+        fix = None
+        if root in self.net.playbook.workload:
+            fix = f"workload.{word}"
+        elif root in owner.iterators:
+            fix = f"iter.{word}"
+        elif (root,) in self._ctx_paths.prefixes:
+            fix = f"ctx.{word}"
+        elif root in owner.tasks:
+            message = f'task "{root}" is read by name inside its own pipeline only; use output or set'
+            self.report.tell("not-in-scope", spot.path, message, word=root)
+            return
+        else:
+            fix = self.report.near(root, [*SCOPES, *owner.tasks])
+        hint = f'; did you mean "{fix}"?' if fix else ""
+        self.report.tell(
+            "unknown-name", spot.path, f'no scope has the name "{root}"{hint}', word=root, fix=fix
+        )
+
+    def _task(self, name: str, spot: Spot) -> None:
+        assert spot.task is not None
+        if spot.task.name == name and spot.place == "task result":
+            return  # its own output, by name
+        if not self._owner(spot).runs_before(name, spot.task.name):
+            message = f'"{name}" never runs before "{spot.task.name}"'
+            self.report.tell("task-not-run", spot.path, message, word=name)
+
+    def _workload(self, spot: Spot, read: Read) -> None:
+        value: JSON = self.net.playbook.workload
+        for length, part in enumerate(read.path[1:], 2):
+            if not isinstance(value, dict):
+                return
+            if part not in value:
+                if not read.optional:
+                    self._missing("undeclared-workload", spot, read, value, length)
+                return
+            value = value[part]
+
+    @cached_property
+    def _ctx_paths(self) -> _Paths:
+        return _Paths("ctx", (writes for writes, _ in all_writes(self.net.playbook)))
+
+    def _ctx(self, spot: Spot, read: Read) -> None:
+        self._written("unset-ctx", self._ctx_paths, spot, read)
+
+    def _step(self, spot: Spot, read: Read) -> None:
+        self._written("unset-step", self._owner(spot).step_paths, spot, read)
+
+    def _iter(self, spot: Spot, read: Read) -> None:
+        owner = self._owner(spot)
+        if read.path[1] == "parent":
+            if not owner.has_parent:
+                message = "there is no outer loop: iter.parent is undefined here"
+                self.report.tell("not-in-scope", spot.path, message, word="iter.parent")
+            return
+        if spot.place == "loop":
+            known = owner.iter_around(spot.loop or 0)
+        elif owner.loops:
+            known = owner.iter_paths
+        else:
+            return  # a block without a loop sees the iter of whoever calls it (D85)
+        self._written("unset-iter", known, spot, read)
+
+    def _input(self, spot: Spot, read: Read) -> None:
+        bound = set(self._owner(spot).input_keys)
+        if spot.place in ("task result", "skip rule") and spot.task is not None:
+            bound |= set(spot.task.input)
+            if read.path[1] in self._secrets.get(spot.task.at, ()):
+                message = (
+                    f'"{read.path[1]}" reads keychain, so input does not keep it: it would enter the log'
+                )
+                self.report.tell("secret-in-log", spot.path, message, word="input")
+                return
+        if read.path[1] not in bound and not read.optional:
+            self._missing("unbound-input", spot, read, bound)
+
+    @cached_property
+    def _secrets(self) -> dict[Path, set[str | int]]:
+        """Input fields whose template reads keychain are absent from `input` in rules and `set` (D20)."""
+        found: dict[Path, set[str | int]] = {}
+        for spot in self.net.spots:
+            if (
+                spot.place == "task"
+                and spot.task
+                and any(read.path[0] == "keychain" for read in spot.template.reads)
+            ):
+                inside = spot.path[len(spot.task.at) :]
+                found.setdefault(spot.task.at, set()).add(inside[1] if inside[0] == "input" else inside[0])
+        return found
+
+    def _output_before(self, spot: Spot, read: Read) -> None:
+        """A task's fields see the output of the task before, which a step's first one does not have."""
+        assert spot.task is not None
+        owner, name = self._owner(spot), spot.task.name
+        if any(owner.runs_before(each, name) for each in owner.tasks):
+            return
+        word = ".".join(map(str, read.path))
+        message = (
+            f'no task of the step runs before "{name}", so there is no output yet;'
+            " what a step before gave must be set there, and read from ctx"
+        )
+        fix = f'set: {{ctx.x: "{{{{ {word} }}}}"}}'
+        self.report.tell("no-output-yet", spot.path, message, word=word, fix=fix)
+
+    def _output(self, spot: Spot, read: Read) -> None:
+        part = read.path[1]
+        if part == "result":
+            message = '"output.result" belongs to an older dialect: use output.data'
+            self.report.tell("old-dialect", spot.path, message, word="output.result", fix="output.data")
+            return
+        tasks = spot.owner.tasks
+        parts = {self.output_parts[task.kind] for task in tasks if task.kind in self.output_parts}
+        known = (*OUTPUT_FIELDS, *parts)
+        if part not in known and not (part in self.output_parts.values() and read.optional):
+            self._unknown_part("output", part, known, spot)
+        elif part == "error" and len(read.path) > 2 and read.path[2] not in ERROR_FIELDS:
+            self._unknown_part("output.error", read.path[2], ERROR_FIELDS, spot)
+
+    def _event(self, spot: Spot, read: Read) -> None:
+        if read.path[1] not in EVENT_FIELDS:
+            self._unknown_part("event", read.path[1], EVENT_FIELDS, spot)
+
+    def _keychain(self, spot: Spot, read: Read) -> None:
+        names = [entry.name for entry in self.net.playbook.keychain]
+        if read.path[1] not in names:
+            near = self.report.near(str(read.path[1]), names)
+            hint = f'; did you mean "{near}"?' if near else ""
+            word = f"keychain.{read.path[1]}"
+            message = f'keychain has no entry "{read.path[1]}"{hint}'
+            self.report.tell("unknown-credential", spot.path, message, word=word, fix=near)
+
+    def _unknown_part(self, scope: str, part: str | int, known: Iterable[str], spot: Spot) -> None:
+        near = self.report.near(str(part), known)
+        hint = f'did you mean "{scope}.{near}"?' if near else f"it has {', '.join(sorted(known))}"
+        fix = f"{scope}.{near}" if near else None
+        self.report.tell(
+            "unknown-field",
+            spot.path,
+            f'{scope} has no part "{part}"; {hint}',
+            word=f"{scope}.{part}",
+            fix=fix,
+        )
+
+    def _written(self, code: str, known: _Paths, spot: Spot, read: Read) -> None:
+        if not read.optional and not known.touch(read.path[1:]):
+            self._missing(code, spot, read, {str(target[0]) for target in known.targets})
+
+    def _missing(self, code: str, spot: Spot, read: Read, known: Iterable[str], length: int = 2) -> None:
+        """The path is not there from its `length`-th part on; `known` is what there is instead."""
+        name = ".".join(map(str, read.path[:length]))
+        near = self.report.near(str(read.path[length - 1]), known)
+        fix = ".".join([*map(str, read.path[: length - 1]), near]) if near else None
+        hint = f'; did you mean "{fix}"?' if fix else ""
+        self.report.tell(code, spot.path, f'{_MISSING[code]} "{name}"{hint}', word=name, fix=fix)
+
+    def _owner(self, spot: Spot) -> _Owner:
+        at = spot.owner.at
+        if at not in self.own:
+            self.own[at] = _Owner(spot.owner, self._calls, self.net)
+        return self.own[at]
+
+    @cached_property
+    def _calls(self) -> _Calls:
+        return _Calls(self.net.playbook.pipelines)
+
+
+class _Paths:
+    """What is written below a scope: ("user", "name") for ctx.user.name."""
+
+    def __init__(self, scope: str, writes: Iterable[dict[str, JSON]], names: Iterable[str] = ()) -> None:
+        prefix = scope + "."
+        found = {
+            tuple(target.split(".")[1:]) for each in writes for target in each if target.startswith(prefix)
+        }
+        self.targets: set[Path] = {*found, *((name,) for name in names)}
+        self.prefixes: set[Path] = {
+            each[:length] for each in self.targets for length in range(1, len(each) + 1)
+        }
+
+    def touch(self, path: Path) -> bool:
+        """Is the path, something around it or something inside it written?"""
+        return path in self.prefixes or any(path[:length] in self.targets for length in range(1, len(path)))
+
+
+class _Calls:
+    """Which block is called from where."""
+
+    def __init__(self, owners: tuple[Pipeline, ...]) -> None:
+        self.inputs: dict[str, set[str]] = {}  # block → the keys that its callers bind
+        follows: dict[str, set[str]] = {}
+        looped: set[str] = set()
+        self.iterators = {loop.iterator for owner in owners for loop in owner.loops}
+        for owner in owners:
+            for task in owner.tasks:
+                block = task.fields.get("block")
+                if task.kind == "workbook" and isinstance(block, str):
+                    self.inputs.setdefault(block, set()).update(task.input)
+                    if owner.loops:
+                        looped.add(block)
+                    if isinstance(owner, Block):
+                        follows.setdefault(owner.name, set()).add(block)
+        self.inside_loop = reachable(looped, follows)
+
+
+class _Owner:
+    """What is known of one step or block."""
+
+    def __init__(self, owner: Pipeline, calls: _Calls, net: Net) -> None:
+        self.loops = owner.loops
+        self.tasks = {task.name for task in owner.tasks}
+        self.iterators = {loop.iterator for loop in owner.loops}
+        self.inside_loop = isinstance(owner, Block) and owner.name in calls.inside_loop
+        self.has_iter = bool(owner.loops) or self.inside_loop
+        self.has_parent = len(owner.loops) > 1 or self.inside_loop
+        self.input_keys = set(owner.input) | (
+            calls.inputs.get(owner.name, set()) if isinstance(owner, Block) else set()
+        )
+        writes = [each for each, _ in task_writes(owner)]
+        own = (owner.loops[-1].iterator, "index") if owner.loops else ()
+        self.iter_paths = _Paths("iter", writes, own)
+        self.step_paths = _Paths("step", [*writes, owner.set])
+        self._calls = calls
+        self._parts = (net.steps if isinstance(owner, Step) else net.blocks)[owner.name].tasks
+
+    @cached_property
+    def runs_before(self) -> Callable[[str, str], bool]:
+        return runs_before(self._parts)
+
+    def iter_around(self, loop: int) -> _Paths:
+        """What `iter` holds in the `in` of the loop with this number: the iteration around it (D85)."""
+        names = {self.loops[loop - 1].iterator} if loop > 0 else self._calls.iterators
+        return _Paths("iter", (), {*names, "index"})

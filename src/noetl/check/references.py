@@ -1,0 +1,82 @@
+"""References (D54): a name that ends in `_ref` takes a Ref, another none, and nothing is read through one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from noetl.net.net import Net, Spot
+from noetl.net.writes import all_writes
+from noetl.output import JSON, REF_FIELDS
+from noetl.playbook.conform import ProblemReport, has_braces
+from noetl.playbook.source import Path
+from noetl.template.compile import Template
+
+_NEVER_A_REF = frozenset({"status", "error", "meta"})
+
+
+def check_references(net: Net, report: ProblemReport) -> None:
+    by_path = {spot.path: spot for spot in net.spots}
+    for name, value, at in _targets(net):
+        _check_target(name, value, at, by_path.get(at), report)
+    for spot in net.spots:
+        _check_reads(spot, report)
+
+
+def _targets(net: Net) -> Iterator[tuple[str, JSON, Path]]:
+    """Everything that is written under a name of the author's: `set` targets and `input` keys."""
+    for writes, at in all_writes(net.playbook):
+        for target, value in writes.items():
+            yield target, value, (*at, target)
+    for owner in net.playbook.pipelines:
+        for key, value in owner.input.items():
+            yield key, value, (*owner.at, "input", key)
+        for task in owner.tasks:
+            for key, value in task.input.items():
+                if key != "ref":
+                    yield key, value, (*task.at, "input", key)
+
+
+def _check_target(name: str, value: JSON, at: Path, spot: Spot | None, report: ProblemReport) -> None:
+    template = spot.template if spot else None
+    if name.endswith("_ref"):
+        if _never_a_ref(value, template):
+            message = f'"{name}" takes a reference, and this is none'
+            report.tell("ref-expected", at, message, fix='"{{ output.ref }}"')
+    elif template and template.sole_path and is_ref(template.sole_path):
+        message = f'"{name}" gets a reference: its name must end in _ref'
+        report.tell("ref-unexpected", at, message, key=True, fix=f"{name}_ref")
+
+
+def is_ref(path: Path) -> bool:
+    last = path[-1]
+    return path == ("output", "ref") or (isinstance(last, str) and last.endswith("_ref"))
+
+
+def _never_a_ref(value: JSON, template: Template | None) -> bool:
+    """Can it be seen that this is no Ref? A null clears the name; a mapping may be a Ref written out."""
+    if template is None:
+        return not (
+            value is None or isinstance(value, dict) or (isinstance(value, str) and has_braces(value))
+        )
+    if not template.typed:
+        return True
+    path = template.sole_path
+    if path is None or path[0] != "output":
+        return False
+    return path == ("output", "data") or (len(path) > 1 and path[1] in _NEVER_A_REF)
+
+
+def _check_reads(spot: Spot, report: ProblemReport) -> None:
+    for read in spot.template.reads:
+        for place in range(1, len(read.path) - 1):
+            part, following = read.path[place], read.path[place + 1]
+            through = read.path[: place + 1] == ("output", "ref") or (
+                isinstance(part, str) and part.endswith("_ref")
+            )
+            if through and following not in REF_FIELDS:
+                ref, whole = (".".join(map(str, each)) for each in (read.path[: place + 1], read.path))
+                message = (
+                    f'"{whole}" reads through the reference "{ref}"; fetch it with a task of kind resolve'
+                )
+                report.tell("ref-read-through", spot.path, message, word=whole)
+                break

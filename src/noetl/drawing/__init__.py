@@ -1,0 +1,1 @@
+"""Diagrams of a playbook: chart, layout, and the SVG, Mermaid and Graphviz formats."""

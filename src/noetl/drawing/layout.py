@@ -1,0 +1,304 @@
+"""Where boxes and lines of a drawing go: layers from top to bottom, few crossings, labels that cover nothing.
+
+Boxes stand on even ranks and labels on odd ones; a line passes every rank between its ends through a bend.
+Lines that lead back go round the side. It knows sizes and places in a list, nothing of playbooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct
+
+BENDS_MAX = 6_000  # bends in all; the longest lines beyond it go round the side
+SWEEPS = 12
+GAP = 26.0  # between two ranks
+SIDE_GAP = 34.0  # between two boxes of a rank
+BEND_GAP = 16.0  # beside a line or a label
+TURN_GAP = 7.0  # between two lines that turn between the same ranks
+
+
+class Size(NamedTuple):
+    width: float
+    height: float
+
+
+class RoutedLine(NamedTuple):
+    """A line to be laid: from box to box, with the size of its label."""
+
+    start: int
+    to: int
+    label: Size | None = None
+    back: bool = False
+    pull: float = 1.0  # how much it wants to be straight
+
+
+class Tie(NamedTuple):
+    stop: RouteStop
+    pull: float
+
+
+class RouteStop(Struct):
+    """A box, or a bend of a line."""
+
+    rank: int
+    width: float
+    height: float
+    gap: float
+    x: float = 0.0  # of its middle
+    y: float = 0.0  # of its upper side
+    above: list[Tie] = []
+    below: list[Tie] = []
+
+    @property
+    def left(self) -> float:
+        return self.x - self.width / 2
+
+    @property
+    def right(self) -> float:
+        return self.x + self.width / 2
+
+    @property
+    def bottom(self) -> float:
+        return self.y + self.height
+
+
+Ranks: TypeAlias = list[list[RouteStop]]
+Chain: TypeAlias = list[RouteStop]  # a line: box, bends, box; empty when it goes round the side
+
+
+class Grid(NamedTuple):
+    """Everything in its place, but for the lines that go round the side."""
+
+    boxes: tuple[RouteStop, ...]
+    chains: tuple[Chain, ...]  # one for each wire
+    ranks: Ranks
+    heights: tuple[tuple[float, float], ...]  # upper and lower side of each rank
+
+
+def lay_out(sizes: Sequence[Size], wires: Sequence[RoutedLine], last: int | None = None) -> Grid:
+    """`last` is a box that belongs at the bottom. Wires that do not lead back must form no circle."""
+    layer = _layers(len(sizes), wires, last)
+    boxes = tuple(RouteStop(2 * layer[place], *size, SIDE_GAP) for place, size in enumerate(sizes))
+    through = _through(wires, layer)
+    chains = tuple(
+        _chain(boxes[wire.start], boxes[wire.to], wire) if place in through else []
+        for place, wire in enumerate(wires)
+    )
+    ranks = _ranks(boxes, chains)
+    _untangle(ranks)
+    _spread(ranks)
+    _straighten(ranks, [*(chain[1:-1] for chain in chains), *_spines(boxes)])
+    turns = [0] * len(ranks)
+    for wire, chain in zip(wires, chains, strict=True):
+        if not chain:
+            turns[boxes[wire.start].rank] += 1
+            turns[boxes[wire.to].rank - 1] += 1
+    return Grid(boxes, chains, ranks, tuple(_stack(ranks, turns)))
+
+
+def _layers(count: int, wires: Sequence[RoutedLine], last: int | None) -> list[int]:
+    """The longest way from a source decides."""
+    follows: list[list[int]] = [[] for _ in range(count)]
+    waiting = [0] * count
+    for wire in wires:
+        if not wire.back:
+            follows[wire.start].append(wire.to)
+            waiting[wire.to] += 1
+    layer = [0] * count
+    ready = [place for place in range(count) if not waiting[place]]
+    while ready:
+        place = ready.pop()
+        for to in follows[place]:
+            layer[to] = max(layer[to], layer[place] + 1)
+            waiting[to] -= 1
+            if not waiting[to]:
+                ready.append(to)
+    if last is not None:
+        layer[last] = max(layer)
+    return layer
+
+
+def _through(wires: Sequence[RoutedLine], layer: Sequence[int]) -> set[int]:
+    """The wires that pass between boxes: those that lead on, the shortest first, as bends are left."""
+    left = BENDS_MAX
+    found: set[int] = set()
+    onward = [
+        (2 * (layer[wire.to] - layer[wire.start]) - 1, place)
+        for place, wire in enumerate(wires)
+        if not wire.back
+    ]
+    for bends, place in sorted(onward):
+        left -= bends
+        if bends > 0 and left >= 0:
+            found.add(place)
+    return found
+
+
+def _chain(start: RouteStop, to: RouteStop, wire: RoutedLine) -> Chain:
+    chain = [start]
+    for rank in range(start.rank + 1, to.rank):
+        size = wire.label if wire.label and rank == start.rank + 1 else Size(0.0, 0.0)
+        chain.append(RouteStop(rank, *size, BEND_GAP))
+    chain.append(to)
+    for upper, lower in pairwise(chain):
+        upper.below.append(Tie(lower, wire.pull))
+        lower.above.append(Tie(upper, wire.pull))
+    return chain
+
+
+def _ranks(boxes: Sequence[RouteStop], chains: Iterable[Chain]) -> Ranks:
+    ranks: Ranks = [[] for _ in range(max((box.rank for box in boxes), default=-1) + 1)]
+    for box in boxes:
+        ranks[box.rank].append(box)
+    for chain in chains:
+        for bend in chain[1:-1]:
+            ranks[bend.rank].append(bend)
+    return ranks
+
+
+def _untangle(ranks: Ranks) -> None:
+    """Order each rank by the middle of its neighbours, down and up; keep the order that crosses least."""
+    best, least = [list(rank) for rank in ranks], _crossings(ranks)
+    for sweep in range(SWEEPS):
+        downward = sweep % 2 == 0
+        for rank in ranks if downward else reversed(ranks):
+            _reorder(rank, downward, ranks)
+        crossings = _crossings(ranks)
+        if crossings < least:
+            best, least = [list(rank) for rank in ranks], crossings
+        if not least:
+            break
+    for rank, ordered in zip(ranks, best, strict=True):
+        rank[:] = ordered
+
+
+def _reorder(rank: list[RouteStop], downward: bool, ranks: Ranks) -> None:
+    beside = rank[0].rank + (-1 if downward else 1) if rank else -1
+    if not 0 <= beside < len(ranks):
+        return
+    place = {id(stop): index for index, stop in enumerate(ranks[beside])}
+    weight: dict[int, float] = {}
+    for index, stop in enumerate(rank):
+        near = [place[id(tie.stop)] for tie in (stop.above if downward else stop.below)]
+        weight[id(stop)] = sum(near) / len(near) if near else float(index)
+    rank.sort(key=lambda stop: weight[id(stop)])
+
+
+def _crossings(ranks: Ranks) -> int:
+    return sum(_inversions(upper, lower) for upper, lower in pairwise(ranks))
+
+
+def _inversions(upper: list[RouteStop], lower: list[RouteStop]) -> int:
+    """Pairs of lines that cross between two ranks, counted with a tree of sums."""
+    place = {id(stop): index for index, stop in enumerate(lower)}
+    ends = [end for stop in upper for end in sorted(place[id(tie.stop)] for tie in stop.below)]
+    tree = [0] * (len(lower) + 1)
+    crossings = 0
+    for seen, end in enumerate(ends):
+        not_after, index = 0, end + 1
+        while index:
+            not_after += tree[index]
+            index &= index - 1
+        crossings += seen - not_after
+        index = end + 1
+        while index <= len(lower):
+            tree[index] += 1
+            index += index & -index
+    return crossings
+
+
+def _spread(ranks: Ranks) -> None:
+    """Place every stop near the middle of its neighbours, keeping order and distance."""
+    for rank in ranks:
+        _settle(rank, [0.0] * len(rank))
+    for sweep in range(2 * SWEEPS):
+        downward = sweep % 2 == 0
+        for rank in ranks if downward else reversed(ranks):
+            wanted = []
+            for stop in rank:
+                near = stop.above if downward else stop.below
+                if sweep >= SWEEPS or not near:
+                    near = stop.above + stop.below
+                wanted.append(_middle(near, stop.x))
+            _settle(rank, wanted)
+
+
+def _middle(near: Sequence[Tie], otherwise: float) -> float:
+    if not near:
+        return otherwise
+    return sum(tie.stop.x * tie.pull for tie in near) / sum(tie.pull for tie in near)
+
+
+def _spines(boxes: Sequence[RouteStop]) -> list[Chain]:
+    """Ways straight down: each stop is what the one above it leads to first of all, and vice versa."""
+    spines = []
+    for box in boxes:
+        over = _strongest(box.above)
+        if over is not None and _strongest(over.below) is box:
+            continue  # It belongs to the spine that comes from above.
+        spine = [box]
+        while (under := _strongest(spine[-1].below)) is not None and _strongest(under.above) is spine[-1]:
+            spine.append(under)
+        spines.append(spine)
+    return spines
+
+
+def _strongest(ties: Sequence[Tie]) -> RouteStop | None:
+    """None when several pull alike."""
+    most = max((tie.pull for tie in ties), default=0.0)
+    found = [tie.stop for tie in ties if tie.pull == most]
+    return found[0] if len(found) == 1 else None
+
+
+def _straighten(ranks: Ranks, chains: Iterable[Chain]) -> None:
+    """Let the stops of a chain stand below each other, as far as the others leave room."""
+    long = [chain for chain in chains if len(chain) > 1]
+    for _ in range(SWEEPS):
+        aim = {id(stop): stop.x for rank in ranks for stop in rank}
+        for chain in long:
+            places = [stop.x for stop in chain]
+            aim |= {id(stop): (min(places) + max(places)) / 2 for stop in chain}
+        for rank in ranks:
+            _settle(rank, [aim[id(stop)] for stop in rank])
+
+
+def _settle(rank: list[RouteStop], wanted: list[float]) -> None:
+    """Least squares that keep order and distance (pool adjacent violators). Bends weigh more than boxes."""
+    offset = 0.0
+    offsets: list[float] = []
+    pools: list[tuple[float, float, int]] = []  # mean, weight, members
+    for index, stop in enumerate(rank):
+        if index:
+            before = rank[index - 1]
+            offset += (before.width + stop.width) / 2 + max(before.gap, stop.gap)
+        offsets.append(offset)
+        mean, weight, members = wanted[index] - offset, 1.0 if stop.gap == SIDE_GAP else 4.0, 1
+        while pools and pools[-1][0] > mean:
+            other, heavy, many = pools.pop()
+            mean = (mean * weight + other * heavy) / (weight + heavy)
+            weight, members = weight + heavy, members + many
+        pools.append((mean, weight, members))
+    places = [mean for mean, _, members in pools for _ in range(members)]
+    for stop, mean, offset in zip(rank, places, offsets, strict=True):
+        stop.x = mean + offset
+
+
+def _stack(ranks: Ranks, turns: Sequence[int]) -> Iterable[tuple[float, float]]:
+    """Heights of ranks; gaps grow with how far lines lean and with how many turn there."""
+    top = 0.0
+    for number, rank in enumerate(ranks):
+        height = _tall(rank)
+        for stop in rank:
+            stop.y = top + (height - stop.height) / 2
+        yield top, top + height
+        lean = max((abs(stop.x - tie.stop.x) for stop in rank for tie in stop.below), default=0.0)
+        labels = ranks[number | 1] if number | 1 < len(ranks) else []
+        top += height + max(GAP if _tall(labels) else 0.7 * GAP, min(lean / 7, 3 * GAP))
+        top += TURN_GAP * turns[number]
+
+
+def _tall(rank: Sequence[RouteStop]) -> float:
+    return max((stop.height for stop in rank), default=0.0)

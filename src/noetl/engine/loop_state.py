@@ -1,0 +1,219 @@
+"""Loops under way: the window of iterations, and the pieces that their writes are folded into.
+
+The loops' part of `apply`: it holds ranges, never a record of each iteration that went well (D50).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from noetl.engine import facts
+from noetl.engine.reduce import REDUCERS, SAME, ReduceConflict, begin, joined
+from noetl.engine.retry import set_aside, taken_up
+from noetl.engine.state import Frame, LoopPiece, LoopState, Run, State
+from noetl.engine.write_limits import VALUE_BYTES_MAX
+from noetl.engine.writing import ABSENT, at_path, patched, put, split, view, without
+from noetl.ids import frame_id, frame_parts
+from noetl.output import JSON, Failure
+
+RESULTS_BYTES_MAX = 65_536  # results of a loop that are kept to be its data (D30); more lie in the log
+LOST_FRAMES_MAX = 1_000  # failed iterations that a retry takes up where they stood; others begin again (D69)
+_GROWING = frozenset({"append", "extend", "merge", "union"})
+_encoded = msgspec.json.Encoder().encode
+
+
+def fresh_frame(run: Run, index: int | None) -> Frame:
+    """A frame of which nothing is on record yet."""
+    return Frame(id=frame_id(run.id, index), index=index, ctx=run.ctx, step=run.values)
+
+
+def fly(state: State, run: Run) -> None:
+    """Iterations are handed out as long as there is room, the lowest first (D49); none in a pause (D67)."""
+    loop = run.loop
+    if loop is None or state.status != "running":
+        return
+    while not loop.stopped and len(loop.flying) < loop.width and (loop.again or loop.frontier < loop.count):
+        if loop.again:
+            index, end = loop.again.pop()
+            if index + 1 < end:
+                loop.again.append((index + 1, end))
+            if index in loop.lost:
+                run.frames[index] = taken_up(run, index, loop.lost.pop(index))
+        else:
+            index = loop.frontier
+            loop.frontier += 1
+        loop.flying[index] = None
+
+
+def loop_started(state: State, fact: facts.LoopStarted) -> None:
+    run = state.runs[fact.run]
+    run.loop = LoopState(
+        count=fact.count, width=fact.width, parallel=fact.parallel, items=fact.items, ref=fact.ref,
+        reduce=fact.reduce, start=_start(state, run, fact.reduce),
+    )  # fmt: skip
+    fly(state, run)
+
+
+def _start(state: State, run: Run, reduce: dict[str, str]) -> dict[str, JSON]:
+    """ctx as the reducers start from it: what it had before is counted once (D86).
+
+    Where a loop around this one folds a path too, that one counts it, and this one starts from what the
+    iteration around it has written.
+    """
+    start = run.ctx
+    for path in reduce if run.parent is not None else ():
+        own = _written_around(state, run, path)
+        if own is not None:
+            parts = split(f"ctx.{path}")[1]
+            start = without(start, parts)
+            value = at_path(own, parts)
+            if value is not ABSENT:
+                start = put(start, parts, value)
+    return start
+
+
+def _written_around(state: State, run: Run, path: str) -> dict[str, JSON] | None:
+    """What was written around a run since the nearest loop that folds the path; None: there is none."""
+    writes: dict[str, JSON] = {}
+    while run.parent is not None:
+        owner, index = frame_parts(run.parent)
+        run = state.runs[owner]
+        if run.loop is not None and run.loop.parallel:
+            writes = {**run.frames[index].written, **writes}
+            if path in run.loop.reduce:
+                return patched({}, writes)
+    return None
+
+
+def iteration_done(state: State, fact: facts.IterationDone) -> None:
+    run, frame, loop = _landed(state, fact.run, fact.index)
+    loop.succeeded += 1
+    _keep_result(loop, fact.index, frame)
+    _fold_in(loop, fact.index, frame.written if loop.parallel else {})
+    if not loop.parallel:
+        run.values, run.ctx = frame.step, view(state, run)
+    fly(state, run)
+
+
+def iteration_failed(state: State, fact: facts.IterationFailed) -> None:
+    run, frame, loop = _landed(state, fact.run, fact.index)
+    loop.failed += 1
+    if loop.error_at is None or fact.index < loop.error_at:  # The order of coming decides nothing.
+        loop.error, loop.error_at = fact.error, fact.index
+    loop.stopped = loop.stopped or fact.stop
+    if len(loop.lost) < LOST_FRAMES_MAX:
+        loop.lost[fact.index] = set_aside(frame)
+    _count_bytes(loop, b"null")
+    if not loop.parallel:
+        run.values, run.ctx = frame.step, view(state, run)
+    fly(state, run)
+
+
+def _landed(state: State, run_id: str, index: int) -> tuple[Run, Frame, LoopState]:
+    run = state.runs[run_id]
+    assert run.loop is not None
+    frame = run.frames.pop(index, None) or fresh_frame(run, index)
+    del run.loop.flying[index]
+    return run, frame, run.loop
+
+
+def _keep_result(loop: LoopState, index: int, frame: Frame) -> None:
+    if loop.results is None:
+        return
+    data = frame.last.data if frame.last else None
+    if data is None and frame.last is not None and frame.last.ref is not None:
+        loop.results = None  # It lies in a store: so does the whole list (D30).
+        return
+    if data is not None:
+        loop.results[index] = data
+    _count_bytes(loop, _encoded(data))
+
+
+def _count_bytes(loop: LoopState, encoded: bytes) -> None:
+    loop.result_bytes += len(encoded) + 1
+    if loop.result_bytes > RESULTS_BYTES_MAX:
+        loop.results = None
+
+
+def _fold_in(loop: LoopState, index: int, writes: dict[str, JSON]) -> None:
+    """One more iteration: a piece of its own, joined with its neighbours where they are done."""
+    if loop.conflict is not None:
+        return  # Nothing will come of it.
+    piece = LoopPiece(end=index + 1)
+    try:
+        for path, value in writes.items():
+            reducer = loop.reduce.get(path, SAME)
+            piece.folded[path] = _said(reducer, path, REDUCERS[reducer].single, value)
+            if reducer in _GROWING:
+                piece.bytes[path] = len(_encoded(value)) + 1
+        begins = index
+        if index in loop.ends:
+            begins = loop.ends.pop(index)
+            piece = _join(loop, loop.pieces[begins], piece)
+        if index + 1 in loop.pieces:
+            piece = _join(loop, piece, loop.pieces.pop(index + 1))
+    except _DoesNotFold as error:
+        loop.conflict, loop.stopped = error.failure, True
+        loop.pieces, loop.ends = {}, {}
+        return
+    loop.pieces[begins] = piece
+    loop.ends[piece.end] = begins
+
+
+class _DoesNotFold(Exception):
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+
+
+def _said(reducer: str, path: str, how: Callable[..., JSON], *values: JSON) -> JSON:
+    """The same, and what goes wrong in words that name the path."""
+    try:
+        return how(*values)
+    except ReduceConflict:
+        message = f'iterations write different values to "ctx.{path}" and no reducer folds them'
+    except ValueError as error:
+        message = f'reducer "{reducer}" of "ctx.{path}": {error}'
+    raise _DoesNotFold(Failure(kind="ctx-conflict", message=message))
+
+
+def _join(loop: LoopState, left: LoopPiece, right: LoopPiece) -> LoopPiece:
+    left.end = right.end
+    for path, value in right.folded.items():
+        reducer = loop.reduce.get(path, SAME)
+        if path in left.folded:
+            value = _said(reducer, path, REDUCERS[reducer].joined, left.folded[path], value)
+        left.folded[path] = value
+        if reducer in _GROWING:
+            left.bytes[path] = _weighed(reducer, path, value, left.bytes.get(path, 0) + right.bytes[path])
+    return left
+
+
+def _weighed(reducer: str, path: str, value: JSON, most: int) -> int:
+    """Values that grow are weighed when they may have become too large (D55), and not each time."""
+    if most <= VALUE_BYTES_MAX:
+        return most
+    size = len(_encoded(REDUCERS[reducer].finish(value)))
+    if size > VALUE_BYTES_MAX:
+        message = f'"ctx.{path}" is over {VALUE_BYTES_MAX:,} bytes: keep a reference instead'
+        raise _DoesNotFold(Failure(kind="payload-too-large", message=message))
+    return size
+
+
+def folded(loop: LoopState) -> tuple[dict[str, JSON], Failure | None]:
+    """What the iterations wrote, in their order, on top of what ctx had when the loop started (D86)."""
+    made: dict[str, JSON] = {}
+    try:
+        for begins in sorted(loop.pieces):
+            for path, value in loop.pieces[begins].folded.items():
+                reducer = loop.reduce.get(path, SAME)
+                if path not in made:
+                    made[path] = _said(reducer, path, begin, reducer, loop.start, path)
+                made[path] = _said(reducer, path, joined, reducer, made[path], value)
+        return {
+            path: _said(reducer := loop.reduce.get(path, SAME), path, REDUCERS[reducer].finish, value)
+            for path, value in made.items()
+        }, None
+    except _DoesNotFold as error:
+        return {}, error.failure

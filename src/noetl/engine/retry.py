@@ -1,0 +1,97 @@
+"""Retry, as far as the state is concerned: what is kept of a run that failed, and how another takes it up.
+
+Kept is what failed, never what went well: frames at the task that failed, and of a loop its ranges (D69).
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from noetl.engine.facts import ForBlock
+from noetl.engine.state import Frame, LoopState, Run, State
+from noetl.engine.writing import patched
+from noetl.ids import block_run_id, frame_id
+from noetl.output import Failure
+
+
+def set_aside(frame: Frame) -> Frame:
+    """The frame as it can be taken up: at the task that failed, or that was not done."""
+    failed = frame.failed_at is not None
+    return Frame(
+        id=frame.id, index=frame.index, step=frame.step, iter=frame.iter, entries=frame.entries,
+        pc=frame.pc if frame.failed_at is None else frame.failed_at,
+        prev=frame.prev, outputs=frame.outputs, written=frame.written, block=frame.block,
+        last=frame.before if failed else frame.last, picked=None if failed else frame.picked,
+    )  # fmt: skip
+
+
+def keep(state: State, run: Run, failure: Failure | None) -> Run:
+    """What is kept of a run that has ended."""
+    give_up_blocks(state, run)
+    loop = run.loop
+    frames = {index: set_aside(frame) for index, frame in run.frames.items()}
+    if loop is not None:
+        loop = replace(loop, lost={**loop.lost, **frames}, again=_gaps(loop), flying={})
+        frames = {}
+    return Run(
+        id=run.id, step=run.step, block=run.block, input=run.input, values=run.values, frames=frames,
+        loop=loop, failure=failure,
+    )  # fmt: skip
+
+
+def _gaps(loop: LoopState) -> list[tuple[int, int]]:
+    """The iterations that were handed out and did not go well, as ranges, the lowest last."""
+    found: list[tuple[int, int]] = []
+    end = 0
+    for begins in sorted(loop.pieces):
+        if begins > end:
+            found.append((end, begins))
+        end = loop.pieces[begins].end
+    if loop.frontier > end:
+        found.append((end, loop.frontier))
+    return found[::-1]
+
+
+def give_up_blocks(state: State, run: Run) -> None:
+    """Runs of blocks that its frames have called end with it; they answer nobody."""
+    for frame in run.frames.values():
+        child = state.runs.get(called(frame) or "")
+        if child is not None:
+            del state.runs[child.id]
+            state.ended.pop(child.id, None)
+            frame.block = keep(state, child, None)
+
+
+def called(frame: Frame) -> str | None:
+    """The run of the block that a frame waits for; None: it waits for none."""
+    if not isinstance(frame.parked, ForBlock):
+        return None
+    block = frame.parked.block
+    return block_run_id(frame.id, block.rpartition("/")[2], frame.blocks.get(block, 0))
+
+
+def take_up(run: Run, old: Run, *, from_start: bool) -> None:
+    """A new run goes on where an old one failed. What went well is inherited."""
+    run.retry_of = old.id
+    loop = old.loop
+    if loop is None or loop.conflict is not None:
+        frame = old.frames.get(None)
+        if frame is not None and not from_start:
+            run.values = frame.step
+            run.frames[None] = taken_up(run, None, frame)
+        return
+    run.values = old.values
+    run.loop = replace(
+        loop,
+        failed=0,
+        error=None,
+        error_at=None,
+        stopped=False,
+        again=list(loop.again),
+        lost={} if from_start else dict(loop.lost),
+    )
+
+
+def taken_up(run: Run, index: int | None, frame: Frame) -> Frame:
+    """ctx is that of now, with what a parallel iteration has written itself."""
+    return replace(frame, id=frame_id(run.id, index), ctx=patched(run.ctx, frame.written))

@@ -1,0 +1,1 @@
+"""The protocol between servers and workers."""

@@ -1,0 +1,181 @@
+"""Rules, guards, loops and values in words, as a person would say them. It knows the model, but no screen."""
+
+from __future__ import annotations
+
+import re
+
+from noetl.escape import one_line, shorten
+from noetl.output import JSON
+from noetl.playbook.model import Guard, Loop, Pipeline, Policy, Rule, When
+from noetl.template.compile import is_template
+
+VALUE_MAX = 60  # characters of a value that are shown
+
+_ATTEMPTS = 3  # D24
+_IN_FLIGHT = 10  # D49
+_SOLE = re.compile(r"\{\{-?(?P<inside>.*?)-?\}\}\Z", re.DOTALL)
+_NAMED_EVENT = re.compile(r"\bevent\.name == (['\"])(?P<name>[a-z.]+)\1")
+_OUTPUT_IS = re.compile(r"\boutput\.status == (['\"])(?P<status>ok|error)\1")
+_EVENTS = {"step.failed": "failed", "step.done": "done", "loop.done": "loop done"}
+
+
+def expression(text: str) -> str:
+    """A template without its braces when it is exactly one expression, in one line."""
+    text = text.strip()
+    found = _SOLE.match(text)
+    if found and "{{" not in found["inside"] and "}}" not in found["inside"]:
+        return one_line(found["inside"])
+    return one_line(text)
+
+
+def guard(when: When | None) -> str | None:
+    """None: it holds always."""
+    if when is None or when is True:
+        return None
+    return "false" if when is False else expression(when)
+
+
+def short_guard(words: str, length: int) -> str:
+    """For a label: the usual questions by a word, others cut."""
+    words = _NAMED_EVENT.sub(lambda found: _EVENTS.get(found["name"], found["name"]), words)
+    return shorten(_OUTPUT_IS.sub(lambda found: found["status"], words), length)
+
+
+def value(data: JSON) -> str:
+    """A value in one short line."""
+    match data:
+        case str() if is_template(data):
+            return shorten(expression(data), VALUE_MAX)
+        case str():
+            return shorten(f'"{one_line(data)}"', VALUE_MAX)
+        case bool() | None:
+            return {True: "true", False: "false", None: "null"}[data]
+        case list() if data and not all(isinstance(each, dict | list) for each in data):
+            return shorten(f"[{', '.join(value(each) for each in data[:8])}]", VALUE_MAX)
+        case list() if data:
+            return count(len(data), "item")
+        case list():
+            return "[]"
+        case dict() if data:
+            return shorten(f"{{{', '.join(one_line(str(key)) for key in data)}}}", VALUE_MAX)
+        case dict():
+            return "{}"
+    return str(data)
+
+
+def type_of(data: JSON) -> str:
+    match data:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "text"
+        case list():
+            return "list"
+    return "mapping"
+
+
+def count(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def seconds(length: float | str) -> str:
+    return f"({expression(length)}) s" if isinstance(length, str) else f"{length:g} s"
+
+
+def rule(each: Rule) -> str:
+    """`retry (10 calls in all, exponential from 2 s) when …`; `else continue; sets ctx.n`."""
+    said = _directive(each)
+    when = guard(each.when)
+    if each.when is None:
+        said = f"else {said}"
+    else:
+        said += " always" if when is None else f" when {when}"
+    return f"{said}; sets {', '.join(map(one_line, each.set))}" if each.set else said
+
+
+def _directive(each: Rule) -> str:
+    match each.do:
+        case "retry":
+            return f"retry ({', '.join(_retry(each))})"
+        case "jump":
+            return f"jump to {one_line(each.to or '?')}"
+        case "break":
+            return "break: leave the pipeline"
+        case "skip":
+            return "skip the task"
+    return each.do
+
+
+def _retry(each: Rule) -> list[str]:
+    attempts = _ATTEMPTS if each.attempts is None else each.attempts
+    said = f"({expression(attempts)})" if isinstance(attempts, str) else str(attempts)
+    words = [f"{said} calls in all"]
+    if each.delay is None:
+        return [*words, "at once"]
+    pause = seconds(each.delay)
+    growing = each.backoff in ("linear", "exponential")
+    words.append(f"{each.backoff} from {pause}" if growing else f"after {pause}")
+    if each.max_delay is not None:
+        words.append(f"at most {seconds(each.max_delay)}")
+    if each.jitter:
+        words.append(f"±{each.jitter * 100:g} %")
+    return words
+
+
+def unmatched(policy: Policy | None) -> str | None:
+    """What follows when no rule fits; None when one always does."""
+    if policy is None or all(each.do == "skip" for each in policy.rules):
+        return None  # D22 says it for every task: ok goes on, an error fails.
+    if any(each.when in (None, True) for each in policy.rules):
+        return None
+    if policy.on_unmatched == "fail":
+        return "otherwise an error fails, ok continues"
+    return "otherwise continue, errors too"
+
+
+def admission(guards: tuple[Guard, ...]) -> list[str]:
+    """The first guard that holds decides; when none does, the token waits (D35)."""
+    lines = []
+    for each in guards:
+        verb = "admit" if each.allow else "wait"
+        when = guard(each.when)
+        lines.append(
+            f"else {verb}" if each.when is None else f"{verb} {'always' if when is None else f'when {when}'}"
+        )
+    if guards and not any(each.when in (None, True) for each in guards):
+        lines.append("else wait")
+    return lines
+
+
+def loop(each: Loop) -> str:
+    """`for each city in workload.cities, parallel, 3 at a time`."""
+    items = expression(each.items) if isinstance(each.items, str) else value(each.items)
+    words = [f"for each {one_line(each.iterator) or '?'} in {items}", each.mode]
+    if each.mode == "parallel":
+        at_once = _IN_FLIGHT if each.max_in_flight is None else each.max_in_flight
+        words.append(f"{expression(str(at_once))} at a time")
+    if each.exec is not None:
+        words.append(each.exec)
+    words += [f"{one_line(target)} by {reducer}" for target, reducer in each.reduce.items()]
+    return ", ".join(words)
+
+
+def policy(owner: Pipeline) -> list[str]:
+    """Time limits and what failure means, where the author said something about them."""
+    lifecycle, failure, limits = (owner.policy.get(key) or {} for key in ("lifecycle", "failure", "limits"))
+    lines = []
+    if "timeout_s" in lifecycle:
+        lines.append(f"ends after {seconds(lifecycle['timeout_s'])} of work, by kind timeout")
+    if "deadline_s" in lifecycle:
+        lines.append(f"ends {seconds(lifecycle['deadline_s'])} after its token was made, by kind timeout")
+    if failure.get("mode") == "best_effort":
+        tolerated = f", up to {failure['tolerate']} of them may" if "tolerate" in failure else ""
+        lines.append(f"best effort: iterations that fail do not stop the others{tolerated}")
+    elif failure.get("mode") == "fail_fast":
+        lines.append("fail fast: the first iteration that fails stops the loop")
+    lines += [f"limit {key}: {each}" for key, each in limits.items()]
+    return lines

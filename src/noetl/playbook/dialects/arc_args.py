@@ -1,0 +1,181 @@
+"""`args` of arcs: what a token carried becomes `set` on the arc and `input` on its target (004 §10).
+
+The values wait in `ctx.<step>_input`, which is read when the arc fires, so every token has its own.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct, field
+
+from noetl.playbook.dialects import parts, template_tokens
+from noetl.playbook.dialects.layout.scalars import Finder
+from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, Map, pair, quoted, rename, set_value
+from noetl.playbook.dialects.notes import Findings
+from noetl.playbook.dialects.parts import StepPart
+
+_ODD = re.compile(r"[^A-Za-z0-9_]")
+_BEFORE = ("loop", "tool", "set", *parts.SETS, "next")
+
+
+class Inbox(Struct, kw_only=True):
+    """What comes with the tokens of one step, and what the step reads of it."""
+
+    path: str  # where it waits: "ctx.fetch_input"
+    arcs: int = 0
+    delivered: dict[str, int] = field(default_factory=dict)  # key → by how many arcs
+    whole: bool = False  # some arc brings one value instead of keys
+    reads: dict[str, int] = field(default_factory=dict)  # key → where it is read first
+    starts: bool = False  # tokens come from the request too
+    open: bool = False  # arcs with computed targets may lead here
+
+    def certain(self, key: str) -> bool:
+        """Does every token bring it?"""
+        return self.delivered.get(key, 0) == self.arcs and self.arcs > 0 and not (self.starts or self.open)
+
+    def sure(self) -> frozenset[str]:
+        return frozenset(key for key in self.delivered if self.certain(key))
+
+
+def inboxes(root: Map) -> dict[str, Inbox]:
+    """By the name of the step; also for targets that are no steps."""
+    found: dict[str, Inbox] = {}
+    taken: dict[str, int] = {}
+    steps = [step for step in parts.steps(root) if not step.block]
+    computed = False
+    for step in steps:
+        _inbox(step.name, found, taken)
+    for step in steps:
+        for arc in parts.arcs(step.body):
+            target = arc.text("step") or ""
+            computed = computed or template_tokens.is_template(target)
+            _deliver(_inbox(target, found, taken), arc)
+        for target in _plain_targets(step.body):
+            _inbox(target, found, taken).arcs += 1
+        _read(step.body, found[step.name])
+    for inbox in found.values():
+        inbox.open = computed
+    found[parts.entry_step(root)] = _inbox(parts.entry_step(root), found, taken)
+    found[parts.entry_step(root)].starts = True
+    return found
+
+
+def check_targets(step: StepPart, names: frozenset[str], findings: Findings) -> None:
+    """Refuse `args` on arcs without a fixed target, and note those that no step is there to read."""
+    for arc in parts.arcs(step.body):
+        entry = arc.entry("args")
+        target = arc.text("step") or ""
+        if entry is None or parts.is_null(entry.value):
+            continue
+        if template_tokens.is_template(target):
+            words = "the arc's target is computed, so it can not be seen which step reads its `args`"
+            fix = "write `set: {ctx.<name>: …}` and read that where it is needed"
+            findings.refuse(entry.start, words, fix=fix)
+        elif target not in names:
+            words = f'no step "{target}" is there to read the `args` of this arc'
+            findings.note(entry.start, "payload-unread", words)
+
+
+def bind_input(step: StepPart, inbox: Inbox, workload: list[str], findings: Findings) -> None:
+    """Step `args` → `input`, and what tokens bring is bound there."""
+    entry = step.body.entry("args")
+    if entry is not None:
+        rename(entry, "input")
+    own = entry.value if entry is not None else None
+    if isinstance(own, Leaf) and not own.null:
+        return
+    bound = {each.name for each in own.entries} if isinstance(own, Map) else set()
+    fresh = [
+        _bound(key, inbox, workload, step, findings)
+        for key in {**inbox.delivered, **inbox.reads}
+        if key not in bound
+    ]
+    if not fresh:
+        return
+    if isinstance(own, Map):
+        own.entries += fresh
+    elif entry is not None:
+        set_value(entry, Map(entries=fresh))
+    else:
+        place = step.body.index(*_BEFORE)
+        made = pair("input", Map(entries=fresh))
+        step.body.entries.insert(len(step.body.entries) if place is None else place, made)
+        _below(step.body, made)
+
+
+def _bound(key: str, inbox: Inbox, workload: list[str], step: StepPart, findings: Findings) -> LayoutEntry:
+    where = inbox.reads.get(key, step.body.start)
+    path = inbox.path + template_tokens.attribute(key)
+    if inbox.certain(key):
+        return pair(key, quoted(f"{{{{ {path} }}}}"))
+    if key not in inbox.delivered and not inbox.whole and key in workload:
+        words = f'no arc brings "{key}" to "{step.name}"; it is bound to `workload.{key}`'
+        findings.note(where, "payload-missing", words)
+        return pair(key, quoted(f"{{{{ workload.{key} }}}}"))
+    if key in inbox.delivered or inbox.whole:
+        words = f'not every token of "{step.name}" brings "{key}"; one without it sees an earlier value'
+    else:
+        words = (
+            f'no arc brings "{key}" to "{step.name}"; a request, or an arc further up, may have brought it'
+        )
+    findings.note(where, "payload-missing", words)
+    return pair(key, quoted(f"{{{{ {path} | default(none) }}}}"))
+
+
+def _below(body: Map, made: LayoutEntry) -> None:
+    """A new entry above one that a blank line sets off is set off in the same way."""
+    place = body.entries.index(made) + 1
+    following = body.entries[place] if place < len(body.entries) else None
+    if following is not None and following.lead and not following.lead[0].strip():
+        made.lead = [""]
+
+
+def _inbox(name: str, found: dict[str, Inbox], taken: dict[str, int]) -> Inbox:
+    """`taken`: identifiers in use, and with which number the next one like it goes on."""
+    if name not in found:
+        base = chosen = identifier(name)
+        while chosen in taken:
+            taken[base] += 1
+            chosen = f"{base}_{taken[base]}"
+        taken[chosen] = 1
+        found[name] = Inbox(path=f"ctx.{chosen}_input")
+    return found[name]
+
+
+def identifier(name: str) -> str:
+    """A step's name as a part of a path."""
+    made = _ODD.sub("_", name) or "step"
+    return f"_{made}" if made[0].isdigit() else made
+
+
+def _deliver(inbox: Inbox, arc: Map) -> None:
+    inbox.arcs += 1
+    args = arc.get("args")
+    if isinstance(args, Map):
+        for entry in args.entries:
+            inbox.delivered[entry.name] = inbox.delivered.get(entry.name, 0) + 1
+    elif not parts.is_null(args):
+        inbox.whole = True
+
+
+def _plain_targets(body: Map) -> list[str]:
+    """Arcs that are written as mere names."""
+    following = body.get("next")
+    if isinstance(following, Map):
+        following = following.get("arcs")
+    if isinstance(following, Leaf):
+        return [] if following.null else [following.text]
+    if following is None or isinstance(following, Map):
+        return []
+    return [each.value.text for each in following.entries if isinstance(each.value, Leaf)]
+
+
+def _read(body: Map, inbox: Inbox) -> None:
+    for entry, leaf in parts.texts(body):
+        if entry.name != "args":
+            finder = Finder(leaf)
+            for reading in template_tokens.free_readings(leaf.text):
+                path = reading.path[1:] if reading.path[:2] == ("token", "args") else reading.path
+                if path[0] == "args" and len(path) > 1:
+                    inbox.reads.setdefault(path[1], finder.offset(reading.start))

@@ -1,0 +1,1 @@
+"""YAML text as a tree that keeps every blank, quote and comment, for rewriting in place."""

@@ -1,0 +1,276 @@
+"""YAML text as a tree that still holds every blank, quote and comment of the author.
+
+What is not touched is written back byte for byte; parts can be taken out, renamed and put in elsewhere.
+It knows YAML's layout and nothing of playbooks.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
+
+from noetl.errors import Mark
+from noetl.playbook.core_schema import resolve
+
+# "auto" is text of ours: braces inside braces, lines elsewhere.
+Style: TypeAlias = Literal["block", "flow", "auto"]
+
+NEW = -1  # the offset of what was not in the author's text
+_SAFE = re.compile(r"[A-Za-z_][\w./-]*\Z")
+_RESERVED = frozenset({"true", "false", "null"})
+
+
+class Leaf(Struct, kw_only=True, eq=False):
+    """A value without parts, as it is written. Style: plain is "", an alias "*", else YAML's own sign."""
+
+    raw: str
+    text: str  # what it says, quotes and escapes undone
+    style: str = ""
+    base: int | None = (
+        None  # column of the lines around it, by which its further lines are moved; None: one line
+    )
+    start: int = NEW
+
+    @property
+    def null(self) -> bool:
+        return self.style == "" and self.text in ("", "~", "null", "Null", "NULL")
+
+
+class LayoutEntry(Struct, kw_only=True, eq=False):
+    """One line of a mapping or list, with all that stands around it."""
+
+    value: Node
+    key: Leaf | None = None  # None: an item of a list
+    lead: list[str] = field(default_factory=list)  # whole lines above
+    glue: str = ""  # in braces: what stands before the key
+    gap: str = " "  # between the key, or the dash, and the value
+    tail: str = ""  # the rest of the line, usually a comment
+    after: list[str] = field(
+        default_factory=list
+    )  # comments below that are indented deeper than what follows
+    flow: bool = False  # the text around it is that of braces
+    inline: bool = True  # an item whose block begins beside the dash
+    base: int | None = None  # the column it had
+    start: int = NEW
+
+    @property
+    def name(self) -> str:
+        return "" if self.key is None else self.key.text
+
+
+class Map(Struct, kw_only=True, eq=False):
+    entries: list[LayoutEntry] = field(default_factory=list)
+    style: Style = "auto"
+    open: str = "{"
+    close: str = ""  # "": to be made
+    rel: int | None = None  # how far it is indented against what it stands in; None: as the document does it
+    base: int | None = None
+    anchored: bool = False
+    start: int = NEW
+
+    def entry(self, key: str) -> LayoutEntry | None:
+        return next((entry for entry in self.entries if entry.name == key), None)
+
+    def get(self, key: str) -> Node | None:
+        entry = self.entry(key)
+        return None if entry is None else entry.value
+
+    def map(self, key: str) -> Map | None:
+        """The mapping under `key`; None when there is none, or something else."""
+        value = self.get(key)
+        return value if isinstance(value, Map) else None
+
+    def text(self, key: str) -> str | None:
+        value = self.get(key)
+        return value.text if isinstance(value, Leaf) and not value.null else None
+
+    def index(self, *keys: str) -> int | None:
+        """Where the first of these keys stands."""
+        return next((place for place, entry in enumerate(self.entries) if entry.name in keys), None)
+
+    def take(self, key: str) -> LayoutEntry | None:
+        """Remove an entry and hand it out."""
+        place = self.index(key)
+        return None if place is None else self.entries.pop(place)
+
+
+class List(Struct, kw_only=True, eq=False):
+    entries: list[LayoutEntry] = field(default_factory=list)
+    style: Style = "auto"
+    open: str = "["
+    close: str = ""
+    rel: int | None = None
+    base: int | None = None
+    anchored: bool = False
+    start: int = NEW
+
+
+Node: TypeAlias = Leaf | Map | List
+
+
+class Habits(Struct, frozen=True, kw_only=True):
+    """How this author indents, so that what is new looks like the rest."""
+
+    map_indent: int = 2
+    list_indent: int = 2
+    pad: str = " "  # inside braces
+    json: bool = False  # all in braces, all keys in double quotes
+
+
+class Layout(Struct, kw_only=True):
+    """A whole document."""
+
+    text: str
+    file: str
+    root: Node
+    prologue: str = ""
+    epilogue: str = ""
+    habits: Habits = Habits()
+    starts: list[int] = field(default_factory=list)  # of lines; made on first use
+
+    def mark(self, offset: int) -> Mark:
+        """Where in the author's text an offset is."""
+        if not self.starts:
+            self.starts = [0, *(found.end() for found in re.finditer("\n", self.text))]
+        offset = max(offset, 0)
+        line = bisect_right(self.starts, offset)
+        return Mark(self.file, line, offset - self.starts[line - 1] + 1)
+
+
+def plain(text: str) -> Leaf:
+    return Leaf(raw=text, text=text)
+
+
+def quoted(text: str) -> Leaf:
+    """Text of ours, in the quotes that need the fewest escapes."""
+    if '"' in text and "'" not in text:
+        return Leaf(raw=f"'{text}'", text=text, style="'")
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return Leaf(raw=f'"{escaped}"', text=text, style='"')
+
+
+def word(text: str) -> Leaf:
+    """A name: bare where YAML lets it be text."""
+    return plain(text) if _SAFE.match(text) and text.lower() not in _RESERVED else quoted(text)
+
+
+def pair(key: str, value: Node, *, lead: list[str] | None = None, base: int | None = None) -> LayoutEntry:
+    gap = ": " if isinstance(value, Leaf) else ":"
+    return LayoutEntry(key=word(key), value=value, gap=gap, lead=lead or [], base=base)
+
+
+def item(value: Node) -> LayoutEntry:
+    return LayoutEntry(value=value)
+
+
+def table(**values: Node) -> Map:
+    return Map(entries=[pair(key, value) for key, value in values.items()])
+
+
+def rename(entry: LayoutEntry, key: str) -> None:
+    """Another key, in the quotes of the old one."""
+    assert entry.key is not None
+    old = entry.key
+    quote = old.style if old.style in ("'", '"') else ""
+    entry.key = Leaf(raw=quote + key + quote, text=key, style=quote, base=old.base, start=old.start)
+
+
+def prefix_key(entry: LayoutEntry, prefix: str) -> None:
+    """Put `prefix` before a key, inside its quotes if it has some."""
+    assert entry.key is not None
+    old = entry.key
+    raw = old.raw[0] + prefix + old.raw[1:] if old.style in ("'", '"') else prefix + old.raw
+    entry.key = Leaf(raw=raw, text=prefix + old.text, style=old.style, base=old.base, start=old.start)
+
+
+def put_behind(entry: LayoutEntry, comment: str) -> None:
+    """Let a comment stand behind an entry, which needs a line of its own for it."""
+    if comment.strip():
+        unbrace(entry)
+        entry.tail = f"{entry.tail}  {comment.strip()}" if entry.tail.strip() else comment
+
+
+def unbrace(entry: LayoutEntry) -> None:
+    """Take the text around an entry out of the notation of braces; comments go above it."""
+    if entry.flow:
+        entry.lead = [*entry.lead, *comments(entry.glue), *comments(entry.gap)]
+        entry.gap = " " if entry.key is None else ": "
+        entry.flow, entry.glue, entry.base = False, "", None
+
+
+def set_value(entry: LayoutEntry, value: Node) -> None:
+    """Give an entry another value, below its line if that has parts; the comment on the line stays."""
+    entry.value = value
+    if isinstance(value, Leaf) or entry.flow:
+        entry.gap = ": "
+        return
+    entry.gap, entry.tail = ":" + entry.tail, ""
+
+
+def leaves(value: Node) -> Iterator[Leaf]:
+    """Every value without parts below `value`; keys are none."""
+    if isinstance(value, Leaf):
+        yield value
+        return
+    for entry in value.entries:
+        yield from leaves(entry.value)
+
+
+def alike(one: Node, other: Node) -> bool:
+    """Do both say the same, however they are laid out?"""
+    if isinstance(one, Leaf) and isinstance(other, Leaf):
+        if one.style in ("|", ">"):
+            # The last line break depends on whether anything follows.
+            return one.style == other.style and one.text.rstrip("\n") == other.text.rstrip("\n")
+        return _meaning(one) == _meaning(other)
+    if isinstance(one, Leaf) or isinstance(other, Leaf) or isinstance(one, Map) != isinstance(other, Map):
+        return False
+    pairs = zip(one.entries, other.entries, strict=False)
+    return len(one.entries) == len(other.entries) and all(
+        left.name == right.name and alike(left.value, right.value) for left, right in pairs
+    )
+
+
+def _meaning(leaf: Leaf) -> tuple[object, bool]:
+    value = resolve(leaf.text) if leaf.style == "" else leaf.raw if leaf.style == "*" else leaf.text
+    return value, isinstance(value, bool)  # 1 is not true
+
+
+def detach(group: Map, entry: LayoutEntry) -> None:
+    """Take an entry out; comments that stand before it in braces stay there."""
+    place = group.entries.index(entry)
+    group.entries.pop(place)
+    if not entry.flow or "#" not in entry.glue:
+        return
+    if place < len(group.entries):
+        following = group.entries[place]
+        following.glue = entry.glue + following.glue.replace(",", "", 1)
+    else:
+        group.close = entry.glue.replace(",", "", 1) + group.close
+
+
+def drop(group: Map, entry: LayoutEntry) -> None:
+    """Remove an entry; its comments go to what follows, or stay below what is before."""
+    place = group.entries.index(entry)
+    detach(group, entry)
+    above = [line.strip() for line in entry.lead if line.strip()]
+    left = [*above, *comments(entry.gap), *comments(entry.tail), *(line.strip() for line in entry.after)]
+    near = group.entries[min(place, len(group.entries) - 1)] if group.entries else None
+    if not left or near is None:
+        return
+    unbrace(near)
+    lines = [" " * (near.base or 0) + line for line in left]
+    if place < len(group.entries):
+        blank = [line for line in near.lead[:1] if not line.strip()]
+        near.lead = [*blank, *lines, *near.lead[len(blank) :]]
+    else:
+        near.after = [*near.after, *lines]
+
+
+def comments(glue: str) -> list[str]:
+    """The comments in what stands between two values in braces."""
+    return [line[line.index("#") :].rstrip() for line in glue.split("\n") if "#" in line]

@@ -1,0 +1,76 @@
+"""Names of tasks: `- label: {…}` and tasks without a name become tasks with `name:` (D8, D73)."""
+
+from __future__ import annotations
+
+from noetl.playbook.dialects import parts
+from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, comments, pair, word
+from noetl.playbook.dialects.notes import Findings
+from noetl.playbook.dialects.parts import StepPart, TaskPart
+
+
+def names_of(body: Map) -> list[str]:
+    """The names of a pipeline's tasks, those without one as the dialect numbers them."""
+    first = numbering(body)
+    return [task.name or f"task_{place + first}" for place, task in enumerate(parts.tasks(body))]
+
+
+def numbering(body: Map) -> int:
+    """1 when the jumps fit only the numbering from 1, else 0 (D73)."""
+    tasks = parts.tasks(body)
+    given = {task.name for task in tasks if task.name}
+    targets = {to for task in tasks for to in _targets(task.body)} - given
+    fits = [targets <= {f"task_{place + first}" for place in range(len(tasks))} for first in (0, 1)]
+    return 1 if targets and fits == [False, True] else 0
+
+
+def name_tasks(step: StepPart, findings: Findings) -> None:
+    tasks = parts.tasks(step.body)
+    first = numbering(step.body)
+    in_list = isinstance(step.body.get("tool"), List)
+    for place, task in enumerate(tasks):
+        if task.label is not None:
+            _unlabel(task, task.label, findings)
+        elif task.body.get("name") is None and in_list:
+            name = f"task_{place + first}"
+            task.body.entries.insert(0, pair("name", word(name)))
+            where = "from 1, since only so its jumps find their tasks" if first else "from 0"
+            findings.note(
+                task.body.start, "task-names", f'a task without a name is "{name}"; tasks are counted {where}'
+            )
+
+
+def _unlabel(task: TaskPart, label: LayoutEntry, findings: Findings) -> None:
+    """`- fetch: {kind: http}` → `- {name: fetch, kind: http}`."""
+    if task.body.anchored:
+        words = f'the task "{label.name}" has an anchor, and what is aliased would get its name too'
+        findings.refuse(label.start, words, fix="write the task out where it is used")
+        return
+    named = task.body.take("name")
+    if named is not None and not (isinstance(named.value, Leaf) and named.value.text == label.name):
+        findings.refuse(
+            named.start, f'the task is called "{label.name}" and has another name too', fix="keep one"
+        )
+        return
+    assert label.key is not None
+    tail = "".join("   " + text for text in comments(label.gap))
+    name = LayoutEntry(
+        key=Leaf(raw="name", text="name"),
+        gap=": ",
+        value=label.key if label.key.style in ("'", '"') else word(label.name),
+        lead=label.lead,
+        base=label.base,
+        tail=tail,
+        start=label.start,
+    )
+    task.body.entries.insert(0, name)
+    outer = task.holder.value
+    task.body.rel = outer.rel if isinstance(outer, Map) else None
+    task.holder.tail = task.holder.tail or label.tail
+    task.holder.after = [*label.after, *task.holder.after]
+    task.holder.value = task.body
+
+
+def _targets(body: Map) -> list[str]:
+    policy = parts.policy(body)
+    found = [then.text("to") for rule in (policy.rules if policy else []) for then in parts.thens(rule)]
+    return [to for to in found if to]

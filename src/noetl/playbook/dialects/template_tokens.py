@@ -1,0 +1,186 @@
+"""Template text → tokens with their places, and the paths that it reads (`outcome.http.status`).
+
+Jinja2's own lexer does the work, so that text, strings and comments are never taken for expressions.
+It knows nothing of dialects.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jinja2 import Environment, TemplateError
+
+TEMPLATE_CHARS_MAX = 64 * 1024  # longer text is not looked into
+BRACKET_TOKENS_MAX = 1_000  # how far the end of a bracket is looked for
+
+_LEXER = Environment(keep_trailing_newline=True)  # it only lexes; nothing is ever rendered
+_KEYWORDS = frozenset(
+    {
+        "and", "or", "not", "in", "is", "if", "else", "elif", "endif", "for", "endfor", "recursive", "set",
+        "endset", "block", "endblock", "filter", "endfilter", "with", "endwith", "macro", "endmacro", "call",
+        "endcall", "raw", "endraw", "include", "import", "from", "as",
+        "true", "false", "none", "True", "False", "None",
+    }
+)  # fmt: skip
+_OPENING = {"(": ")", "[": "]", "{": "}"}
+
+
+class TemplateToken(NamedTuple):
+    type: str  # Jinja's: name, operator, string, integer, …
+    text: str
+    start: int
+    end: int
+
+
+class PathPart(NamedTuple):
+    """One step of a path: `.name`, or `['name']`, with the dot or the brackets."""
+
+    name: str
+    start: int
+    end: int
+    bracketed: bool
+
+
+class PathRead(NamedTuple):
+    """A path as it stands in a template."""
+
+    root: str
+    parts: tuple[PathPart, ...]
+    start: int
+    end: int  # of the last part
+    first: int  # its place among the tokens
+    after: int  # the place of the token behind it
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        return (self.root, *(part.name for part in self.parts))
+
+
+class ParsedTemplate(NamedTuple):
+    tokens: list[TemplateToken]  # of expressions and statements, white space left out
+    readings: list[PathRead]
+    bound: frozenset[str]  # names that the template itself makes: for, set, macro
+    typed: bool  # exactly one {{ expression }}
+
+
+def is_template(text: str) -> bool:
+    return "{{" in text or "{%" in text
+
+
+def parse(source: str) -> ParsedTemplate | None:
+    """None when Jinja2 can not read it."""
+    if len(source) > TEMPLATE_CHARS_MAX:
+        return None
+    try:
+        lexed = [(type, text) for _, type, text in _LEXER.lex(source)]
+    except (TemplateError, RecursionError):
+        return None
+    tokens: list[TemplateToken] = []
+    outside: list[str] = []
+    pos = 0
+    for type, text in lexed:
+        # `{{-` drops the white space before it, so each token is looked for from where the last ended.
+        start = source.find(text, pos)
+        if start < 0 or source[pos:start].strip():
+            return None
+        pos = start + len(text)
+        if type == "data":
+            outside.append(text)
+        elif type != "whitespace" and not type.startswith(("comment", "raw")):
+            tokens.append(TemplateToken(type, text, start, pos))
+    begins = [token.type for token in tokens if token.type.endswith("_begin")]
+    bound = _bound(tokens)
+    typed = begins == ["variable_begin"] and not "".join(outside).strip()
+    return ParsedTemplate(tokens, _readings(tokens), bound, typed)
+
+
+def free_readings(text: str) -> list[PathRead]:
+    """The paths that a template reads from outside; none when it is no template."""
+    parsed = parse(text) if is_template(text) else None
+    return [reading for reading in parsed.readings if reading.root not in parsed.bound] if parsed else []
+
+
+def attribute(name: str) -> str:
+    """`.name`, or `['na me']` where a name is no identifier."""
+    if name.isidentifier() and name.isascii():
+        return f".{name}"
+    escaped = name.replace("\\", "\\\\").replace("'", "\\'")
+    return f"['{escaped}']"
+
+
+def string_value(token: TemplateToken) -> str:
+    """What a string token says, as far as it has no escapes."""
+    return token.text[1:-1]
+
+
+def closing(tokens: list[TemplateToken], place: int) -> int:
+    """The place of the bracket that closes the one at `place`; the last one looked at when there is none."""
+    depth = 0
+    limit = min(len(tokens), place + BRACKET_TOKENS_MAX)
+    for index in range(place, limit):
+        text = tokens[index].text if tokens[index].type == "operator" else ""
+        depth += (text in _OPENING) - (text in _OPENING.values())
+        if depth == 0:
+            return index
+    return limit - 1
+
+
+def _readings(tokens: list[TemplateToken]) -> list[PathRead]:
+    found: list[PathRead] = []
+    for place, token in enumerate(tokens):
+        if token.type == "name" and token.text not in _KEYWORDS and not _is_something_else(tokens, place):
+            parts, after = _parts(tokens, place + 1)
+            end = parts[-1].end if parts else token.end
+            found.append(PathRead(token.text, tuple(parts), token.start, end, place, after))
+    return found
+
+
+def _is_something_else(tokens: list[TemplateToken], place: int) -> bool:
+    """A filter, a test, an attribute, a function, the name of an argument, the word of a statement."""
+    before = tokens[place - 1] if place else None
+    behind = tokens[place + 1] if place + 1 < len(tokens) else None
+    if before is not None:
+        if before.type == "block_begin" or (before.type == "operator" and before.text in (".", "|")):
+            return True
+        if before.type == "name" and before.text == "is":
+            return True
+        if before.text == "not" and place > 1 and tokens[place - 2].text == "is":
+            return True
+    return behind is not None and behind.type == "operator" and behind.text in ("(", "=")
+
+
+def _parts(tokens: list[TemplateToken], place: int) -> tuple[list[PathPart], int]:
+    parts: list[PathPart] = []
+    while place + 1 < len(tokens) and tokens[place].type == "operator":
+        sign, inner = tokens[place], tokens[place + 1]
+        if sign.text == "." and inner.type in ("name", "integer"):
+            parts.append(PathPart(inner.text, sign.start, inner.end, False))
+            place += 2
+        elif sign.text == "[" and inner.type in ("string", "integer") and place + 2 < len(tokens):
+            if tokens[place + 2].text != "]":
+                break
+            name = string_value(inner) if inner.type == "string" else inner.text
+            parts.append(PathPart(name, sign.start, tokens[place + 2].end, True))
+            place += 3
+        else:
+            break
+    return parts, place
+
+
+def _bound(tokens: list[TemplateToken]) -> frozenset[str]:
+    names: set[str] = set()
+    for place, token in enumerate(tokens[:-1]):
+        if token.type != "block_begin":
+            continue
+        word = tokens[place + 1].text
+        stop = {"for": "in", "set": "=", "macro": ")", "with": ""}.get(word)
+        if stop is None:
+            continue
+        for each in tokens[place + 2 :]:
+            if each.text == stop or each.type == "block_end":
+                break
+            if each.type == "name":
+                names.add(each.text)
+        if word == "for":
+            names.add("loop")
+    return frozenset(names)

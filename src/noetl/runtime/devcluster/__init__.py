@@ -1,0 +1,1 @@
+"""A distributed deployment on one machine for development: `noetl up`."""

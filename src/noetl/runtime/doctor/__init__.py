@@ -1,0 +1,1 @@
+"""Read-only diagnosis of a deployment: `noetl doctor`."""

@@ -1,0 +1,230 @@
+"""Ports with a watch on them: the log, the queue and the link as before, timed and counted.
+
+Whoever uses them sees no difference; a refusal that matters is logged on its way through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+from noetl.clock import Clock
+from noetl.engine.commands import Command, Report, Start
+from noetl.engine.state import Status
+from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
+from noetl.output import Output
+from noetl.ports import (
+    Append,
+    Claim,
+    Epoch,
+    EventStore,
+    Grant,
+    Link,
+    LogRow,
+    Pointer,
+    ReportAnswer,
+    Snapshot,
+    WorkQueue,
+)
+from noetl.telemetry.instruments import NONE
+from noetl.telemetry.logs import get_logger
+from noetl.telemetry.metrics import Measures
+from noetl.telemetry.pending import Pending
+from noetl.telemetry.transitions import Trouble
+
+T = TypeVar("T")
+LATE: Final = frozenset({"fenced", "elsewhere", "gone"})  # a worker that went on with what is not its own
+
+log = get_logger("wire")
+
+
+class MeasuredStore:
+    """Keeps the contract of EventStore."""
+
+    def __init__(self, store: EventStore, measures: Measures, clock: Clock) -> None:
+        self._store = store
+        self._meters = measures.store
+        self._append_s, self._batch = measures.store.append_s.of(), measures.store.batch.of()
+        self._monotonic = clock.monotonic
+
+    async def append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
+        begun = self._monotonic()
+        try:
+            answers = await self._store.append(appends)
+        except Unavailable:
+            self._meters.appends.add("unavailable", len(appends))
+            self._meters.away.add("append")
+            raise
+        finally:
+            self._append_s.see(self._monotonic() - begun)
+        for append, refused in zip(appends, answers, strict=True):
+            self._batch.see(len(append.facts))
+            if refused is None:
+                self._meters.appends.values["ok"] += 1
+            else:
+                self._refused(append, refused)
+        return answers
+
+    def _refused(self, append: Append, refused: Conflict | Fenced) -> None:
+        fenced = isinstance(refused, Fenced)
+        self._meters.appends.add("fenced" if fenced else "conflict")
+        if fenced:
+            self._meters.stale.add()
+        log.warning(
+            "append.fenced" if fenced else "append.conflict",
+            execution_id=append.execution_id,
+            seq=append.first_seq,
+            owner=append.owner,
+        )
+
+    async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]:
+        return await self._timed("read", self._store.read(execution_id, after, up_to))
+
+    async def status(self, execution_id: str) -> Status | None:
+        return await self._timed("status", self._store.status(execution_id))
+
+    async def snapshot(self, execution_id: str) -> Snapshot | None:
+        return await self._timed("snapshot", self._store.snapshot(execution_id))
+
+    async def keep(self, execution_id: str, snapshot: Snapshot) -> None:
+        await self._timed("keep", self._store.keep(execution_id, snapshot))
+
+    async def _timed(self, operation: str, work: Awaitable[T]) -> T:
+        begun = self._monotonic()
+        try:
+            return await work
+        except Unavailable:
+            self._meters.away.add(operation)
+            raise
+        finally:
+            self._meters.read_s.see(self._monotonic() - begun, operation)
+
+
+class MeasuredQueue:
+    """Keeps the contract of WorkQueue."""
+
+    def __init__(
+        self, queue: WorkQueue, measures: Measures, clock: Clock, pending: Pending | None = None
+    ) -> None:
+        """`pending`: shared with the link of the same server, which knows when a frame is begun."""
+        self._queue = queue
+        self._meters = measures.queue
+        self._pool = measures.pool
+        self._monotonic = clock.monotonic
+        self._pending = pending
+
+    async def put(self, pointers: Sequence[Pointer]) -> None:
+        with self._timed("put"):
+            await self._queue.put(pointers)
+        now = self._monotonic()
+        for pointer in pointers:
+            pool = self._pool(pointer.pool)
+            self._meters.put.values[pool] += 1
+            if self._pending is not None:
+                self._pending.put(pointer.execution_id, pointer.frame, pool, now)
+
+    async def take(self, limit: int) -> list[Claim]:
+        try:
+            claims = await self._queue.take(limit)
+        except Unavailable:
+            self._meters.away.add("take")
+            raise
+        for claim in claims:
+            self._meters.taken.values[self._pool(claim.pointer.pool)] += 1
+        return claims
+
+    async def done(self, claim: Claim) -> None:
+        with self._timed("done"):
+            await self._queue.done(claim)
+        self._meters.done.values[self._pool(claim.pointer.pool)] += 1
+
+    @contextmanager
+    def _timed(self, operation: str) -> Iterator[None]:
+        begun = self._monotonic()
+        try:
+            yield
+        except Unavailable:
+            self._meters.away.add(operation)
+            raise
+        finally:
+            self._meters.call_s.see(self._monotonic() - begun, operation)
+
+
+class MeasuredLink:
+    """Keeps the contract of Link: around control on a server, around the way to it in a worker."""
+
+    def __init__(self, link: Link, measures: Measures, clock: Clock, pending: Pending | None = None) -> None:
+        self._link = link
+        self._meters = measures.link
+        self._report_s = measures.link.call_s.of("report")
+        self._wait_s = measures.queue.wait_s
+        self._why = measures.why
+        self._monotonic = clock.monotonic
+        self._pending = pending
+        self._trouble = Trouble(log, clock, "link")
+
+    async def begin(self, execution_id: str, frame: str, worker: str) -> Grant | None:
+        grant = await self._timed("begin", self._link.begin(execution_id, frame, worker))
+        if grant is None:
+            self._meters.refused.add(("begin", "nothing"))
+        elif self._pending is not None and (waited := self._pending.begun(execution_id, frame)) is not None:
+            self._wait_s.see(self._monotonic() - waited.since, waited.pool)
+        return grant
+
+    async def report(self, execution_id: str, report: Report, *, room: int = 0) -> ReportAnswer:
+        begun = self._monotonic()
+        try:
+            answer = await self._link.report(execution_id, report, room=room)
+        except (Unavailable, NotFound, Rejected) as error:
+            self._refused("report", error)
+            raise
+        finally:
+            self._report_s.see(self._monotonic() - begun)
+        self._trouble.over()
+        if answer.next:
+            self._meters.handed_on.values[NONE] += len(answer.next)
+        if answer.word == "stop" and answer.why != "over":
+            self._meters.refused.add(("report", self._why(answer.why)))
+            tell = log.warning if answer.why in LATE else log.debug
+            tell("report.refused", execution_id=execution_id, frame=report.frame, why=answer.why)
+        return answer
+
+    async def beat(self, worker: str, holds: Sequence[tuple[str, str, Epoch]]) -> list[tuple[str, str]]:
+        stop = await self._timed("beat", self._link.beat(worker, holds))
+        if stop:
+            self._meters.stopped.add(by=len(stop))
+            log.info("frames.stopped", worker=worker, frames=len(stop))
+        return stop
+
+    async def start(self, execution_id: str, digest: str, start: Start) -> None:
+        await self._timed("start", self._link.start(execution_id, digest, start))
+
+    async def command(self, execution_id: str, command: Command) -> None:
+        await self._timed("command", self._link.command(execution_id, command))
+
+    async def iterations(self, execution_id: str, run: str, only: range | None = None) -> list[Output | None]:
+        return await self._timed("iterations", self._link.iterations(execution_id, run, only))
+
+    async def _timed(self, operation: str, work: Awaitable[T]) -> T:
+        begun = self._monotonic()
+        try:
+            answer = await work
+        except (Unavailable, NotFound, Rejected) as error:
+            self._refused(operation, error)
+            raise
+        finally:
+            self._meters.call_s.see(self._monotonic() - begun, operation)
+        self._trouble.over()
+        return answer
+
+    def _refused(self, operation: str, error: Unavailable | NotFound | Rejected) -> None:
+        match error:  # adapters have kinds of their own, which are these too
+            case Rejected(code=code):
+                why = self._why(code)
+            case NotFound():
+                why = "not-found"
+            case _:
+                why = "unavailable"
+                self._trouble.tell(error)
+        self._meters.refused.add((operation, why))

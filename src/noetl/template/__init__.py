@@ -1,0 +1,1 @@
+"""The expression language of playbooks. It imports no other package of NoETL."""

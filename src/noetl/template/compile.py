@@ -1,0 +1,361 @@
+"""Templates: `{{ … }}` in a playbook's strings, compiled once, evaluated often, safe and bounded (D12–D17).
+
+Jinja2 parses; the evaluation is ours, over plain JSON values. A template knows what it reads and calls,
+and nothing about where it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from jinja2 import nodes
+
+from noetl.template.compilation import Compilation, Read, Run, Scope
+from noetl.template.expressions import HANDLERS
+from noetl.template.filters import FILTERS, OMITTED
+from noetl.template.functions import FUNCTIONS
+from noetl.template.limits import Meter, json_text
+from noetl.template.methods import METHODS
+from noetl.template.paths import path
+from noetl.template.predicates import PREDICATES
+from noetl.template.projection import ProjectedPart, Projection, reads_data
+from noetl.template.sql import SqlPlacements
+from noetl.template.syntax import BadTemplate, Fault, parse, tags
+from noetl.template.text import Binding, TextBlock, TextWriter, refuse
+from noetl.template.values import (
+    JSON,
+    PLAIN,
+    Moment,
+    Path,
+    TemplateError,
+    Undefined,
+    kind_of,
+    truth,
+    undefined,
+)
+
+__all__ = [
+    "FILTERS",
+    "FUNCTIONS",
+    "JSON",
+    "METHODS",
+    "OMITTED",
+    "PREDICATES",
+    "BadTemplate",
+    "Fault",
+    "Moment",
+    "Path",
+    "Read",
+    "Template",
+    "TemplateError",
+    "Value",
+    "compile_template",
+    "compile_value",
+    "is_template",
+    "json_text",
+    "truth",
+]
+
+_SHOWN = 80  # characters of an expression that an error repeats
+
+
+class Template:
+    """A compiled template: call it with a scope, or ask whether it holds."""
+
+    __slots__ = (
+        "_lean", "_run", "_slots", "calls", "compared", "constant", "parts", "reads", "sole_path", "source",
+        "typed",
+    )  # fmt: skip
+
+    def __init__(
+        self, source: str, run: Run, notes: Compilation, *, typed: bool, sole_path: Path | None
+    ) -> None:
+        self.source = source
+        self.reads: tuple[Read, ...] = tuple(notes.reads)
+        self.calls = frozenset(notes.calls)  # of "now", "uuid"
+        self.compared = tuple(notes.compared)
+        self.typed = typed  # exactly one {{ expression }}: the value keeps its type (D12)
+        self.constant = not (self.reads or self.calls)
+        self.sole_path = sole_path  # it is nothing but this path; None: it is more
+        self.parts: tuple[ProjectedPart, ...] = ()  # of a lean one: what a worker evaluates
+        self._lean: dict[bool, Template] = {}
+        self._run = run
+        self._slots = notes.slots
+
+    def __repr__(self) -> str:
+        return f"Template({self.source!r})"
+
+    def __call__(self, scope: Scope, moment: Moment | None = None) -> JSON:
+        """The value in this scope; what is undefined is an error that names its path (D14)."""
+        meter = Meter()
+        if moment is not None:
+            meter.moment = moment
+        return self.evaluate(scope, meter)
+
+    def lean(self, *, asks: bool = False) -> Template:
+        """The same, of what a worker has picked: the scope holds that, and none of output.data (D52).
+
+        `asks`: nobody calls it, it is only asked whether it holds.
+        """
+        if not reads_data(self.reads):
+            return self
+        if asks not in self._lean:
+            self._lean[asks] = _lean_template(self.source, asks=asks)
+        return self._lean[asks]
+
+    def holds(self, scope: Scope, moment: Moment | None = None) -> bool:
+        """Is it true in this scope (D15)? What is undefined is not."""
+        meter = Meter()
+        if moment is not None:
+            meter.moment = moment
+        value = self._guarded(scope, meter)
+        return value if value is True or value is False else truth(value)
+
+    def evaluate(self, scope: Scope, meter: Meter) -> JSON:
+        """The value, paid for from a meter that others may share."""
+        value = self._guarded(scope, meter)
+        if type(value) in PLAIN:
+            return value
+        if type(value) is Undefined:
+            raise self._named(undefined(value)) from None
+        raise self._named(TemplateError(f"the value is {kind_of(value)}"))
+
+    def _guarded(self, scope: Scope, meter: Meter) -> JSON:
+        """The border: whatever happens in an evaluation leaves it as a TemplateError."""
+        if self._slots:
+            meter.slots = [None] * self._slots
+        try:
+            return self._run(scope, meter)
+        except TemplateError as error:
+            raise self._named(error) from None
+        except RecursionError:
+            raise self._named(TemplateError("the data is nested too deeply")) from None
+        except AssertionError:
+            raise
+        except Exception as error:
+            raise self._named(TemplateError("it can not be evaluated")) from error
+
+    def _named(self, error: TemplateError) -> TemplateError:
+        """The same error with the author's words before it."""
+        words = " ".join(self.source.split())
+        if error.tag is not None:
+            found = tags(self.source)
+            words = found[error.tag] if error.tag < len(found) else words
+        if len(words) > _SHOWN:
+            words = words[: _SHOWN - 1] + "…"
+        named = TemplateError(f'"{words}": {error.message}', error.path)
+        named.kind = error.kind
+        return named
+
+
+class Value:
+    """A JSON structure with templates in its strings, compiled once; keys are never templates."""
+
+    __slots__ = ("_build", "_lean", "_value", "calls", "parts", "reads")
+
+    def __init__(self, build: Run | None, value: JSON, parts: list[Template]) -> None:
+        self.reads: tuple[Read, ...] = tuple(dict.fromkeys(read for part in parts for read in part.reads))
+        self.calls = frozenset().union(*(part.calls for part in parts))
+        self.parts = tuple({part.key: part for each in parts for part in each.parts}.values())
+        self._lean: Value | None = None
+        self._value = value
+        self._build = build if build is not None else lambda _scope, _meter: value
+
+    def __call__(self, scope: Scope, moment: Moment | None = None) -> JSON:
+        """The structure with all values in their places; one meter pays for all of them."""
+        meter = Meter()
+        if moment is not None:
+            meter.moment = moment
+        try:
+            return self._build(scope, meter)
+        except RecursionError:
+            raise TemplateError("the structure is nested too deeply") from None
+
+    def lean(self, *, asks: bool = False) -> Value:
+        """The same, of what a worker has picked. Its truth is never all that is asked for."""
+        assert not asks
+        if not reads_data(self.reads):
+            return self
+        if self._lean is None:
+            self._lean = _value(self._value, _lean_template)
+        return self._lean
+
+
+def is_template(text: str) -> bool:
+    return "{{" in text or "{%" in text or "{#" in text
+
+
+def compile_template(source: str, *, statements: bool = False, sql: bool = False) -> Template:
+    """Compile, or raise BadTemplate with all faults; `statements` allows {% if %} and {% for %}.
+
+    `sql`: it gives {"text": […], "values": […]}, every {{ }} a value between two pieces of text.
+    """
+    return _sql_template(source) if sql else _template(source, statements=statements)
+
+
+def _lean_template(source: str, *, asks: bool = False) -> Template:
+    picking = Projection()
+    template = _template(source, picking=picking, asks=asks)
+    template.parts = tuple(picking.parts.values())
+    return template
+
+
+def _template(
+    source: str, *, statements: bool = False, picking: Projection | None = None, asks: bool = False
+) -> Template:
+    syntax = parse(source)
+    notes = Compilation(HANDLERS, path, syntax.spare, picking)
+    for statement in syntax.statements:
+        if statement.name == "print":
+            refuse("print", statement.line, notes)
+    sole = _sole(source, syntax.body)
+    try:
+        if sole is not None:
+            expr = notes.expression(sole, asks=asks)
+            run, sole_path = expr.run, expr.path
+        else:
+            run, sole_path = _text(TextWriter(notes, statements=statements).block(syntax.body)), None
+    except RecursionError:
+        # The limits keep well away from this, unless the caller is deep down already.
+        raise BadTemplate((Fault("bad-template", "the template is nested too deeply", 1),)) from None
+    if notes.faults:
+        raise BadTemplate(tuple(notes.faults))
+    return Template(source, run, notes, typed=sole is not None, sole_path=sole_path)
+
+
+def _sql_template(source: str) -> Template:
+    syntax = parse(source)
+    notes = Compilation(HANDLERS, path, syntax.spare)
+    placing = SqlPlacements(notes)
+    try:
+        run = _sql(TextWriter(notes, statements=True, placing=placing).block(syntax.body))
+    except RecursionError:
+        raise BadTemplate((Fault("bad-template", "the template is nested too deeply", 1),)) from None
+    if placing.empty and not notes.faults:
+        message = "a whole statement can not be a value: it would be bound, as everything in {{ }} of SQL is"
+        notes.fault("sql-not-a-value", message, 1, None, "write the statement here")
+    if notes.faults:
+        raise BadTemplate(tuple(notes.faults))
+    return Template(source, run, notes, typed=False, sole_path=None)
+
+
+def _sole(source: str, body: list[nodes.Node]) -> nodes.Expr | None:
+    """The expression of a template that is exactly one {{ }}, white space around it aside (D12)."""
+    words = source.strip()
+    if not (
+        words.startswith("{{")
+        and words.endswith("}}")
+        and len(body) == 1
+        and isinstance(body[0], nodes.Output)
+    ):
+        return None
+    parts = [
+        part for part in body[0].nodes if not (isinstance(part, nodes.TemplateData) and part.data.isspace())
+    ]
+    return parts[0] if len(parts) == 1 and not isinstance(parts[0], nodes.TemplateData) else None
+
+
+def _text(block: TextBlock) -> Run:
+    def run(scope: Scope, meter: Meter) -> JSON:
+        out: list[str] = []
+        meter.written = 0
+        block.write(scope, meter, out)
+        return meter.keep("".join(out))
+
+    return run
+
+
+def _sql(block: TextBlock) -> Run:
+    """Pieces of text and values by turns, a piece first and last."""
+
+    def run(scope: Scope, meter: Meter) -> JSON:
+        out: list[JSON] = []
+        meter.written = 0
+        block.write(scope, meter, out)
+        texts: list[str] = []
+        values: list[JSON] = []
+        piece: list[str] = []
+        for each in out:
+            if type(each) is Binding:
+                texts.append(meter.keep("".join(piece)))
+                values.append(each.value)
+                piece = []
+            else:
+                piece.append(each)
+        texts.append(meter.keep("".join(piece)))
+        return {"text": texts, "values": values}
+
+    return run
+
+
+def compile_value(
+    value: JSON, *, statements: bool = False, sql: frozenset[tuple[str, ...]] = frozenset()
+) -> Value:
+    """Compile all templates of a structure, or raise BadTemplate with the faults of all of them.
+
+    `sql`: where SQL stands in it, whose {{ }} are bound; each becomes {"text": […], "values": […]}.
+    """
+    return _value(value, partial(compile_template, statements=statements), sql)
+
+
+def _value(
+    value: JSON, compile_one: Callable[[str], Template], sql: frozenset[tuple[str, ...]] = frozenset()
+) -> Value:
+    parts: list[Template] = []
+    faults: dict[Fault, None] = {}
+    try:
+        build = _compiled(value, parts, faults, compile_one, sql)
+    except RecursionError:
+        raise BadTemplate((Fault("bad-template", "the structure is nested too deeply", 1),)) from None
+    if faults:
+        raise BadTemplate(tuple(faults))
+    return Value(build, value, parts)
+
+
+def _compiled(
+    value: JSON,
+    parts: list[Template],
+    faults: dict[Fault, None],
+    compile_one: Callable[[str], Template],
+    sql: frozenset[tuple[str, ...]],
+) -> Run | None:
+    """What builds the value in a scope; None: there is no template in it, it is what it is."""
+    if type(value) is str and () in sql:
+        compile_one = _sql_template
+        if not is_template(value):
+            return lambda _scope, _meter: {"text": [value], "values": []}
+    if type(value) is str and is_template(value):
+        try:
+            template = compile_one(value)
+        except BadTemplate as bad:
+            faults.update(dict.fromkeys(bad.faults))
+            return None
+        parts.append(template)
+        return template.evaluate
+    if type(value) is list:
+        none: frozenset[tuple[str, ...]] = frozenset()
+        return _compiled_list(value, [_compiled(item, parts, faults, compile_one, none) for item in value])
+    if type(value) is dict:
+        built = {}
+        for key, item in value.items():
+            inside = frozenset(place[1:] for place in sql if place[:1] == (key,))
+            built[key] = _compiled(item, parts, faults, compile_one, inside)
+        return _compiled_map(value, built)
+    return None
+
+
+def _compiled_list(value: list[JSON], built: list[Run | None]) -> Run | None:
+    if not any(built):
+        return None
+    pairs = list(zip(value, built, strict=True))
+    return lambda scope, meter: [item if build is None else build(scope, meter) for item, build in pairs]
+
+
+def _compiled_map(value: dict[str, JSON], built: dict[str, Run | None]) -> Run | None:
+    if not any(built.values()):
+        return None
+    parts = [(key, item, built[key]) for key, item in value.items()]
+    return lambda scope, meter: {
+        key: item if build is None else build(scope, meter) for key, item, build in parts
+    }

@@ -1,0 +1,331 @@
+"""Filters over lists, maps and whatever can be counted; every list they give is a plain, bounded list.
+
+An attribute is a path into maps and lists ("address.city", 0), never an attribute of an object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from noetl.template.builtins import Table, offer, wrong
+from noetl.template.limits import TEXT_CHARS_MAX, Meter, json_text
+from noetl.template.operators import add, sort_keys
+from noetl.template.values import JSON, MISSING, TemplateError, Undefined, encoded, find, kind_of
+
+LIST_FILTERS: Table = {}
+Getter: TypeAlias = Callable[[JSON], JSON]
+_NO_FIRST, _NO_LAST, _NO_SMALLEST, _NO_LARGEST = (
+    Undefined(f"the {which} item of an empty list") for which in ("first", "last", "smallest", "largest")
+)
+
+
+def getter(attribute: str | int) -> Getter:
+    """What finds an attribute path in an item; MISSING if it is not there."""
+    if type(attribute) is int:
+        return lambda item: find(item, attribute)
+    steps = [int(step) if step.isdecimal() and len(step) < 10 else step for step in str(attribute).split(".")]
+
+    def get(item: JSON) -> JSON:
+        for step in steps:
+            item = find(item, step)
+        return item
+
+    return get
+
+
+def column(
+    meter: Meter, items: list[JSON], attribute: str | int | None, default: JSON = MISSING
+) -> list[JSON]:
+    """The attribute of every item, or the items themselves; a missing one is the default, else an error."""
+    if attribute is None:
+        return items
+    meter.items(len(items))
+    get = getter(attribute)
+    meter.charge(len(items) * (4 + 2 * str(attribute).count(".")))
+    found = []
+    for place, item in enumerate(items):
+        value = get(item)
+        if value is MISSING:
+            if default is MISSING:
+                raise TemplateError(f'item {place} of the list has no "{attribute}"')
+            value = default
+        found.append(value)
+    return found
+
+
+@offer(
+    LIST_FILTERS,
+    "any|length",
+    "How many items, keys or letters",
+    ("{{ [1, 2]|length }}", "2"),
+    names=("count",),
+)
+def length(_: Meter, value: JSON) -> int:
+    if type(value) not in (str, list, dict):
+        raise TemplateError(f"{kind_of(value)} has no length")
+    return len(value)
+
+
+@offer(
+    LIST_FILTERS,
+    "list|list",
+    "The items; of a map its keys, of text its letters",
+    ("{{ 'ab'|list }}", '["a","b"]'),
+)
+def as_list(_: Meter, items: list[JSON]) -> list[JSON]:
+    return items
+
+
+@offer(LIST_FILTERS, "any|first", "The first item; undefined if there is none", ("{{ [7, 8]|first }}", "7"))
+def first(_: Meter, value: JSON) -> JSON:
+    if type(value) not in (str, list, dict):
+        raise wrong(value, "the value", "a list")
+    return next(iter(value), _NO_FIRST)
+
+
+@offer(LIST_FILTERS, "any|last", "The last item; undefined if there is none", ("{{ [7, 8]|last }}", "8"))
+def last(_: Meter, value: JSON) -> JSON:
+    if type(value) not in (str, list, dict):
+        raise wrong(value, "the value", "a list")
+    return next(iter(reversed(value)), _NO_LAST)
+
+
+@offer(
+    LIST_FILTERS,
+    "any|reverse",
+    "The items, or the letters, from the last to the first",
+    ("{{ 'ab'|reverse }}", '"ba"'),
+)
+def reverse(meter: Meter, value: JSON) -> JSON:
+    if type(value) is str:
+        meter.text(len(value))
+        meter.charge(len(value) >> 4)
+        return meter.keep(value[::-1])
+    if type(value) is list or type(value) is dict:
+        meter.items(len(value))
+        return list(reversed(value))
+    raise wrong(value, "the value", "a list")
+
+
+@offer(
+    LIST_FILTERS,
+    'list|join(d: text = "", attribute: key? = null)',
+    "The items, or an attribute of each, as one text with `d` between them",
+    ("{{ [1, 2]|join('-') }}", '"1-2"'),
+)
+def join(meter: Meter, items: list[JSON], d: str, attribute: str | int | None) -> str:
+    values = column(meter, items, attribute)
+    meter.items(len(values))
+    meter.charge(4 * len(values))
+    pieces = []
+    size = 0
+    for value in values:
+        piece = value if type(value) is str else json_text(value, meter)
+        size += len(piece) + len(d)
+        if size > TEXT_CHARS_MAX + len(d):
+            meter.text(size)
+        pieces.append(piece)
+    meter.hold(52 * len(pieces))
+    return meter.keep(d.join(pieces))
+
+
+@offer(LIST_FILTERS, "map|items", "The keys and values as pairs", ("{{ {'a': 1}|items }}", '[["a",1]]'))
+def items(meter: Meter, mapping: dict[str, JSON]) -> list[JSON]:
+    meter.items(len(mapping))
+    meter.charge(3 * len(mapping))
+    meter.hold(72 * len(mapping))
+    return [[key, value] for key, value in mapping.items()]
+
+
+@offer(
+    LIST_FILTERS,
+    'map|dictsort(case_sensitive: bool = false, by: text = "key", reverse: bool = false)',
+    'The pairs, sorted by "key" or "value"',
+    ("{{ {'b': 1, 'a': 2}|dictsort }}", '[["a",2],["b",1]]'),
+)
+def dictsort(
+    meter: Meter, mapping: dict[str, JSON], case_sensitive: bool, by: str, reverse: bool
+) -> list[JSON]:
+    if by not in ("key", "value"):
+        raise TemplateError('dictsort sorts by "key" or "value"')
+    pairs = items(meter, mapping)
+    keys = sort_keys(meter, [pair[by == "value"] for pair in pairs], case_sensitive=case_sensitive)
+    return [pairs[place] for place in sorted(range(len(pairs)), key=keys.__getitem__, reverse=reverse)]
+
+
+@offer(
+    LIST_FILTERS,
+    "list|sort(reverse: bool = false, case_sensitive: bool = false, attribute: key? = null)",
+    'The items in order, or in the order of an attribute, or of several ("age,name")',
+    ("{{ [3, 1]|sort }}", "[1,3]"),
+)
+def sort(
+    meter: Meter, items: list[JSON], reverse: bool, case_sensitive: bool, attribute: str | int | None
+) -> list[JSON]:
+    attributes = attribute.split(",") if isinstance(attribute, str) else [attribute]
+    order = list(range(len(items)))
+    # A stable sort by the last attribute first gives the order by all of them.
+    for one in reversed(attributes):
+        keys = sort_keys(meter, column(meter, items, one), case_sensitive=case_sensitive)
+        order.sort(key=keys.__getitem__, reverse=reverse)
+    meter.items(len(items))
+    return [items[place] for place in order]
+
+
+def _best(
+    meter: Meter, items: list[JSON], case_sensitive: bool, attribute: str | int | None, pick: JSON
+) -> JSON:
+    keys = sort_keys(meter, column(meter, items, attribute), case_sensitive=case_sensitive)
+    return items[pick(range(len(items)), key=keys.__getitem__)]
+
+
+@offer(
+    LIST_FILTERS,
+    "list|min(case_sensitive: bool = false, attribute: key? = null)",
+    "The smallest item, or the one with the smallest attribute; undefined if there is none",
+    ("{{ [3, 1]|min }}", "1"),
+)
+def smallest(meter: Meter, items: list[JSON], case_sensitive: bool, attribute: str | int | None) -> JSON:
+    if not items:
+        return _NO_SMALLEST
+    return _best(meter, items, case_sensitive, attribute, min)
+
+
+@offer(
+    LIST_FILTERS,
+    "list|max(case_sensitive: bool = false, attribute: key? = null)",
+    "The largest item, or the one with the largest attribute; undefined if there is none",
+    ("{{ [3, 1]|max }}", "3"),
+)
+def largest(meter: Meter, items: list[JSON], case_sensitive: bool, attribute: str | int | None) -> JSON:
+    if not items:
+        return _NO_LARGEST
+    return _best(meter, items, case_sensitive, attribute, max)
+
+
+def _identity(meter: Meter, value: JSON, *, case_sensitive: bool) -> JSON:
+    """Something hashable that is equal where the values are."""
+    if type(value) is str:
+        if case_sensitive:
+            return value
+        meter.text(2 * len(value))
+        meter.charge(len(value) >> 2)
+        meter.hold(len(value) + 52)
+        return value.lower()
+    if type(value) is list or type(value) is dict:
+        meter.text(meter.weigh(value).chars)
+        return (meter.keep(encoded(value)),)
+    return value
+
+
+@offer(
+    LIST_FILTERS,
+    "list|unique(case_sensitive: bool = false, attribute: key? = null)",
+    "The items, or an attribute of each, that did not come before",
+    ("{{ ['a', 'b', 'A']|unique }}", '["a","b"]'),
+)
+def unique(meter: Meter, items: list[JSON], case_sensitive: bool, attribute: str | int | None) -> list[JSON]:
+    meter.items(len(items))
+    meter.charge(6 * len(items))
+    meter.hold(64 * len(items))
+    seen: dict[JSON, JSON] = {}
+    for item, value in zip(items, column(meter, items, attribute), strict=True):
+        seen.setdefault(_identity(meter, value, case_sensitive=case_sensitive), item)
+    return list(seen.values())
+
+
+@offer(
+    LIST_FILTERS,
+    "list|groupby(attribute: key, default: any = null, case_sensitive: bool = false)",
+    "Groups of the items with the same attribute, in its order: maps of `grouper` and `list`",
+    ("{{ [{'c': 'x'}]|groupby('c') }}", '[{"grouper":"x","list":[{"c":"x"}]}]'),
+)
+def groupby(
+    meter: Meter, items: list[JSON], attribute: str | int, default: JSON, case_sensitive: bool
+) -> list[JSON]:
+    # As in Jinja, a default of null is none.
+    values = column(meter, items, attribute, MISSING if default is None else default)
+    keys = sort_keys(meter, values, case_sensitive=case_sensitive)
+    meter.charge(8 * len(items))
+    groups: dict[JSON, JSON] = {}
+    for place in sorted(range(len(items)), key=keys.__getitem__):
+        group = groups.get(keys[place])
+        if group is None:
+            meter.hold(320)
+            groups[keys[place]] = group = {"grouper": values[place], "list": []}
+        group["list"].append(items[place])
+    return list(groups.values())
+
+
+@offer(
+    LIST_FILTERS,
+    "list|sum(attribute: key? = null, start: any = 0)",
+    "The numbers, or an attribute of each item, added to `start`; lists are joined if `start` is a list",
+    ("{{ [1, 2]|sum }}", "3"),
+)
+def total(meter: Meter, items: list[JSON], attribute: str | int | None, start: JSON) -> JSON:
+    values = column(meter, items, attribute)
+    meter.charge(4 * len(values))
+    if type(start) is list:
+        joined = list(start)
+        for value in values:
+            if type(value) is not list:
+                raise wrong(value, "an item", "a list")
+            meter.items(len(joined) + len(value))
+            joined += value
+        return joined
+    if type(start) is str:
+        raise TemplateError("sum adds numbers; use join for texts")
+    for value in values:
+        if type(value) is str:
+            raise TemplateError("sum adds numbers; use join for texts")
+        start = add(meter, start, value)
+    return start
+
+
+@offer(
+    LIST_FILTERS,
+    "list|batch(linecount: int, fill_with: any = null)",
+    "Lists of so many items each; the last one filled up if `fill_with` is given",
+    ("{{ [1, 2, 3]|batch(2, 0) }}", "[[1,2],[3,0]]"),
+)
+def batch(meter: Meter, items: list[JSON], linecount: int, fill_with: JSON) -> list[JSON]:
+    if linecount < 1:
+        raise TemplateError("batch needs at least 1 item in each list")
+    _pay_for_parts(meter, len(items), -(-len(items) // linecount))
+    parts = [items[place : place + linecount] for place in range(0, len(items), linecount)]
+    if parts and fill_with is not None and (short := linecount - len(parts[-1])):
+        meter.items(linecount)
+        parts[-1] += [fill_with] * short
+    return parts
+
+
+@offer(
+    LIST_FILTERS,
+    "list|slice(slices: int, fill_with: any = null)",
+    "So many lists of about the same length; the shorter ones filled up if `fill_with` is given",
+    ("{{ [1, 2, 3]|slice(2) }}", "[[1,2],[3]]"),
+)
+def slices(meter: Meter, items: list[JSON], slices: int, fill_with: JSON) -> list[JSON]:
+    if slices < 1:
+        raise TemplateError("slice needs at least 1 list")
+    _pay_for_parts(meter, len(items), slices)
+    each, longer = divmod(len(items), slices)
+    parts = []
+    start = 0
+    for number in range(slices):
+        end = start + each + (number < longer)
+        part = items[start:end]
+        if fill_with is not None and number >= longer:
+            part.append(fill_with)
+        parts.append(part)
+        start = end
+    return parts
+
+
+def _pay_for_parts(meter: Meter, count: int, parts: int) -> None:
+    meter.items(parts)
+    meter.items(count)
+    meter.charge(8 * parts)
+    meter.hold(72 * parts)

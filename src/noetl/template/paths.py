@@ -1,0 +1,190 @@
+"""Names, `a.b`, `a['b']`, `a[0]`, `a[i]` and `a[1:3]`: what is looked up, and what that reads of the scope.
+
+Lookups go into maps, lists and texts only; an attribute of a Python object does not exist here.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from jinja2 import nodes
+
+from noetl.template.compilation import UNNAMED, Compilation, Expr, Run, Scope
+from noetl.template.limits import EXPRESSION_DEPTH_MAX, Meter
+from noetl.template.values import (
+    JSON,
+    MISSING,
+    Path,
+    TemplateError,
+    Undefined,
+    find,
+    kind_of,
+    path_text,
+    subscript_text,
+    undefined,
+)
+
+Step: TypeAlias = "str | int | nodes.Expr"
+LOOP_FIELDS = ("index", "index0", "first", "last", "length", "revindex", "revindex0")
+
+
+def path(tree: nodes.Expr, notes: Compilation, optional: bool) -> Expr:
+    root, steps = _taken_apart(tree, notes)
+    if len(steps) > EXPRESSION_DEPTH_MAX:
+        message = f"a path is too long (limit EXPRESSION_DEPTH_MAX: {EXPRESSION_DEPTH_MAX})"
+        return notes.fault("bad-template", message, tree.lineno)
+    known: list[str | int] = []
+    for step in steps:
+        if isinstance(step, nodes.Node):
+            break
+        known.append(notes.text(step) if isinstance(step, str) else step)
+    rest = steps[len(known) :]
+    if not isinstance(root, nodes.Name):
+        start = notes.expression(root)
+        found = _below(start, tuple(known)) if known else start
+    elif root.name in notes.variables:
+        if root.name == "loop" and known and known[0] not in LOOP_FIELDS:
+            fix = f"loop has {', '.join(LOOP_FIELDS)}"
+            return notes.fault("not-allowed", f'loop has no "{known[0]}"', root.lineno, str(known[0]), fix)
+        slot = notes.variables[root.name]
+        notes.used.add(slot)
+        start = Expr(lambda _scope, meter: meter.slots[slot], label=root.name)
+        found = _below(start, tuple(known)) if known else start
+    elif root.name == "output" and not known and notes.picker is not None:
+        found = notes.picker.whole()
+    else:
+        whole: Path = (root.name, *known)
+        notes.read(whole, root.lineno, optional=optional)
+        found = Expr(_static(whole), label=path_text(whole), path=whole)
+    for step in rest:
+        found = _next(found, step, notes)
+    return found
+
+
+def _taken_apart(tree: nodes.Expr, notes: Compilation) -> tuple[nodes.Expr, list[Step]]:
+    steps: list[Step] = []
+    while True:
+        if steps and notes.is_part(tree):
+            return tree, steps[::-1]
+        if isinstance(tree, nodes.Getattr):
+            steps.append(tree.attr)
+        elif isinstance(tree, nodes.Getitem):
+            steps.append(_subscript(tree.arg))
+        else:
+            return tree, steps[::-1]
+        tree = tree.node
+
+
+def _subscript(tree: nodes.Expr) -> Step:
+    """A constant text or whole number continues a path; anything else has to be computed."""
+    sign = 1
+    inner = tree
+    if isinstance(tree, nodes.Neg):
+        sign, inner = -1, tree.node
+    if isinstance(inner, nodes.Const):
+        if type(inner.value) is int:
+            return sign * inner.value
+        if type(inner.value) is str and sign == 1:
+            return inner.value
+    return tree
+
+
+def _static(path: Path) -> Run:
+    """A path from the root of the scope; the short ones, which are nearly all, are written out."""
+    missing = Undefined(path_text(path), path)
+    name = str(path[0])
+    rest = path[1:]
+    if not rest:
+        return lambda scope, _: scope.get(name, missing)
+    first = rest[0]
+    if len(rest) == 1 and type(first) is str:
+
+        def two(scope: Scope, _: Meter) -> JSON:
+            value = scope.get(name)
+            return value.get(first, missing) if type(value) is dict else missing
+
+        return two
+    second = rest[1] if len(rest) == 2 else None
+    if type(first) is str and type(second) is str:
+
+        def three(scope: Scope, _: Meter) -> JSON:
+            value = scope.get(name)
+            if type(value) is dict:
+                value = value.get(first)
+                if type(value) is dict:
+                    return value.get(second, missing)
+            return missing
+
+        return three
+
+    def longer(scope: Scope, _: Meter) -> JSON:
+        value = scope.get(name, MISSING)
+        for key in rest:
+            value = find(value, key)
+        return missing if value is MISSING else value
+
+    return longer
+
+
+def _below(start: Expr, keys: Path) -> Expr:
+    """A path into a value that was computed, or is the variable of a loop."""
+    label = path_text((start.label, *keys))
+    if start.label == UNNAMED:
+        label = f"{path_text(('', *keys))} of {UNNAMED}"
+    missing = Undefined(label)
+    run = start.run
+
+    def below(scope: Scope, meter: Meter) -> JSON:
+        value = run(scope, meter)
+        for key in keys:
+            value = find(value, key)
+        return missing if value is MISSING else value
+
+    return Expr(below, label=label, cost=start.cost + len(keys))
+
+
+def _next(start: Expr, step: Step, notes: Compilation) -> Expr:
+    if isinstance(step, nodes.Slice):
+        return _slice(start, step, notes)
+    if not isinstance(step, nodes.Node):
+        return _below(start, (notes.text(step) if isinstance(step, str) else step,))
+    key = notes.expression(step)
+    run, label, key_run = start.run, start.label, key.run
+
+    def subscript(scope: Scope, meter: Meter) -> JSON:
+        value = run(scope, meter)
+        place = key_run(scope, meter)
+        if type(place) is Undefined:
+            raise undefined(place)
+        found = find(value, place)
+        return Undefined(f"{label}[{subscript_text(place)}]") if found is MISSING else found
+
+    return Expr(subscript, label=f"{label}[…]", cost=start.cost + key.cost + 2)
+
+
+def _slice(start: Expr, tree: nodes.Slice, notes: Compilation) -> Expr:
+    ends = [None if end is None else notes.expression(end) for end in (tree.start, tree.stop, tree.step)]
+    run, label = start.run, start.label
+    missing = Undefined(f"{label}[…]")
+
+    def cut(scope: Scope, meter: Meter) -> JSON:
+        value = run(scope, meter)
+        places = [None if end is None else end.run(scope, meter) for end in ends]
+        for place in places:
+            if type(place) is Undefined:
+                raise undefined(place)
+            if place is not None and type(place) is not int:
+                raise TemplateError(f"a slice goes from number to number, not {kind_of(place)}")
+        if places[2] == 0:
+            raise TemplateError("a slice needs a step other than 0")
+        if type(value) is not list and type(value) is not str:
+            return missing
+        wanted = slice(*places)
+        count = len(range(*wanted.indices(len(value))))
+        if type(value) is str:
+            meter.text(count)
+            return meter.keep(str(value[wanted]))
+        meter.items(count)
+        return value[wanted]
+
+    return Expr(cut, label=f"{label}[…]", cost=start.cost + 6 + sum(end.cost for end in ends if end))

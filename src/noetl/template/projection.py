@@ -1,0 +1,163 @@
+"""What a worker evaluates of control's templates: the largest parts that read the data and nothing fickle.
+
+A part is known by a digest of its tree, so that whoever looks its value up means the same expression (D52).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from jinja2 import nodes
+
+from noetl.template.compilation import Compilation, Expr, Read, Run, Scope
+from noetl.template.limits import Meter
+from noetl.template.values import JSON, TemplateError, Undefined, truth
+
+PICKED = "_picked"  # where a scope has what was picked; no template can name it
+WHOLE = ""  # the key of all of output.data: something reads `output` itself
+_STEADY = frozenset({"workload", "input", "execution_id"})  # the same for worker and control
+_CHANGING = frozenset({"now", "uuid"})
+
+
+class ProjectedPart(NamedTuple):
+    """A part of a template that is evaluated where the data is."""
+
+    key: str
+    run: Run
+    asks: bool  # only its truth is asked for: what is true need not be kept
+
+
+class Projection:
+    """The parts of one template, found while it is compiled; what was picked stands in their place."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, ProjectedPart] = {}
+        self._inside = False
+
+    def is_part(self, tree: nodes.Node) -> bool:
+        return not self._inside and _is_closed(tree)
+
+    def part(self, tree: nodes.Expr, notes: Compilation, *, asks: bool) -> Expr:
+        self._inside = True
+        try:
+            expr = notes.expression(tree, asks=asks)
+        finally:
+            self._inside = False
+        key = f"{'?' if asks else ''}{_digest(tree)}"
+        self.parts[key] = ProjectedPart(key, expr.run, asks)
+        return expr._replace(run=lambda scope, _meter: _found(scope[PICKED], key))
+
+    def whole(self) -> Expr:
+        """`output` itself, with all of its data."""
+        self.parts[WHOLE] = ProjectedPart(WHOLE, lambda scope, _meter: scope["output"]["data"], asks=False)
+
+        def run(scope: Scope, _meter: Meter) -> JSON:
+            return {**scope["output"], "data": _found(scope[PICKED], WHOLE)}
+
+        return Expr(run, label="output", path=("output",))
+
+
+def reads_data(reads: Iterable[Read]) -> bool:
+    """Is something of output.data read?"""
+    return any(read.path == ("output",) or read.path[:2] == ("output", "data") for read in reads)
+
+
+def _is_closed(tree: nodes.Node) -> bool:
+    """Does it read output.data, and else only what is the same wherever one looks? Trees have any depth."""
+    data = False
+    trees = [tree]
+    while trees:
+        each = trees.pop()
+        if isinstance(each, nodes.Name):
+            if each.name not in _STEADY:
+                return False
+        elif _is_data(each):
+            data = True
+        elif isinstance(each, nodes.Call) and isinstance(each.node, nodes.Name):
+            if each.node.name in _CHANGING:
+                return False
+            trees.extend(each.iter_child_nodes(exclude=("node",)))
+        else:
+            trees.extend(each.iter_child_nodes())
+    return data
+
+
+def _is_data(tree: nodes.Node) -> bool:
+    """Is it `output.data` or `output['data']`?"""
+    if not isinstance(tree, nodes.Getattr | nodes.Getitem) or not isinstance(tree.node, nodes.Name):
+        return False
+    if tree.node.name != "output":
+        return False
+    if isinstance(tree, nodes.Getattr):
+        return tree.attr == "data"
+    return isinstance(tree.arg, nodes.Const) and tree.arg.value == "data"
+
+
+def _digest(tree: nodes.Node) -> str:
+    """The same for the same expression, wherever it stands and however it is spaced."""
+    words: list[str] = []
+    rest: list[JSON] = [tree]
+    while rest:
+        each = rest.pop()
+        if isinstance(each, nodes.Node):
+            words.append(type(each).__name__)
+            rest.extend(value for _, value in each.iter_fields())
+        elif isinstance(each, list | tuple):
+            words.append(f"{len(each)} of")
+            rest.extend(each)
+        else:
+            words.append(repr(each))
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
+
+
+def evaluated(parts: Iterable[ProjectedPart], scope: Scope) -> Iterator[tuple[str, dict[str, JSON]]]:
+    """What each part gives, by its key: a value, or why there is none. One meter pays for all of them."""
+    meter = Meter()
+    for part in parts:
+        try:
+            value = _run(part.run, scope, meter)
+        except TemplateError as error:
+            yield part.key, {"error": error.message, **_path(error.path)}
+            continue
+        if type(value) is Undefined:
+            yield part.key, {"undefined": value.text, **_path(value.path)}
+        else:
+            yield part.key, {"is": True if part.asks and truth(value) else value}
+
+
+def _run(run: Run, scope: Scope, meter: Meter) -> JSON:
+    """What happens in a part is what would happen in its template."""
+    try:
+        return run(scope, meter)
+    except (TemplateError, AssertionError):
+        raise
+    except RecursionError:
+        raise TemplateError("the data is nested too deeply") from None
+    except Exception as error:
+        raise TemplateError("it can not be evaluated") from error
+
+
+def _path(path: tuple[str | int, ...] | None) -> dict[str, JSON]:
+    return {} if path is None else {"path": list(path)}
+
+
+def refusal(kind: str, message: str) -> dict[str, JSON]:
+    """In the place of a value: why it is not on record."""
+    return {"error": message, "kind": kind}
+
+
+def _found(picked: Mapping[str, JSON], key: str) -> JSON:
+    """What the worker had for a part; control takes it as if it had evaluated it."""
+    entry = picked.get(key)
+    if entry is None:
+        raise TemplateError("what it reads of output.data is not on record")
+    if "is" in entry:
+        return entry["is"]
+    path = tuple(entry["path"]) if "path" in entry else None
+    if "undefined" in entry:
+        return Undefined(entry["undefined"], path)
+    error = TemplateError(entry["error"], path)
+    error.kind = entry.get("kind", error.kind)
+    raise error

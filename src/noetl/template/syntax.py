@@ -1,0 +1,156 @@
+"""Text → the tree that Jinja2's parser makes of it, or the fault that stops it.
+
+Only its lexer and parser run here, token by token, so that a hostile template is refused while it is read:
+nothing of its compiler, optimizer or runtime is ever called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from jinja2 import Environment, TemplateSyntaxError, nodes
+from jinja2.lexer import Token, TokenStream
+from jinja2.parser import Parser
+
+from noetl.template.limits import NESTING_MAX, TEMPLATE_CHARS_MAX, TOKENS_MAX
+
+_ENVIRONMENT = Environment(keep_trailing_newline=True)
+_OPENING = frozenset({"lparen", "lbracket", "lbrace"})
+_CLOSING = frozenset({"rparen", "rbracket", "rbrace"})
+_TAG_ENDS = frozenset({"variable_end", "block_end"})
+_SIGNS = frozenset({"sub", "add"})
+_BLOCKS = frozenset({"if", "for", "block", "macro", "with", "autoescape", "call", "filter", "set"})
+_SPARES = "\x1f\x1e\x1d\x1c"  # white space to Jinja, but no line breaks
+
+
+class Fault(NamedTuple):
+    """One thing that is wrong with a template."""
+
+    code: str  # bad-template, unknown-filter, unknown-test, bad-arguments, not-allowed
+    message: str
+    line: int  # within the template, from 1
+    needle: str | None = None  # text of the template to point at
+    fix: str | None = None  # what to write instead
+
+
+class BadTemplate(Exception):
+    """A template that does not compile; `faults` says everything that is wrong with it."""
+
+    def __init__(self, faults: tuple[Fault, ...]) -> None:
+        super().__init__("; ".join(fault.message for fault in faults))
+        self.faults = faults
+
+
+class TemplateStatement(NamedTuple):
+    """A {% tag %} that begins a statement."""
+
+    name: str
+    line: int
+
+
+class Syntax(NamedTuple):
+    """A parsed template."""
+
+    body: list[nodes.Node]
+    statements: tuple[TemplateStatement, ...]
+    spare: str | None  # the character that stands for a carriage return; None: there are none
+
+
+class _Refused(Exception):
+    """Raised inside Jinja's token stream to stop its parser."""
+
+
+class _Reader(Parser):
+    """Jinja's parser over a stream of tokens that is counted while it is read."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(_ENVIRONMENT, "")
+        lexer = _ENVIRONMENT.lexer
+        self.stream = TokenStream(_counted(lexer.wrap(lexer.tokeniter(source, None))), None, None)
+        self.statements: list[TemplateStatement] = []
+
+    def parse_statement(self) -> nodes.Node | list[nodes.Node]:
+        token = self.stream.current
+        self.statements.append(TemplateStatement(str(token.value), token.lineno))
+        return super().parse_statement()
+
+
+def _counted(tokens: Iterator[Token]) -> Iterator[Token]:
+    """Pass tokens on, and refuse what would take the parser too long or too deep."""
+    blocks = brackets = run = elses = 0
+    previous = ""
+    for count, token in enumerate(tokens, 1):
+        kind = token.type
+        if count > TOKENS_MAX:
+            raise _Refused(f"the template is too long (limit TOKENS_MAX: {TOKENS_MAX:,})", token.lineno)
+        if kind in _OPENING:
+            brackets += 1
+        elif kind in _CLOSING:
+            brackets -= 1
+        elif kind in _TAG_ENDS:
+            brackets = elses = 0
+        elif kind == "name" and token.value == "else" and previous != "block_begin":
+            elses += 1
+        elif kind == "name" and previous == "block_begin":
+            blocks += 1 if token.value in _BLOCKS else -1 if token.value.startswith("end") else 0
+        run = run + 1 if kind in _SIGNS or (kind == "name" and token.value == "not") else 0
+        previous = kind
+        if blocks + brackets + run + elses > NESTING_MAX:
+            raise _Refused(
+                f"the template is nested too deeply (limit NESTING_MAX: {NESTING_MAX})", token.lineno
+            )
+        yield token
+
+
+def parse(source: str) -> Syntax:
+    """Read a template; raises BadTemplate with the one fault that stopped the parser."""
+    if len(source) > TEMPLATE_CHARS_MAX:
+        raise _bad(
+            f"the template has {len(source):,} characters (limit TEMPLATE_CHARS_MAX: {TEMPLATE_CHARS_MAX:,})",
+            1,
+        )
+    # Jinja writes every line break as \n, and text must come out as it went in.
+    spare = None
+    if "\r" in source:
+        spare = next((letter for letter in _SPARES if letter not in source), None)
+        if spare is not None:
+            source = source.replace("\r", spare)
+    try:
+        reader = _Reader(source)
+        body = reader.subparse()
+    except TemplateSyntaxError as error:
+        raise _bad(_plain(error.message or "the template can not be read"), error.lineno) from None
+    except _Refused as refused:
+        raise _bad(*refused.args) from None
+    except RecursionError:
+        raise _bad(f"the template is nested too deeply (limit NESTING_MAX: {NESTING_MAX})", 1) from None
+    except (ValueError, SyntaxError):
+        # int() and literal_eval() of a number with thousands of digits.
+        raise _bad("a number has too many digits", 1) from None
+    return Syntax(body, tuple(reader.statements), spare)
+
+
+def tags(source: str) -> list[str]:
+    """The author's words in each {{ }}, {% if %}, {% elif %} and {% for %}, in order."""
+    found: list[str] = []
+    words: list[str] = []
+    for _, kind, text in _ENVIRONMENT.lex(source):
+        if kind in ("variable_begin", "block_begin"):
+            words = []
+        elif kind == "variable_end":
+            found.append(f"{{{{ {' '.join(''.join(words).split())} }}}}")
+        elif kind == "block_end" and words[:1] in (["if"], ["elif"], ["for"]):
+            found.append(f"{{% {' '.join(''.join(words).split())} %}}")
+        elif words or kind != "whitespace":
+            words.append(text)
+    return found
+
+
+def _bad(message: str, line: int) -> BadTemplate:
+    return BadTemplate((Fault("bad-template", message, line),))
+
+
+def _plain(message: str) -> str:
+    """Jinja's message in our manner: no capital, no full stop."""
+    return message[:1].lower() + message[1:].rstrip(".")

@@ -1,0 +1,333 @@
+"""Text with expressions in it, `{% if %}` and `{% for %}` → closures that write pieces of text.
+
+Every other statement of Jinja is refused here. What is written is counted while it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from jinja2 import nodes
+
+from noetl.template.compilation import Compilation, Expr, Run, Scope
+from noetl.template.expressions import truth_of
+from noetl.template.limits import TEXT_CHARS_MAX, Meter, json_text, over
+from noetl.template.sql import SqlPlacement, SqlPlacements
+from noetl.template.values import JSON, TemplateError, Undefined, kind_of, undefined
+
+Write: TypeAlias = Callable[[Scope, Meter, list[JSON]], None]
+_STATEMENTS = {
+    "Assign": "set",
+    "AssignBlock": "set",
+    "CallBlock": "call",
+    "FilterBlock": "filter",
+    "FromImport": "from",
+    "Scope": "autoescape",
+}
+_FIXES = {
+    "set": "templates set no variables; repeat the expression, or use the step's own `set`",
+    "filter": "use the filter in {{ value|filter }}",
+    "if": "write {{ a if condition else b }}",
+    "for": "use map, select or join in {{ }}",
+    "print": "write {{ value }}",
+}
+_TURN_COST = 8
+_BINDING_COST = 12  # of a value in SQL, and of the piece of text that ends before it
+_GROUP = ("grouper", "list")
+
+
+class TextBlock:
+    """Pieces of text, one after the other."""
+
+    __slots__ = ("cost", "pieces")
+
+    def __init__(self) -> None:
+        self.pieces: list[Write] = []
+        self.cost = 0
+
+    def add(self, write: Write, cost: int) -> None:
+        self.pieces.append(write)
+        self.cost += cost
+
+    def write(self, scope: Scope, meter: Meter, out: list[JSON]) -> None:
+        for piece in self.pieces:
+            piece(scope, meter, out)
+
+
+class TextWriter:
+    """Compiles the body of a template; numbers its tags, so that an error can repeat the author's words."""
+
+    def __init__(self, notes: Compilation, *, statements: bool, placing: SqlPlacements | None = None) -> None:
+        self._notes = notes
+        self._statements = statements
+        self._placing = placing  # None: it is no SQL
+        self._tags = 0
+
+    def block(self, body: list[nodes.Node]) -> TextBlock:
+        block = TextBlock()
+        for tree in body:
+            if isinstance(tree, nodes.Output):
+                if self._placing is not None:
+                    self._sql(tree.nodes, self._placing, block)
+                    continue
+                for part in tree.nodes:
+                    self._output(part, block)
+            elif isinstance(tree, nodes.If):
+                self._allow("if", tree)
+                self._if(tree, block)
+            elif isinstance(tree, nodes.For):
+                self._allow("for", tree)
+                self._for(tree, block)
+            else:
+                kind = type(tree).__name__
+                refuse(_STATEMENTS.get(kind, kind.lower()), tree.lineno, self._notes)
+        return block
+
+    def _allow(self, name: str, tree: nodes.Node) -> None:
+        if not self._statements:
+            refuse(name, tree.lineno, self._notes)
+
+    def _output(self, tree: nodes.Expr, block: TextBlock) -> None:
+        if isinstance(tree, nodes.TemplateData):
+            block.add(_constant(self._notes.text(tree.data)), 2)
+        else:
+            tag = self._tag()
+            expr = self._notes.expression(tree)
+            block.add(_written(_marked(_text_of(expr.run), tag)), expr.cost + 4)
+
+    def _sql(self, trees: list[nodes.Expr], placing: SqlPlacements, block: TextBlock) -> None:
+        for part in placing.parts(trees):
+            if isinstance(part, SqlPlacement):
+                tag = self._tag()
+                expr = self._notes.expression(part.tree)
+                write = _SQL_WRITES[part.how](_marked(_defined(expr.run), tag))
+                block.add(write, expr.cost + 4)
+            else:
+                block.add(_constant(part), 2)
+        placing.leave()
+
+    def _tag(self) -> int:
+        self._tags += 1
+        return self._tags - 1
+
+    def _if(self, tree: nodes.If, block: TextBlock) -> None:
+        branches: list[tuple[Run, TextBlock]] = []
+        cost = 0
+        for branch in (tree, *tree.elif_):
+            tag = self._tag()
+            test = self._notes.expression(branch.test, optional=True)
+            branches.append((_marked(truth_of(test), tag), self.block(branch.body)))
+            cost += test.cost + 2
+        otherwise = self.block(tree.else_)
+
+        def choose(scope: Scope, meter: Meter, out: list[JSON]) -> None:
+            for holds, body in branches:
+                if holds(scope, meter):
+                    body.write(scope, meter, out)
+                    return
+            otherwise.write(scope, meter, out)
+
+        block.add(choose, cost + max(otherwise.cost, *(body.cost for _, body in branches)))
+
+    def _for(self, tree: nodes.For, block: TextBlock) -> None:
+        notes = self._notes
+        tag = self._tag()
+        if tree.recursive:
+            refuse("for … recursive", tree.lineno, notes)
+        source = notes.expression(tree.iter)
+        outside = dict(notes.variables)
+        assign = _assignment(tree.target, notes)
+        test = None if tree.test is None else notes.expression(tree.test, optional=True)
+        loop = _slot("loop", notes)
+        body = self.block(tree.body)
+        counted = loop in notes.used
+        notes.variables = outside
+        otherwise = self.block(tree.else_)
+        items = _marked(_items(source, assign, test), tag)
+
+        def repeat(scope: Scope, meter: Meter, out: list[JSON]) -> None:
+            chosen = items(scope, meter)
+            count = len(chosen)
+            for place, item in enumerate(chosen):
+                meter.charge(_TURN_COST + body.cost)
+                assign(meter.slots, item)
+                if counted:
+                    meter.slots[loop] = _turn(place, count)
+                body.write(scope, meter, out)
+            if not chosen:
+                otherwise.write(scope, meter, out)
+
+        block.add(repeat, source.cost + otherwise.cost + 4)
+
+
+def _marked(run: Run, tag: int) -> Run:
+    """Note, in an error that passes, in which of the template's tags it arose."""
+
+    def marked(scope: Scope, meter: Meter) -> JSON:
+        try:
+            return run(scope, meter)
+        except TemplateError as error:
+            error.tag = tag
+            raise
+
+    return marked
+
+
+def refuse(name: str, line: int, notes: Compilation) -> None:
+    notes.fault("not-allowed", f"{{% {name} %}} is not allowed here", line, name, _FIXES.get(name))
+
+
+def _constant(text: str) -> Write:
+    def write(_scope: Scope, meter: Meter, out: list[JSON]) -> None:
+        _count(meter, text)
+        out.append(text)
+
+    return write
+
+
+def _text_of(run: Run) -> Run:
+    """The value of an expression as it is written inside text."""
+
+    def text_of(scope: Scope, meter: Meter) -> JSON:
+        value = run(scope, meter)
+        if type(value) is Undefined:
+            raise undefined(value)
+        return value if type(value) is str else json_text(value, meter)
+
+    return text_of
+
+
+def _written(run: Run) -> Write:
+    def write(scope: Scope, meter: Meter, out: list[JSON]) -> None:
+        text = run(scope, meter)
+        _count(meter, text)
+        out.append(text)
+
+    return write
+
+
+class Binding(NamedTuple):
+    """A value among the pieces of SQL."""
+
+    value: JSON
+
+
+def _defined(run: Run) -> Run:
+    def defined(scope: Scope, meter: Meter) -> JSON:
+        value = run(scope, meter)
+        if type(value) is Undefined:
+            raise undefined(value)
+        return value
+
+    return defined
+
+
+def _bound(run: Run) -> Write:
+    def write(scope: Scope, meter: Meter, out: list[JSON]) -> None:
+        value = run(scope, meter)
+        meter.items(1)
+        meter.charge(_BINDING_COST)
+        out.append(Binding(value))
+
+    return write
+
+
+def _bound_list(run: Run) -> Write:
+    """`$1, $2, $3`; NULL for an empty list, since SQL knows no `IN ()`."""
+
+    def write(scope: Scope, meter: Meter, out: list[JSON]) -> None:
+        values = run(scope, meter)
+        meter.items(2 * len(values))
+        meter.charge(_BINDING_COST * len(values))
+        for place, value in enumerate(values):
+            out.extend((", " if place else "", Binding(value)))
+        if not values:
+            out.append("NULL")
+
+    return write
+
+
+_SQL_WRITES = {"value": _bound, "list": _bound_list, "name": _written}
+
+
+def _count(meter: Meter, text: str) -> None:
+    meter.written += len(text)
+    if meter.written > TEXT_CHARS_MAX:
+        raise over("TEXT_CHARS_MAX", TEXT_CHARS_MAX, "the template makes too long a text")
+
+
+def _slot(name: str, notes: Compilation) -> int:
+    notes.variables[name] = slot = notes.slots
+    notes.slots += 1
+    return slot
+
+
+def _assignment(target: nodes.Node, notes: Compilation) -> Callable[[list[JSON], JSON], None]:
+    """Put an item into the variable of a loop, or its parts into several."""
+    if isinstance(target, nodes.Name):
+        slot = _slot(target.name, notes)
+        return lambda slots, item: slots.__setitem__(slot, item)
+    names = (
+        [part.name for part in target.items if isinstance(part, nodes.Name)]
+        if isinstance(target, nodes.Tuple)
+        else []
+    )
+    if not isinstance(target, nodes.Tuple) or len(names) != len(target.items):
+        notes.fault(
+            "not-allowed", "a loop has a variable, or several with commas between them", target.lineno
+        )
+    places = [_slot(name, notes) for name in names]
+
+    def spread(slots: list[JSON], item: JSON) -> None:
+        # What groupby gives is a map here, and a pair in Jinja.
+        parts = list(item.values()) if type(item) is dict and tuple(item) == _GROUP else item
+        if type(parts) is not list or len(parts) != len(places):
+            what = f"a list of {len(parts)}" if type(parts) is list else kind_of(parts)
+            raise TemplateError(f"the loop has {len(places)} variables, and an item is {what}")
+        for place, part in zip(places, parts, strict=True):
+            slots[place] = part
+
+    return spread
+
+
+def _items(
+    source: Expr, assign: Callable[[list[JSON], JSON], None], test: Expr | None
+) -> Callable[[Scope, Meter], list[JSON]]:
+    """What a loop goes through: the items for which its test holds."""
+    holds = None if test is None else truth_of(test)
+    cost = 0 if test is None else test.cost + _TURN_COST
+
+    def items(scope: Scope, meter: Meter) -> list[JSON]:
+        value = source.run(scope, meter)
+        if type(value) is Undefined:
+            raise undefined(value)
+        if type(value) not in (list, dict, str):
+            raise TemplateError(f"a loop goes through a list, not {kind_of(value)}")
+        if type(value) is not list:
+            meter.items(len(value))
+            value = list(value)
+        if holds is None:
+            return list(value) if type(value) is not list else value
+        chosen = []
+        for item in value:
+            meter.charge(cost)
+            assign(meter.slots, item)
+            if holds(scope, meter):
+                chosen.append(item)
+        meter.items(len(chosen))
+        return chosen
+
+    return items
+
+
+def _turn(place: int, count: int) -> dict[str, JSON]:
+    return {
+        "index": place + 1,
+        "index0": place,
+        "first": place == 0,
+        "last": place == count - 1,
+        "length": count,
+        "revindex": count - place,
+        "revindex0": count - place - 1,
+    }

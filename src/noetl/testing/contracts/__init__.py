@@ -1,0 +1,1 @@
+"""Contracts of the ports as test classes; an adapter's test subclasses one."""

@@ -1,0 +1,1 @@
+"""A deterministic simulator: virtual time, simulated failures, whole clusters in one thread."""

@@ -1,0 +1,1 @@
+"""The `http` tool and its parts; the entry point is in tool.py."""

@@ -1,0 +1,1 @@
+"""Supervised child processes for tools that run programs."""

@@ -1,0 +1,1 @@
+"""The `shell` tool and its parts; the entry point is in tool.py."""

@@ -1,0 +1,246 @@
+"""A playbook as a person would tell it: steps in order, what each does, reads and writes, and where it leads.
+
+It gives the content, in words; how it is printed is decided upstairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from noetl.check.soundness import live_arcs
+from noetl.escape import one_line, shorten
+from noetl.net import describe
+from noetl.net.carries import Carries, carries
+from noetl.net.net import Net, NetArc, NetStep, NetTask, Spot
+from noetl.net.order import Order, drawing_order
+from noetl.net.writes import task_writes
+from noetl.output import JSON
+from noetl.playbook.kinds import Kinds
+from noetl.playbook.model import END, Pipeline, Playbook, Step, Task
+from noetl.playbook.source import Path
+
+ESSENCE_MAX = 120  # characters of a task's essential field that are shown
+_SHARED = frozenset({"workload", "ctx", "keychain", "execution_id"})  # what a step reads from outside itself
+_JOINS = {
+    "all": "fires once, with all waiting tokens, when nothing under way can still reach it",
+    "each": "each token that comes is a run of its own",
+}
+_ESSENTIAL = ("url", "query", "command", "code", "script", "sh", "argv", "block", "path", "ref", "name")
+
+
+class Input(Struct, frozen=True, kw_only=True):
+    """A key of the workload and its default."""
+
+    name: str
+    type: str
+    default: str
+
+
+class ExplainedTask(Struct, frozen=True, kw_only=True):
+    name: str
+    kind: str
+    desc: str | None
+    essence: str | None  # the field that says most: method and URL, the first line of SQL
+    auth: str | None
+    input: tuple[tuple[str, str], ...]  # the author's own arguments
+    set: tuple[str, ...]
+    rules: tuple[str, ...]
+
+
+class ExplainedArc(Struct, frozen=True, kw_only=True):
+    to: str
+    when: str | None  # None: every success
+    carries: Carries
+    back: bool  # it leads to a step that was told before
+    dead: bool  # it can never fire
+    missing: bool  # there is no such step
+    set: tuple[str, ...]
+
+
+class ExplainedPart(Struct, frozen=True, kw_only=True):
+    """A step, or a block of the workbook."""
+
+    name: str
+    desc: str | None
+    entry: bool = False
+    reached: bool = True
+    join: str | None = None  # None: the author did not say
+    admission: tuple[str, ...] = ()
+    input: tuple[tuple[str, str], ...]
+    loops: tuple[str, ...]
+    policy: tuple[str, ...]
+    tasks: tuple[ExplainedTask, ...]
+    reads: tuple[str, ...]  # of the scopes that others share
+    writes: tuple[str, ...]  # to ctx
+    set: tuple[str, ...]
+    mode: Literal["exclusive", "inclusive"] = "exclusive"
+    arcs: tuple[ExplainedArc, ...] = ()
+    ends: bool = False  # a step without arcs
+
+
+class Explanation(Struct, frozen=True, kw_only=True):
+    name: str
+    path: str
+    version: str | None
+    desc: str | None
+    inputs: tuple[Input, ...]
+    credentials: tuple[tuple[str, str], ...]  # name, kind
+    steps: tuple[ExplainedPart, ...]
+    blocks: tuple[ExplainedPart, ...]
+
+
+def explain(net: Net, kinds: Kinds) -> Explanation:
+    playbook = net.playbook
+    teller = _Teller(net, kinds)
+    version = playbook.metadata.get("version")
+    return Explanation(
+        name=one_line(playbook.name),
+        path=one_line(playbook.path),
+        version=None if version is None else one_line(str(version)),
+        desc=_said(playbook.metadata.get("description")),
+        inputs=_inputs(playbook),
+        credentials=tuple((one_line(each.name), one_line(each.kind)) for each in playbook.keychain),
+        steps=tuple(teller.step(net.steps[name]) for name in teller.place),
+        blocks=tuple(teller.part(each.block, each.tasks) for each in net.blocks.values()),
+    )
+
+
+def steps_in_order(net: Net) -> Order:
+    """From the entry on; then what it does not reach, as it was written."""
+    follows = {name: _targets(step, net) for name, step in net.steps.items()}
+    entry = [net.playbook.entry] if net.playbook.entry in net.steps else []
+    return drawing_order([*entry, *net.steps], follows)
+
+
+def _targets(step: NetStep, net: Net) -> list[str]:
+    """A dynamic arc without `to` leads nowhere in particular."""
+    return [target for arc in step.arcs for target in arc.targets or () if target in net.steps]
+
+
+def steps_reached(net: Net) -> frozenset[str]:
+    follows = {name: _targets(step, net) for name, step in net.steps.items()}
+    if any(arc.targets is None for step in net.steps.values() for arc in step.arcs):
+        return frozenset(net.steps)
+    if net.playbook.entry not in net.steps:
+        return frozenset()
+    return frozenset(drawing_order([net.playbook.entry], follows).names)
+
+
+def _inputs(playbook: Playbook) -> tuple[Input, ...]:
+    return tuple(
+        Input(name=one_line(key), type=describe.type_of(each), default=describe.value(each))
+        for key, each in playbook.workload.items()
+    )
+
+
+class _Teller:
+    def __init__(self, net: Net, kinds: Kinds) -> None:
+        self.net = net
+        self.kinds = kinds
+        self.place = {name: index for index, name in enumerate(steps_in_order(net).names)}
+        self.reached = steps_reached(net)
+        self.spots: dict[Path, list[Spot]] = {}
+        for spot in net.spots:
+            self.spots.setdefault(spot.owner.at, []).append(spot)
+
+    def step(self, each: NetStep) -> ExplainedPart:
+        live = {id(arc) for arc in live_arcs(each)}
+        return structs.replace(
+            self.part(each.step, each.tasks),
+            entry=each.step.name == self.net.playbook.entry,
+            reached=each.step.name in self.reached,
+            join=None if each.step.join is None else _JOINS[each.step.join],
+            admission=tuple(describe.admission(each.step.admit or ())),
+            mode=each.step.mode,
+            ends=not each.arcs,
+            arcs=tuple(self._arc(arc, each.step, dead=id(arc) not in live) for arc in each.arcs),
+        )
+
+    def part(self, owner: Pipeline, tasks: tuple[NetTask, ...]) -> ExplainedPart:
+        written = dict.fromkeys(target for writes, _ in task_writes(owner) for target in writes)
+        written |= dict.fromkeys(owner.set)
+        if isinstance(owner, Step):
+            written |= dict.fromkeys(target for arc in owner.arcs or () for target in arc.set)
+        return ExplainedPart(
+            name=one_line(owner.name),
+            desc=_said(owner.desc),
+            input=_pairs(owner.input),
+            loops=tuple(describe.loop(loop) for loop in owner.loops),
+            policy=tuple(describe.policy(owner)),
+            tasks=tuple(explain_task(each.task, self.kinds) for each in tasks),
+            reads=paths_read(self.spots.get(owner.at, ()), _SHARED),
+            writes=tuple(sorted(one_line(target) for target in written if target.startswith("ctx."))),
+            set=tuple(map(one_line, owner.set)),
+        )
+
+    def _arc(self, arc: NetArc, step: Step, *, dead: bool) -> ExplainedArc:
+        targets = arc.targets or ()
+        to = one_line(arc.arc.step)
+        if arc.arc.to is not None:
+            to = f"{describe.expression(arc.arc.step)} (one of {', '.join(map(one_line, arc.arc.to))})"
+        elif arc.targets is None:
+            to = f"{describe.expression(arc.arc.step)} (any step)"
+        here = self.place[step.name]
+        return ExplainedArc(
+            to=to,
+            when=describe.guard(arc.arc.when),
+            carries=carries(arc, step),
+            back=any(self.place.get(target, here + 1) <= here for target in targets),
+            dead=dead,
+            missing=any(target not in self.net.steps and target != END for target in targets),
+            set=tuple(map(one_line, arc.arc.set)),
+        )
+
+
+def explain_task(task: Task, kinds: Kinds) -> ExplainedTask:
+    policy = task.policy
+    rules = [describe.rule(rule) for rule in (policy.rules if policy else ())]
+    if otherwise := describe.unmatched(policy):
+        rules.append(otherwise)
+    free = task.kind in kinds and kinds[task.kind].free_input
+    return ExplainedTask(
+        name=one_line(task.name),
+        kind=one_line(task.kind),
+        desc=_said(task.desc),
+        essence=_essence(task.fields if free else task.input),
+        auth=None if task.auth is None else one_line(task.auth),
+        input=_pairs(task.input) if free else (),
+        set=tuple(map(one_line, task.set)),
+        rules=tuple(rules),
+    )
+
+
+def paths_read(spots: Iterable[Spot], scopes: frozenset[str] | None = None) -> tuple[str, ...]:
+    """What templates read, as dotted paths; a path stands for everything below it."""
+    found = {
+        tuple(map(str, read.path))
+        for spot in spots
+        for read in spot.template.reads
+        if scopes is None or read.path[0] in scopes
+    }
+    whole = [path for path in found if not any(path[:length] in found for length in range(1, len(path)))]
+    return tuple(one_line(".".join(path)) for path in sorted(whole))
+
+
+def _essence(fields: dict[str, JSON]) -> str | None:
+    key = next((key for key in _ESSENTIAL if fields.get(key)), None)
+    if key is None:
+        return None
+    data = fields[key]
+    text = " ".join(map(str, data)) if isinstance(data, list) else str(data)
+    lines = text.strip().splitlines() or [""]
+    said = one_line(lines[0]) + (" …" if len(lines) > 1 else "")
+    if key == "url":
+        said = f"{one_line(str(fields.get('method', 'GET')))} {said}"
+    return shorten(said, ESSENCE_MAX)
+
+
+def _pairs(values: dict[str, JSON]) -> tuple[tuple[str, str], ...]:
+    return tuple((one_line(key), describe.value(each)) for key, each in values.items())
+
+
+def _said(text: JSON) -> str | None:
+    return one_line(text) if isinstance(text, str) and text.strip() else None

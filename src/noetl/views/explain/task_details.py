@@ -1,0 +1,87 @@
+"""Everything about one task: the spec it runs with and who said so, its fields, its rules, what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from noetl.escape import one_line
+from noetl.net import describe
+from noetl.net.net import Net
+from noetl.output import JSON
+from noetl.playbook.kinds import Kinds
+from noetl.playbook.model import Pipeline, Task
+from noetl.playbook.spec import effective
+from noetl.views.explain.playbook import ExplainedTask, explain_task, paths_read
+
+
+class SpecRow(Struct, frozen=True, kw_only=True):
+    path: str  # "timeout.connect"
+    value: str
+    layer: str  # which layer says so: "kind defaults", "step.spec", …
+
+
+class TaskSheet(Struct, frozen=True, kw_only=True):
+    owner: str
+    task: ExplainedTask
+    spec: tuple[SpecRow, ...]
+    fields: tuple[tuple[str, str], ...]  # the tool's own, and its input, as dotted paths
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+class NoSuchTask(Exception):
+    """The message says what there is."""
+
+
+def find_task(net: Net, name: str) -> tuple[Pipeline, Task]:
+    """`step.task`, or the name of a step or block that has one task only. Raises NoSuchTask."""
+    owners: dict[str, Pipeline] = {
+        **{k: v.block for k, v in net.blocks.items()},
+        **{k: v.step for k, v in net.steps.items()},
+    }
+    owner_name, _, task_name = name.partition(".")
+    owner = owners.get(owner_name)
+    if owner is None:
+        raise NoSuchTask(f'no step "{owner_name}"; there are {", ".join(map(one_line, owners))}')
+    if not owner.tasks:
+        raise NoSuchTask(f'step "{owner_name}" has no tasks')
+    if not task_name and len(owner.tasks) == 1:
+        return owner, owner.tasks[0]
+    found = next((task for task in owner.tasks if task.name == task_name), None)
+    if found is None:
+        known = ", ".join(f"{owner_name}.{one_line(task.name)}" for task in owner.tasks)
+        what = f'has no task "{task_name}"' if task_name else "has several tasks"
+        raise NoSuchTask(f'"{owner_name}" {what}; there are {known}')
+    return owner, found
+
+
+def task_sheet(net: Net, kinds: Kinds, owner: Pipeline, task: Task) -> TaskSheet:
+    spec = effective(net.playbook, owner, task, kinds)
+    values = dict(_leaves(spec.values))
+    writes = [
+        *task.set,
+        *(target for rule in (task.policy.rules if task.policy else ()) for target in rule.set),
+    ]
+    return TaskSheet(
+        owner=one_line(owner.name),
+        task=explain_task(task, kinds),
+        spec=tuple(
+            SpecRow(path=one_line(path), value=describe.value(values.get(path)), layer=layer)
+            for path, layer in sorted(spec.origin.items())
+        ),
+        fields=tuple(
+            (one_line(path), describe.value(data)) for path, data in _leaves({**task.fields, **task.input})
+        ),
+        reads=paths_read(spot for spot in net.spots if spot.task is not None and spot.task.at == task.at),
+        writes=tuple(one_line(target) for target in dict.fromkeys(writes)),
+    )
+
+
+def _leaves(values: JSON, path: str = "") -> Iterator[tuple[str, JSON]]:
+    if isinstance(values, dict) and (values or not path):
+        for key, value in values.items():
+            yield from _leaves(value, f"{path}.{key}" if path else str(key))
+    else:
+        yield path, values

@@ -1,0 +1,331 @@
+"""Why a step ran, waited or did not run: read from the log and the playbook, told as plain data.
+
+It decides nothing anew: what held is what the log says, and the values are those of that moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct, field
+
+from noetl.engine import Event, apply, facts
+from noetl.engine.facts import Fact
+from noetl.engine.state import State, Status
+from noetl.errors import NotFound
+from noetl.ids import call_id, frame_parts, token_id
+from noetl.net import describe
+from noetl.net.program import Program
+from noetl.output import Failure
+from noetl.playbook import model
+from noetl.views.explain.evidence import (
+    ArcAsked,
+    GuardAsked,
+    SeenValue,
+    admission_asked,
+    arcs_asked,
+    shown,
+    step_model,
+)
+from noetl.views.runs import waits_for
+
+RUNS_MAX = 20  # of a step: the newest
+CALLS_MAX = 50  # of a run: the newest; of a loop only those that did not just go on
+TOKENS_MAX = 50
+
+
+class WhySource(Struct, frozen=True, kw_only=True):
+    """A token, and the arc that made it."""
+
+    token: str
+    run: str | None = None  # None: the request itself
+    arc: ArcAsked | None = None
+
+
+class CallWhy(Struct, frozen=True, kw_only=True):
+    """One call of a task, and the rule that decided what followed."""
+
+    id: str
+    task: str
+    attempt: int
+    status: str
+    directive: str
+    rule: str | None  # in words; None: no rule fitted, or there is none
+    error: Failure | None
+
+
+class RunWhy(Struct, kw_only=True):
+    """One run of the step: filled in as the log is read."""
+
+    id: str
+    sources: tuple[WhySource, ...] = ()
+    called_by: str | None = None  # of a block: the frame
+    retry_of: str | None = None
+    waited: bool = False  # its token was not admitted at first
+    admission: tuple[GuardAsked, ...] = ()
+    input: tuple[SeenValue, ...] = ()
+    calls: list[CallWhy] = field(default_factory=list)
+    calls_left_out: int = 0
+    iterations: tuple[int, int, int] | None = None  # in all, succeeded, failed
+    waits_for: str | None = None  # of a frame that is parked
+    ended: str | None = None  # step.done, step.failed, loop.done; None: it has not
+    error: Failure | None = None
+    arcs: tuple[ArcAsked, ...] = ()  # asked when it had ended
+    routing_error: Failure | None = None
+
+
+class TokenWhy(Struct, frozen=True, kw_only=True):
+    """A token that has reached the step and made no run of it."""
+
+    source: WhySource
+    join: bool
+    admission: tuple[GuardAsked, ...]
+    held_by: tuple[str, ...]  # of a join: what can still reach it, in words
+    error: Failure | None  # its admission could not be evaluated
+
+
+class TokenRoute(Struct, frozen=True, kw_only=True):
+    """An arc that leads to the step, and why no token came along it."""
+
+    step: str
+    arc: ArcAsked
+    run: str | None = None  # the last run that was routed there; None: none was
+    why: str
+
+
+class Why(Struct, frozen=True, kw_only=True):
+    step: str
+    status: Status  # of the execution
+    ran: int
+    runs: tuple[RunWhy, ...]
+    tokens: tuple[TokenWhy, ...]
+    ways: tuple[TokenRoute, ...]  # when it neither ran nor was reached
+    unreached: str | None = None  # the reason, when there is not even a way to it
+
+
+def why(program: Program, execution_id: str, events: Iterable[Event], step: str) -> Why:
+    """Raises NotFound when the playbook has no such step and no such block."""
+    if step not in program.steps and step not in program.blocks:
+        raise NotFound(f'the playbook has no step "{step}"')
+    reader = _Reader(program, execution_id, step)
+    for event in events:
+        reader.see(event)
+    return reader.told()
+
+
+class _Reader:
+    """Follows the log with a state beside it, and keeps what has to do with one step."""
+
+    def __init__(self, program: Program, execution_id: str, step: str) -> None:
+        self.program, self.step = program, step
+        self.is_step = step in program.steps  # A block may have the same name.
+        self.state = State(execution_id=execution_id)
+        self.ran = 0
+        self.runs: dict[str, RunWhy] = {}
+        self.sources: dict[str, WhySource] = {}  # of tokens that lead to the step
+        self.waited: set[str] = set()
+        self.routed: dict[tuple[str, int], TokenRoute] = {}  # step and arc → when it was routed last
+        self.leads = _arcs_to(program, step)
+
+    def see(self, event: Event) -> None:
+        self._before(event)
+        apply(self.state, event.fact, event.at)
+        self._after(event.fact)
+
+    def _before(self, event: Event) -> None:
+        """What must be looked at while the state is still the one in which it was decided."""
+        fact = event.fact
+        match fact:
+            case facts.Started(token=token) if token.step == self.step:
+                self.sources[token.id] = WhySource(token=token.id)
+            case facts.StepWaiting(token=id) if id in self.sources and not fact.join:
+                self.waited.add(id)
+            case facts.StepScheduled() if fact.step == self.step and (fact.parent is None) == self.is_step:
+                self._scheduled(fact)
+            case facts.NextEvaluated(run=id):
+                step = self.state.runs[id].step
+                if id in self.runs or step in self.leads:
+                    self._routed(fact, step, arcs_asked(self.program, self.state, fact, event.at))
+            case facts.TaskDone(frame=frame):
+                run = self.runs.get(frame_parts(frame)[0])
+                if run is not None:
+                    self._called(run, fact)
+
+    def _after(self, fact: Fact) -> None:
+        name = getattr(fact, "frame", None) or getattr(fact, "run", None)
+        run = self.runs.get(name) if name is not None else None
+        if run is None:
+            return
+        match fact:
+            case facts.LoopStarted() | facts.IterationDone() | facts.IterationFailed():
+                self._count(run)
+            case facts.StepScheduled(retry_of=str()):
+                self._count(run)
+            case facts.FrameParked(until=until):
+                run.waits_for = waits_for(until)
+            case facts.FrameResumed():
+                run.waits_for = None
+            case facts.StepDone() | facts.LoopDone():
+                run.ended, run.waits_for = str(fact.__struct_config__.tag), None
+            case facts.StepFailed(error=error):
+                run.ended, run.waits_for, run.error = "step.failed", None, error
+
+    def _count(self, run: RunWhy) -> None:
+        loop = self.state.runs[run.id].loop
+        if loop is not None:
+            run.iterations = (loop.count, loop.succeeded, loop.failed)
+
+    def _scheduled(self, fact: facts.StepScheduled) -> None:
+        tokens = tuple(self.state.tokens[each] for each in fact.tokens)
+        self.ran += 1
+        self.runs[fact.run] = RunWhy(
+            id=fact.run,
+            sources=tuple(self.sources.pop(each) for each in fact.tokens),
+            called_by=fact.parent,
+            retry_of=fact.retry_of,
+            waited=not self.waited.isdisjoint(fact.tokens),
+            admission=admission_asked(self.program, self.state, tokens, fact.input) if tokens else (),
+            input=tuple(SeenValue(path=key, value=shown(value)) for key, value in fact.input.items()),
+        )
+        if len(self.runs) > RUNS_MAX:
+            del self.runs[next(iter(self.runs))]
+
+    def _called(self, run: RunWhy, fact: facts.TaskDone) -> None:
+        looped = self.state.runs[run.id].loop is not None
+        if looped and fact.directive in ("continue", "skip"):
+            return
+        if len(run.calls) == CALLS_MAX:
+            del run.calls[0]
+            run.calls_left_out += 1
+        run.calls.append(
+            CallWhy(
+                id=call_id(fact.frame, fact.call),
+                task=fact.task,
+                attempt=fact.attempt,
+                status=fact.status,
+                directive=fact.directive,
+                rule=_rule(self.program, self.step, fact),
+                error=fact.error or (fact.output.error if fact.output is not None else None),
+            )
+        )
+
+    def _routed(self, fact: facts.NextEvaluated, step: str, arcs: tuple[ArcAsked, ...]) -> None:
+        run = self.runs.get(fact.run)
+        if run is not None:
+            run.arcs, run.routing_error = arcs, fact.error
+        targets = {token.id: token.step for token in fact.tokens}
+        for arc in arcs:
+            token = token_id(fact.run, arc.place)
+            if targets.get(token) == self.step:
+                self.sources[token] = WhySource(token=token, run=fact.run, arc=arc)
+            if arc.place in self.leads.get(step, ()):
+                why = _verdict(arc, targets.get(token), broken=fact.error is not None)
+                self.routed[step, arc.place] = TokenRoute(step=step, arc=arc, run=fact.run, why=why)
+
+    def told(self) -> Why:
+        tokens = tuple(self._token(source) for source in [*self.sources.values()][:TOKENS_MAX])
+        reached = bool(self.ran or tokens)
+        ways = () if reached or not self.is_step else tuple(self._ways())
+        return Why(
+            step=self.step,
+            status=self.state.status,
+            ran=self.ran,
+            runs=tuple(self.runs.values()),
+            tokens=tokens,
+            ways=ways,
+            unreached=None if reached or ways else self._unreached(),
+        )
+
+    def _unreached(self) -> str:
+        if not self.is_step:
+            return "no task has called it"
+        if self.step == self.program.playbook.entry:
+            return "the execution was not started"
+        return "no arc leads to it"
+
+    def _token(self, source: WhySource) -> TokenWhy:
+        state = self.state
+        spoiled = state.spoiled.get(source.token)
+        token = spoiled.token if spoiled is not None else state.tokens[source.token]
+        step = self.program.steps[self.step]
+        come = tuple(state.tokens[each] for each in state.joins.get(self.step, ())) or (token,)
+        # A join binds its input when it fires: what its rules read of it is not there yet.
+        admission = admission_asked(self.program, state, come if step.join else (token,), token.input)
+        return TokenWhy(
+            source=source,
+            join=step.join,
+            admission=admission,
+            held_by=tuple(self._held_by()) if step.join and spoiled is None else (),
+            error=spoiled.error if spoiled is not None else None,
+        )
+
+    def _held_by(self) -> Iterable[str]:
+        """What a join waits for (D36)."""
+        state, program = self.state, self.program
+        bit = program.bits[self.step]
+        for name in state.broken:
+            if program.reach[name] & bit:
+                yield f'"{name}" has failed, and nothing took its failure'
+        for name in state.running_at:
+            if program.reach[name] & bit or name == self.step:
+                yield f'"{name}" is running'
+        for name in state.waiting_at:
+            if program.reach[name] & bit:
+                yield f'a token waits at "{name}"'
+
+    def _ways(self) -> Iterable[TokenRoute]:
+        for step, places in self.leads.items():
+            written = step_model(self.program, step).arcs or ()
+            for place in places:
+                to, when = describe.expression(written[place].step), describe.guard(written[place].when)
+                never = TokenRoute(
+                    step=step, arc=ArcAsked(place=place, to=to, when=when), why=self._never_routed(step)
+                )
+                yield self.routed.get((step, place), never)
+
+    def _never_routed(self, step: str) -> str:
+        if step in self.state.running_at:
+            return f'"{step}" has not ended' if self.state.live else f'"{step}" ended and was not routed'
+        if self.state.firings.get(step):
+            return f'"{step}" was given up with the execution'
+        if any(token.step == step for token in self.state.tokens.values()):
+            return f'"{step}" did not run: a token waits there'
+        return f'"{step}" did not run'
+
+
+def _verdict(arc: ArcAsked, target: str | None, *, broken: bool) -> str:
+    if arc.held is None:
+        return f"it was not asked: {arc.why}"
+    if not arc.held:
+        return "its guard did not hold"
+    return "routing could not be evaluated" if broken else f'it led to "{target or model.END}"'
+
+
+def _arcs_to(program: Program, step: str) -> dict[str, list[int]]:
+    """Where a token for the step can come from: step → places of its arcs."""
+    found: dict[str, list[int]] = {}
+    for name, each in program.steps.items():
+        for place, arc in enumerate(each.arcs):
+            if arc.targets is None or step in arc.targets:
+                found.setdefault(name, []).append(place)
+    return found
+
+
+def _rule(program: Program, owner: str, fact: facts.TaskDone) -> str | None:
+    """The rule that was taken, as its author would say it."""
+    if fact.rule is None:
+        return None
+    name = (
+        owner if any(each.name == owner for each in program.playbook.pipelines) else owner.rpartition("/")[0]
+    )
+    for pipeline in program.playbook.pipelines:
+        for task in pipeline.tasks if pipeline.name == name else ():
+            if task.name == fact.task and task.policy is not None:
+                return _said(task.policy, fact.rule)
+    return None
+
+
+def _said(policy: model.Policy, place: int | str) -> str | None:
+    if isinstance(place, int):
+        return describe.rule(policy.rules[place]) if place < len(policy.rules) else None
+    return next((describe.rule(each) for each in policy.rules if each.when is None), None)

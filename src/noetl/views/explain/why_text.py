@@ -1,0 +1,145 @@
+"""Why, in words: lines for a person who asks what became of a step. It knows no screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from noetl.escape import one_line
+from noetl.net.describe import count
+from noetl.output import Failure
+from noetl.views.explain.evidence import ArcAsked, GuardAsked, SeenValue
+from noetl.views.explain.why import CallWhy, RunWhy, TokenRoute, TokenWhy, Why, WhySource
+
+
+def tell(why: Why) -> list[str]:
+    """Lines; what belongs to one stands indented below it."""
+    lines = [_head(why)]
+    for run in why.runs:
+        lines += [run.id, *_indented(_run(run))]
+    for token in why.tokens:
+        lines += _token(token)
+    for way in why.ways:
+        lines += _way(way)
+    return lines
+
+
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    return (f"  {line}" for line in lines)
+
+
+def _head(why: Why) -> str:
+    if why.ran:
+        left_out = "" if why.ran == len(why.runs) else f"; the last {len(why.runs)} of them are told"
+        return f'"{why.step}" ran {count(why.ran, "time")}{left_out}'
+    if why.tokens:
+        return f'"{why.step}" did not run: {count(len(why.tokens), "token")} came, and none made a run'
+    return f'"{why.step}" did not run: {why.unreached or "no token came to it"}'
+
+
+def _run(run: RunWhy) -> Iterator[str]:
+    for source in run.sources:
+        yield from _source(source)
+    if run.called_by is not None:
+        yield f"called by {run.called_by}"
+    if run.retry_of is not None:
+        yield f"takes up {run.retry_of}, by a retry"
+    if run.waited:
+        yield "waited first: its token was not admitted at once"
+    yield from _admission(run.admission)
+    yield from _seen(run.input, "input ")
+    if run.iterations is not None:
+        items, succeeded, failed = run.iterations
+        yield f"loop over {count(items, 'item')}: {succeeded:,} succeeded, {failed:,} failed"
+    if run.calls_left_out:
+        yield f"{count(run.calls_left_out, 'call')} before these"
+    for call in run.calls:
+        yield _call(call)
+    yield from _end(run)
+
+
+def _end(run: RunWhy) -> Iterator[str]:
+    if run.ended is None:
+        yield f"waits {run.waits_for}" if run.waits_for else "has not ended"
+        return
+    yield f"ended by {run.ended}{_because(run.error)}"
+    if run.routing_error is not None:
+        yield f"could not be routed{_because(run.routing_error)}"
+    for arc in run.arcs:
+        yield _arc(arc)
+        yield from _indented(_seen(arc.seen if arc.held is not None else ()))
+
+
+def _because(error: Failure | None) -> str:
+    return "" if error is None else f": {error.kind}: {one_line(error.message)}"
+
+
+def _source(source: WhySource) -> Iterator[str]:
+    if source.run is None:
+        yield f"by token {source.token}, which the request made"
+        return
+    yield f"by token {source.token}, which {source.run} made"
+    if source.arc is not None:
+        yield from _indented((_arc(source.arc), *_indented(_seen(source.arc.seen))))
+
+
+def _arc(arc: ArcAsked) -> str:
+    said = f"arc {arc.place} to {arc.to}"
+    said += "" if arc.when is None else f" when {arc.when}"
+    if arc.held is None:
+        return f"{said}: not asked{f', since {arc.why}' if arc.why else ''}"
+    return f"{said}: {'held' if arc.held else 'did not hold'}"
+
+
+def _seen(seen: Iterable[SeenValue], before: str = "") -> Iterator[str]:
+    for each in seen:
+        value = "is undefined" if each.value == "undefined" else f"= {each.value}"
+        yield f"{before}{one_line(each.path)} {value}"
+
+
+def _admission(guards: tuple[GuardAsked, ...]) -> Iterator[str]:
+    for guard in guards:
+        verb = "admit" if guard.allow else "wait"
+        said = f"else {verb}" if guard.when is None else f"{verb} when {guard.when}"
+        yield f"admission: {said}: {_answer(guard.held)}"
+        yield from _indented(_seen(guard.seen))
+
+
+def _answer(held: bool | None) -> str:
+    if held is None:
+        return "not asked"
+    return "holds" if held else "does not hold"
+
+
+def _call(call: CallWhy) -> str:
+    said = f"{call.id} {one_line(call.task)}: {call.status}"
+    said += f", attempt {call.attempt}" if call.attempt > 1 else ""
+    said += f", {call.directive}"
+    said += "" if call.rule is None else f" by the rule “{call.rule}”"
+    return said + _because(call.error)
+
+
+def _token(token: TokenWhy) -> Iterator[str]:
+    first, *more = _source(token.source)
+    yield first.removeprefix("by ")
+    yield from more
+    yield from _indented(_why_it_waits(token))
+
+
+def _why_it_waits(token: TokenWhy) -> Iterator[str]:
+    if token.error is not None:
+        yield f"its admission could not be evaluated{_because(token.error)}"
+        return
+    if token.join:
+        yield "has come to a join and waits for the others"
+        yield from _indented(token.held_by)
+    yield from _admission(token.admission)
+    if not token.join and token.admission and not any(each.held for each in token.admission):
+        yield "no rule holds, so it waits"
+
+
+def _way(way: TokenRoute) -> Iterator[str]:
+    said = f"arc {way.arc.place} of {way.step}"
+    said += "" if way.arc.when is None else f" when {way.arc.when}"
+    yield f"{said}: {way.why}{f', after {way.run}' if way.run else ''}"
+    if way.arc.held is not None:
+        yield from _indented(_seen(way.arc.seen))

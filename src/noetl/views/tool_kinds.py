@@ -1,0 +1,135 @@
+"""What is said of a tool kind, in words, from the structs that describe it: for screen, server and docs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+
+from msgspec import Struct
+
+from noetl.output import JSON
+from noetl.playbook.kinds import Kind
+from noetl.playbook.shapes import (
+    Anything,
+    ByKind,
+    Choice,
+    Either,
+    KeyShape,
+    Many,
+    Null,
+    Record,
+    Shape,
+    Values,
+    describe,
+)
+
+TEMPLATE = "a template"
+PLURALS = {"a name": "names", "text": "texts", "a whole number": "whole numbers"}
+
+
+class FieldTold(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A field or a knob."""
+
+    name: str
+    value: str  # what may stand there
+    meaning: str
+    required: bool = False
+    default: JSON = None  # None: there is none
+    example: str | None = None
+
+
+class KindTold(Struct, frozen=True, kw_only=True):
+    """A kind, with all that an author must know of it."""
+
+    kind: str
+    doc: str
+    fields: tuple[FieldTold, ...]
+    knobs: tuple[FieldTold, ...]
+    notes: tuple[str, ...]
+    example: str  # a task in YAML; empty: there is none
+
+
+def told(kind: Kind, example: str) -> KindTold:
+    return KindTold(
+        kind=kind.name,
+        doc=unfolded(kind.doc),
+        fields=tuple(_fields(kind.fields.keys)),
+        knobs=tuple(_fields(kind.knobs.keys)),
+        notes=tuple(sentences(kind)),
+        example=example,
+    )
+
+
+def _fields(keys: Mapping[str, KeyShape]) -> Iterator[FieldTold]:
+    for name, key in keys.items():
+        yield FieldTold(
+            name=name,
+            value=" or ".join(dict.fromkeys(alternatives(key.shape, mapping))),
+            meaning=key.doc,
+            required=key.required,
+            default=key.default,
+            example=key.example,
+        )
+
+
+def alternatives(shape: Shape, record: Callable[[Shape], str]) -> Iterator[str]:
+    """What may stand there, in words, a template last; `record` names a mapping whose keys are known."""
+    match shape:
+        case Record() | ByKind():
+            yield record(shape)
+        case Many(of) if not isinstance(of, Anything):
+            words = next(alternatives(of, record))
+            yield f"a list of {PLURALS.get(words, words)}"
+        case Values(of) if not isinstance(of, Anything):
+            yield f"a mapping of names to {' or '.join(dict.fromkeys(alternatives(of, record)))}"
+        case Either(shapes):
+            found = [words for each in shapes for words in alternatives(each, record)]
+            yield from sorted(found, key=TEMPLATE.__eq__)
+        case Choice(values):
+            yield "one of " + ", ".join(f"`{value}`" for value in values)
+        case Null():
+            return
+        case _:
+            yield describe(shape).removesuffix(f" or {TEMPLATE}")
+    if getattr(shape, "templated", False) and not getattr(shape, "sql", False):
+        yield TEMPLATE
+
+
+def mapping(shape: Shape) -> str:
+    """A mapping by the keys that it takes."""
+    if not isinstance(shape, Record):
+        return describe(shape)
+    return "a mapping with " + ", ".join(f"`{key}`" for key in shape.keys)
+
+
+def unfolded(doc: str) -> str:
+    """A docstring without the line ends and the indent that only its source has; paragraphs stay."""
+    paragraphs = (" ".join(part.split()) for part in doc.split("\n\n"))
+    return "\n\n".join(paragraphs)
+
+
+def sentences(kind: Kind) -> Iterator[str]:
+    """What no table of fields says."""
+    if kind.free_input:
+        own = "Its fields stand beside `kind`" if kind.fields.keys else "It has no fields of its own"
+        yield f"{own}; `input` holds arguments of your own (D9)."
+    elif "name" in kind.fields.keys:
+        yield "Its `name` stands under `input`: beside `kind` it would be the name of the task."
+    else:
+        yield "Its fields stand under `input` or beside `kind` (D9)."
+    for group in kind.one_of:
+        yield f"Exactly one of {' and '.join(f'`{name}`' for name in group)} is given."
+    if kind.output:
+        yield f"Its own part of the output is `output.{kind.output}`."
+    if kind.pure:
+        yield "It has no effect on the world."
+    if kind.defaults:
+        words = ", ".join(f"`{name}: {as_text(value)}`" for name, value in kind.defaults.items())
+        yield f"Defaults of its `spec`: {words}."
+
+
+def as_text(value: JSON) -> str:
+    """A text as it is, everything else as short JSON."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,62 @@
+"""What may be written where: sizes (D55) and names that take a Ref (D54)."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.engine.write_limits import CTX_BYTES_MAX, VALUE_BYTES_MAX, ctx_misfit, is_ref, misfit
+from noetl.output import JSON, Failure
+
+REF: dict[str, JSON] = {"type": "blob", "locator": {"key": "e/1"}, "meta": {"bytes": 3}}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, True, 1, 1.5, "", "x" * (VALUE_BYTES_MAX - 2), ["x" * (VALUE_BYTES_MAX - 4)], {}, {"a": [1]}],
+)
+def test_a_value_up_to_the_limit_fits_d55(value: JSON) -> None:
+    assert misfit("ctx.a", value) is None
+
+
+@pytest.mark.parametrize(
+    "value", ["x" * (VALUE_BYTES_MAX - 1), "\x01" * 11_000, ["x" * (VALUE_BYTES_MAX - 3)]]
+)
+def test_a_value_over_the_limit_does_not_d55(value: JSON) -> None:
+    message = '"ctx.a" is over 65,536 bytes: keep a reference instead'
+    assert misfit("ctx.a", value) == Failure(kind="payload-too-large", message=message)
+
+
+def test_all_of_ctx_has_a_limit_too_d55() -> None:
+    part = "x" * (CTX_BYTES_MAX // 16)
+    assert ctx_misfit({str(n): part for n in range(15)}) is None
+    assert ctx_misfit({str(n): part for n in range(16)}) == Failure(
+        kind="payload-too-large",
+        message="ctx would be over 1,048,576 bytes in all: keep references instead",
+    )
+
+
+def test_names_that_end_in_ref_take_a_ref_and_no_others_do_d54() -> None:
+    assert misfit("ctx.rows_ref", REF) is None
+    assert misfit("ctx.rows_ref", [1]) == Failure(
+        kind="reference", message='"ctx.rows_ref" takes a Ref, by its name'
+    )
+    assert misfit("step.rows", REF) == Failure(
+        kind="reference", message='a Ref needs a name that ends in _ref, not "step.rows"'
+    )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "blob",
+        [],
+        {},
+        {"type": "blob"},
+        {"type": "map", "locator": {}},
+        {**REF, "name": 1},
+        {"type": [], "locator": 1},
+    ],
+)
+def test_what_only_looks_like_a_ref_is_none_d53(value: JSON) -> None:
+    assert not is_ref(value)

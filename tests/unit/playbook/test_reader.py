@@ -1,0 +1,328 @@
+"""The canonical reader: shape problems, all of them, with code and position."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.playbook.model import Arc, Guard, Rule
+from noetl.playbook.reader import read
+from tests.playbooks import kinds, reading, task, told
+
+
+def test_a_document_that_is_no_mapping_is_not_a_playbook() -> None:
+    assert told(read("- 1\n", kinds()).problems) == [("not-a-playbook", 1, 1)]
+    assert told(read("", kinds()).problems) == [("not-a-playbook", 1, 1)]
+    assert read("just text", kinds()).playbook is None
+
+
+def test_all_problems_are_told_at_once_and_the_rest_is_read() -> None:
+    found = reading("""\
+        workflow:
+        - step: start
+          desc: [1]
+          tool: {kind: noop, nmae: x}
+          nxt: {}
+        - step: other thing
+          tool: {kind: nop}
+          next: {arcs: [{step: start, when: 3}]}
+        extra: 1
+        """)
+    assert told(found.problems) == [
+        ("wrong-type", 6, 3),
+        ("unknown-key", 7, 22),
+        ("unknown-key", 8, 3),
+        ("bad-name", 9, 9),
+        ("unknown-kind", 10, 16),
+        ("wrong-type", 11, 37),
+        ("unknown-key", 12, 1),
+    ]
+    assert found.playbook is not None
+    assert [task.kind for task in found.playbook.steps[0].tasks] == ["noop"]
+
+
+def test_root_keys_are_those_of_the_language_and_vars_is_named_d3() -> None:
+    found = reading("vars: {a: 1}\nsteps: []\nworkflow: [{step: start, next: {arcs: []}}]\n")
+    assert told(found.problems) == [("old-dialect", 4, 1), ("unknown-key", 5, 1)]
+    assert "workflow" in found.problems[1].message
+
+
+def test_what_must_be_there_is_asked_for() -> None:
+    found = read("kind: Playbok\nmetadata: {name: x}\n", kinds(), "t.yaml")
+    assert told(found.problems) == [
+        ("bad-value", 1, 7),
+        ("missing-key", 2, 1),
+        ("missing-key", 1, 1),
+        ("missing-key", 1, 1),
+    ]
+    assert found.problems[0].fix == "Playbook"
+
+
+def test_no_guess_is_made_of_two_letters_that_stand_in_another_word() -> None:
+    (found,) = reading("id: x\nworkflow: [{step: start, tool: {kind: noop}}]\n").problems
+    assert (found.code, found.fix) == ("unknown-key", None)
+    assert found.message.startswith('playbook has no key "id"; it has "apiVersion", "kind", ')
+
+
+def test_unknown_keys_get_a_did_you_mean_at_every_level_d4() -> None:
+    found = reading("""\
+        executor: {spec: {policy: {limits: {cals: 3}}}}
+        workflow:
+        - step: start
+          spec: {policy: {lifecycle: {timeout: 3}}}
+          loop: {in: [1], iterator: x, spec: {mode: parallel, max_in_fligth: 3}}
+          tool: {kind: http, input: {urll: x, url: y}, spec: {timeout: {conect: 3}}}
+          next: {arcs: [{step: end, wen: "{{ true }}"}]}
+        """)
+    assert [(each.code, each.fix) for each in found.problems] == [
+        ("unknown-key", "calls"),
+        ("unknown-key", "timeout_s"),
+        ("unknown-key", "max_in_flight"),
+        ("unknown-key", "url"),
+        ("unknown-key", "connect"),
+        ("unknown-key", "when"),
+    ]
+
+
+def test_a_step_without_tool_and_next_is_a_warning_d7() -> None:
+    found = reading("workflow:\n- step: start\n")
+    assert told(found.problems) == [("empty-step", 5, 3)]
+    assert found.problems[0].severity == "warning"
+
+
+def test_tasks_get_names_by_their_place_and_a_single_tool_by_its_step_d8() -> None:
+    found = reading("""\
+        workflow:
+        - step: start
+          tool: {kind: noop}
+        - step: many
+          tool: [{kind: noop}, {name: b, kind: noop}, {kind: noop}]
+        """)
+    assert found.playbook is not None
+    names = [[task.name for task in step.tasks] for step in found.playbook.steps]
+    assert names == [["start_task"], ["task_0", "b", "task_2"]]
+
+
+def test_duplicate_task_names_are_problems_d8() -> None:
+    found = reading("workflow:\n- step: start\n  tool:\n  - {name: task_1, kind: noop}\n  - {kind: noop}\n")
+    assert told(found.problems) == [("duplicate-task", 8, 5)]
+
+
+def test_the_labelled_form_is_old_d8() -> None:
+    found = reading("workflow:\n- step: start\n  tool:\n  - fetch: {kind: noop}\n")
+    assert told(found.problems) == [("old-dialect", 7, 5)]
+    assert "noetl migrate" in found.problems[0].message
+
+
+def test_tool_fields_may_stand_beside_kind_or_under_input_but_not_twice_d9() -> None:
+    beside = reading(task("kind: http\nurl: x\nmethod: POST")).playbook
+    under = reading(task("kind: http\ninput: {url: x, method: POST}")).playbook
+    assert beside is not None
+    assert under is not None
+    assert beside.steps[0].tasks[0].input == under.steps[0].tasks[0].input == {"url": "x", "method": "POST"}
+    twice = reading(task("kind: http\nurl: x\ninput:\n  url: y"))
+    assert told(twice.problems) == [("duplicate-field", 10, 9)]
+
+
+def test_kinds_with_free_input_keep_their_fields_beside_kind_d9() -> None:
+    found = reading(task("kind: python\ncode: 'result = 1'\ninput: {rows: 3, code: 4}"))
+    assert found.problems == []
+    assert found.playbook is not None
+    read_task = found.playbook.steps[0].tasks[0]
+    assert (read_task.fields, read_task.input) == ({"code": "result = 1"}, {"rows": 3, "code": 4})
+
+
+def test_a_tool_says_which_fields_it_needs() -> None:
+    assert told(reading(task("kind: http")).problems) == [("missing-key", 7, 7)]
+    assert told(reading(task("kind: postgres")).problems) == [("missing-key", 7, 7)]
+    assert told(reading(task("kind: shell\nsh: ls\nargv: [ls]")).problems) == [("misplaced-key", 8, 7)]
+    assert told(reading(task("kind: http\nurl: [x]")).problems) == [("wrong-type", 8, 7)]
+
+
+def test_a_template_may_stand_for_any_value_of_a_tool_field() -> None:
+    body = "kind: http\nurl: '{{ x }}'\nmethod: '{{ m }}'\nparams: '{{ p }}'\nspec: {timeout: 3}"
+    assert reading(task(body)).problems == []
+    assert told(reading(task("kind: http\nurl: x\nparams: text")).problems) == [("wrong-type", 9, 15)]
+
+
+def test_set_stands_on_steps_tasks_arcs_and_in_then_and_nowhere_else_under_spec_d10() -> None:
+    found = reading("""\
+        workflow:
+        - step: start
+          set: {ctx.a: 1}
+          tool:
+            kind: noop
+            set: {step.b: 1}
+            spec:
+              set: {ctx.c: 1}
+              policy: {rules: [{else: {then: {do: continue, set: {ctx.d: 1}}}}]}
+          next: {spec: {set: {}}, arcs: [{step: end, set: {ctx.e: 1}}]}
+        """)
+    assert told(found.problems) == [("set-under-spec", 11, 7), ("set-under-spec", 13, 17)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "position"),
+    [
+        ("{else: {do: continue}}", (10, 27)),  # D11
+        ("{else: null, then: {do: continue}}", (10, 20)),  # D89
+        ("{else: {}}", (10, 26)),
+        ("{else: null}", (10, 20)),
+        ("{when: '{{ ctx.a }}'}", (10, 19)),
+        ("{when: '{{ ctx.a }}', do: fail}", (10, 41)),
+    ],
+)
+def test_a_rule_says_what_to_do_under_then_d11_d89(rule: str, position: tuple[int, int]) -> None:
+    found = reading(task(f"kind: noop\nspec:\n  policy:\n    rules: [{rule}]"))
+    assert told(found.problems) == [("missing-then", *position)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "code"),
+    [
+        ("{else: {then: }}", "missing-then"),
+        ("{else: {then: {do: }}}", "missing-do"),
+        ("{when: '{{ ctx.a }}', then: }", "missing-then"),
+        ("{when: '{{ ctx.a }}', then: {do: }}", "missing-do"),
+        ("{when: , then: {do: fail}}", "missing-key"),
+        ("{else: {then: {do: jump, to: }}}", "missing-key"),
+    ],
+)
+def test_a_null_says_nothing_and_is_never_dropped_in_silence_d4(rule: str, code: str) -> None:
+    found = reading(task(f"kind: noop\nspec:\n  policy:\n    rules: [{rule}]"))
+    assert [each.code for each in found.problems] == [code]
+
+
+def test_a_rule_is_read_whole() -> None:
+    rules = "[{when: '{{ a }}', then: {do: retry, attempts: 3, backoff: linear, delay: 1, max_delay: 9, jitter: 0.2}}]"
+    playbook = reading(task(f"kind: noop\nspec: {{policy: {{rules: {rules}}}}}")).playbook
+    assert playbook is not None
+    policy = playbook.steps[0].tasks[0].policy
+    assert policy is not None
+    at = ("workflow", 0, "tool", 0, "spec", "policy", "rules", 0)
+    assert policy.rules == (
+        Rule(
+            when="{{ a }}", do="retry", attempts=3, backoff="linear", delay=1, max_delay=9, jitter=0.2, at=at
+        ),
+    )
+
+
+def test_keys_beside_the_wrong_directive_have_no_effect_and_say_so() -> None:
+    found = reading(
+        task("kind: noop\nspec: {policy: {rules: [{else: {then: {do: fail, to: x, delay: 1}}}]}}")
+    )
+    assert told(found.problems) == [("no-effect", 8, 63), ("no-effect", 8, 56)]
+
+
+def test_else_stands_last_and_skip_never_in_it_d26() -> None:
+    rules = "[{else: {then: {do: skip}}}, {when: '{{ a }}', then: {do: fail}}]"
+    found = reading(task(f"kind: noop\nspec: {{policy: {{rules: {rules}}}}}"))
+    assert [each.code for each in found.problems] == ["rule-order"]
+    alone = reading(task("kind: noop\nspec: {policy: {rules: [{else: {then: {do: skip}}}]}}"))
+    assert [each.code for each in alone.problems] == ["else-skip"]
+
+
+@pytest.mark.parametrize(
+    "target", ["x", "ctx", "workload.a", "output.x", "keychain.k", "ctx.a b", "ctx..a", "event.x"]
+)
+def test_set_targets_are_ctx_step_and_iter_d29(target: str) -> None:
+    found = reading(f"workflow:\n- step: start\n  next: {{arcs: []}}\n  set:\n    {target}: 1\n")
+    assert told(found.problems) == [("bad-set-target", 8, 5)]
+
+
+@pytest.mark.parametrize("word", ["case", "pipe", "sink", "retry"])
+def test_reserved_words_are_problems_with_advice_d61(word: str) -> None:
+    on_step = reading(f"workflow:\n- step: start\n  {word}: []\n  next: {{arcs: []}}\n")
+    on_task = reading(task(f"kind: noop\n{word}: []"))
+    assert told(on_step.problems) == [("reserved-word", 6, 3)]
+    assert told(on_task.problems) == [("reserved-word", 8, 7)]
+
+
+def test_placeholders_are_accepted_with_a_warning_d64() -> None:
+    found = reading("""\
+        workflow:
+        - step: start
+          spec: {policy: {admit: {mode: exclusive}, emit: {events: [x]}}}
+          tool: {kind: noop, spec: {policy: {before: [], after: [], finally: [], mode: exclusive, rules: []}}}
+          next: {spec: {policy: {}}, arcs: [{step: end, spec: {}}]}
+        """)
+    assert {each.code for each in found.problems} == {"reserved"}
+    assert len(found.problems) == 8
+    assert {each.severity for each in found.problems} == {"warning"}
+
+
+def test_loop_policy_means_loop_spec_and_may_not_differ_d64() -> None:
+    body = "workflow:\n- step: start\n  loop: {{in: [1], iterator: x, spec: {{mode: {0}, policy: {{mode: {1}}}}}}}\n  next: {{arcs: []}}\n"
+    same = reading(body.format("parallel", "parallel"))
+    assert same.problems == []
+    assert told(reading(body.format("parallel", "sequential")).problems) == [("conflicting-values", 6, 64)]
+
+
+def test_tolerate_is_a_number_or_a_percentage_of_best_effort_d87() -> None:
+    body = "workflow:\n- step: start\n  spec: {{policy: {{failure: {{{0}}}}}}}\n  next: {{arcs: []}}\n"
+    assert reading(body.format("mode: best_effort, tolerate: 25%")).problems == []
+    assert reading(body.format("mode: best_effort, tolerate: 5")).problems == []
+    assert told(reading(body.format("mode: best_effort, tolerate: many")).problems) == [("bad-value", 6, 58)]
+    assert told(reading(body.format("tolerate: 5")).problems) == [("misplaced-key", 6, 29)]
+
+
+def test_admission_arcs_and_joins_are_read() -> None:
+    playbook = reading("""\
+        workflow:
+        - step: start
+          spec: {policy: {admit: {join: all, rules: [{when: "{{ ctx.go }}", then: {allow: true}}, {else: {then: {allow: false}}}]}}}
+          next: {spec: {mode: inclusive}, arcs: [{step: "{{ ctx.to }}", to: [start, end], set: {ctx.a: 1}}]}
+        """).playbook
+    assert playbook is not None
+    step = playbook.steps[0]
+    rules = ("workflow", 0, "spec", "policy", "admit", "rules")
+    assert step.admit == (
+        Guard(when="{{ ctx.go }}", allow=True, at=(*rules, 0)),
+        Guard(when=None, allow=False, at=(*rules, 1)),
+    )
+    assert (step.join, step.mode) == ("all", "inclusive")
+    at = ("workflow", 0, "next", "arcs", 0)
+    assert step.arcs == (Arc(step="{{ ctx.to }}", set={"ctx.a": 1}, to=("start", "end"), at=at),)
+
+
+def test_next_without_spec_and_tasks_with_desc_are_fine_d89() -> None:
+    assert (
+        reading(
+            "workflow:\n- step: start\n  tool: {kind: noop, desc: d}\n  next: {arcs: [{step: end}]}\n"
+        ).problems
+        == []
+    )
+
+
+def test_data_is_never_rendered_and_braces_in_it_are_doubted() -> None:
+    found = reading("workload: {a: [{b: '{{ x }}'}]}\nworkflow: [{step: start, next: {arcs: []}}]\n")
+    assert told(found.problems) == [("template-in-data", 4, 20)]
+
+
+def test_keychain_entries_are_read_by_their_kind_d84() -> None:
+    found = reading("""\
+        keychain:
+        - {name: a, kind: env, variable: A}
+        - {name: b, kind: postgres_credential, host: {env: H}, port: 5432}
+        - {name: c, kind: vault}
+        - {name: a, kind: bearer, tokn: x}
+        workflow: [{step: start, next: {arcs: []}}]
+        """)
+    assert told(found.problems) == [
+        ("unknown-kind", 7, 19),
+        ("unknown-key", 8, 27),
+        ("duplicate-name", 8, 10),
+    ]
+
+
+def test_a_name_must_not_hide_a_scope() -> None:
+    assert told(reading(task("kind: noop\nname: output")).problems) == [("bad-name", 8, 13)]
+    looped = "workflow:\n- step: start\n  loop: {in: [], iterator: index}\n  next: {arcs: []}\n"
+    assert told(reading(looped).problems) == [("bad-name", 6, 28)]
+
+
+def test_thousands_of_mistakes_do_not_make_the_reader_slow() -> None:
+    """Hints cost comparisons: the first mistakes get one, and then there are no more."""
+    steps = "".join(f"- step: s{number}\n  stpe: 1\n  next: {{arcs: []}}\n" for number in range(2_000))
+    problems = reading("workflow:\n" + steps).problems
+    assert len(problems) == 2_000
+    assert (problems[0].fix, problems[-1].fix) == ("step", None)

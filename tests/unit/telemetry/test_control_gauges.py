@@ -1,0 +1,95 @@
+"""What is true just now is read from control when somebody asks."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from noetl.engine.facts import FrameParked
+from noetl.ports import WorkerInfo
+from noetl.telemetry.control_gauges import lost_frames, read_roster
+from noetl.telemetry.instruments import Gauge, Labels
+from noetl.telemetry.metrics import Measures
+from tests.unit.telemetry.houses import ID, WatchedHouse, run_house
+
+LOOP = """\
+workflow:
+- step: start
+  loop: {in: "{{ [1, 2, 3] }}", iterator: n, spec: {mode: parallel, max_in_flight: 3}}
+  tool: {kind: noop}
+"""
+
+
+def read(gauge: Gauge) -> dict[Labels, float]:
+    assert gauge.read is not None
+    return dict(gauge.read())
+
+
+def test_frames_that_nobody_has_begun_are_the_depth_of_the_queue() -> None:
+    house = WatchedHouse(p=LOOP)
+
+    async def work(house: WatchedHouse) -> None:
+        await house.start("p")
+        meters = house.measures.house
+        assert read(meters.waiting) == {"default": 3}
+        assert read(meters.leased) == {}
+        assert read(meters.lives) == {"running": 1}
+        assert read(meters.commands) == {(): 0}
+        assert 0 <= read(meters.oldest_s)["default"] < 30
+        assert lost_frames(house.control, house.clock) == 0
+
+    run_house(house, work, slots=0)
+
+
+def test_a_frame_that_was_begun_is_leased_and_waits_no_longer() -> None:
+    house = WatchedHouse(p=LOOP)
+
+    async def work(house: WatchedHouse) -> None:
+        await house.start("p")
+        assert await house.link.begin(ID, "start#1[0]", "w") is not None
+        meters = house.measures.house
+        assert (read(meters.waiting), read(meters.leased)) == ({"default": 2}, {"default": 1})
+
+    run_house(house, work, slots=0)
+
+
+def test_a_pointer_whose_execution_is_gone_has_no_age() -> None:
+    house = WatchedHouse(p=LOOP)
+
+    async def work(house: WatchedHouse) -> None:
+        await house.start("p")
+        del house.control.lives[ID]
+        assert read(house.measures.house.oldest_s) == {}
+        assert house.pending.begun(ID, "start#1[0]") is None
+
+    run_house(house, work, slots=0)
+
+
+def test_after_the_end_nothing_waits() -> None:
+    house = WatchedHouse(p=LOOP)
+
+    async def work(house: WatchedHouse) -> None:
+        log = await house.whole("p")
+        assert not any(isinstance(event.fact, FrameParked) for event in log)
+        meters = house.measures.house
+        assert [read(each) for each in (meters.waiting, meters.leased, meters.oldest_s)] == [{}, {}, {}]
+
+    run_house(house, work)
+
+
+def test_workers_are_counted_by_pool() -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+
+    class Here:
+        def workers(self) -> list[WorkerInfo]:
+            seen = [("a", "gpu", 4, 1), ("b", "gpu", 8, 8), ("c", "default", 2, 0)]
+            return [WorkerInfo(*each, "h", 1, "0", {}, False, at) for each in seen]
+
+        def slots(self, pool: str) -> int:
+            return sum(each.slots for each in self.workers() if each.pool == pool)
+
+    measures = Measures()
+    read_roster(measures, Here())
+    meters = measures.house
+    assert read(meters.workers) == {"gpu": 2, "default": 1}
+    assert read(meters.slots) == {"gpu": 12, "default": 2}
+    assert read(meters.busy) == {"gpu": 9, "default": 0}

@@ -1,0 +1,93 @@
+"""What happened is counted from committed facts."""
+
+from __future__ import annotations
+
+from noetl.engine.facts import StepDone
+from noetl.telemetry.fact_metrics import FACTS_MAX
+from noetl.telemetry.metrics import PLAYBOOKS_MAX
+from noetl.telemetry.prometheus import make_registry, rendered
+from tests.unit.telemetry.houses import ID, WatchedHouse, run_house, whole
+
+TWO = """\
+workflow:
+- {step: start, tool: {kind: noop, input: {n: 1}}, next: {arcs: [{step: b}]}}
+- {step: b, tool: {name: last, kind: noop, input: {n: 2}}}
+"""
+LOOP = """\
+workflow:
+- step: start
+  loop: {in: "{{ [1, 2, 3] }}", iterator: n, spec: {mode: parallel, max_in_flight: 2}}
+  spec: {policy: {failure: {mode: best_effort}}}
+  tool: {kind: python, input: {n: "{{ iter.n }}"}, code: "def main(n): return 1 / (n - 2)"}
+"""
+TRIED = """\
+workflow:
+- step: start
+  tool:
+  - name: ask
+    kind: python
+    code: "def main(): raise ValueError('no')"
+    spec: {policy: {rules: [{when: "{{ output.status == 'error' }}", then: {do: retry, attempts: 3, delay: 0}}]}}
+"""
+
+
+def counts(timing: object) -> dict[object, int]:
+    return {labels: sum(cell.counts) for labels, cell in getattr(timing, "cells").items()}  # noqa: B009
+
+
+def test_an_execution_is_counted_with_its_steps_and_calls() -> None:
+    house, log = whole(TWO)
+    meters = house.measures.facts
+    assert dict(meters.started.values) == {"t": 1}
+    assert dict(meters.ended.values) == {("t", "ok"): 1}
+    assert counts(meters.execution_s) == {"ok": 1}
+    assert counts(meters.step_s) == {"ok": 2, "error": 0}
+    assert counts(meters.step_wait_s) == {(): 2}
+    assert counts(meters.task_s) == {("noop", "ok"): 2}
+    assert sum(meters.facts.values.values()) == len(log)
+    assert meters.facts.values["step.scheduled"] == 2
+
+
+def test_iterations_and_failures_are_counted_apart() -> None:
+    house, _ = whole(LOOP)
+    meters = house.measures.facts
+    assert dict(meters.iterations.values) == {"ok": 2, "error": 1}
+    assert counts(meters.task_s) == {("python", "ok"): 2, ("python", "error"): 1}
+    assert counts(meters.step_wait_s) == {(): 0}  # of a loop nobody knows when a frame became due
+
+
+def test_retries_are_counted_by_the_kind_of_tool() -> None:
+    house, _ = whole(TRIED)
+    meters = house.measures.facts
+    assert dict(meters.retries.values) == {"python": 2}
+    assert dict(meters.ended.values) == {("t", "error"): 1}
+    assert counts(meters.step_s) == {"ok": 0, "error": 1}
+
+
+def test_what_waits_in_the_queue_is_timed_from_pointer_to_begin() -> None:
+    house, _ = whole(TWO)
+    meters = house.measures.queue
+    assert dict(meters.put.values) == dict(meters.taken.values) == dict(meters.done.values) == {"default": 1}
+    assert counts(meters.wait_s) == {"default": 1}
+    assert dict(house.measures.link.handed_on.values) == {(): 1}
+
+
+def test_facts_that_wait_are_counted_when_they_are_many_or_when_somebody_reads() -> None:
+    house, log = whole(TWO)
+    seen, counts = house.seen, house.measures.facts.facts.values
+    live, before = house.control.lives[ID], counts["step.done"]
+    few = [event for event in log if isinstance(event.fact, StepDone)]
+    seen(live, few)
+    assert counts["step.done"] == before
+    rendered(make_registry(house.measures))
+    assert counts["step.done"] == before + 2
+    seen(live, few * FACTS_MAX)
+    assert counts["step.done"] == before + 2 + 2 * FACTS_MAX
+
+
+def test_paths_beyond_the_limit_share_one_label() -> None:
+    house = WatchedHouse(p=TWO)
+    for number in range(PLAYBOOKS_MAX):
+        house.measures.playbook(f"known/{number}")
+    run_house(house, lambda house: house.whole("p"))
+    assert dict(house.measures.facts.ended.values) == {("other", "ok"): 1}

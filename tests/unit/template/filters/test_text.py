@@ -1,0 +1,59 @@
+"""Filters over text: where they differ from Jinja's, and where they stop."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.template.compile import TemplateError, compile_template
+
+SCOPE: dict[str, object] = {"s": "Grüße, Jürgen", "l": [1, True, None], "p": r"(\w+)@(?P<host>\w+)"}
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        ("l|upper", "[1,TRUE,NULL]"),
+        ("true|string", "true"),
+        ("1.0|string", "1.0"),
+        ("'a b'|split", ["a", "b"]),
+        ("'a,b,c'|split(',', 1)", ["a", "b,c"]),
+        ("''|split", []),
+        ("s|regex_search('[^,]+$')", " Jürgen"),
+        ("s|regex_search('x')", None),
+        ("'me@home'|regex_search(p)", "me@home"),
+        ("'me@home'|regex_search(p, 1)", "me"),
+        ("'me@home'|regex_search(p, 'host')", "home"),
+        ("'ac'|regex_search('a(b)?c', 1)", None),
+        (r"'me@home'|regex_replace(p, '\\g<host>/\\1')", "home/me"),
+        (r"'a.b'|regex_replace('\\.', '\\\\')", "a\\b"),
+        ("'aaa'|regex_replace('a', 'b', 2)", "bba"),
+        ("s|regex_replace('ü', 'ue')", "Grueße, Juergen"),
+        ("'äß'|regex_replace('', '-')", "-ä-ß-"),
+        ("'AbC'|regex_replace('(?i)[a-c]', '.')", "..."),
+        ("'<!-- a <b> -->c'|striptags", "c"),
+        ("'a<!-- b'|striptags", "a<!-- b"),
+    ],
+)
+def test_a_text_filter_gives_its_answer(words: str, value: object) -> None:
+    assert compile_template("{{ " + words + " }}")(SCOPE) == value
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("'a'|split('')", "split needs a separator, not an empty text"),
+        ("'a'|truncate(1)", "truncate needs a length of at least its `end`, and a leeway of at least 0"),
+        ("'a'|wordwrap(0)", "wordwrap needs a width of at least 1"),
+        ("'a'|indent([])", "indent needs a number of spaces, or the text to put before each line"),
+        ("'a'|regex_search(p, 'nobody')", 'the pattern has no group "nobody"'),
+        (
+            "'a'|regex_search(s ~ '(')",
+            'the pattern "Grüße, Jürgen(" can not be used: missing ): Grüße, Jürgen(',
+        ),
+        ("s|upper|center(l)", '"center": width is a list, not a whole number'),
+    ],
+)
+def test_what_a_text_filter_can_not_do_says_why(words: str, message: str) -> None:
+    with pytest.raises(TemplateError) as error:
+        compile_template("{{ " + words + " }}")(SCOPE)
+    assert error.value.message == f'"{{{{ {words} }}}}": {message}'

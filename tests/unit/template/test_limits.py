@@ -1,0 +1,66 @@
+"""The meter: what it counts, and the name that each limit gives in its error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from noetl.template.limits import FUEL_MAX, ITEMS_MAX, ROOM_MAX, TEXT_CHARS_MAX, Meter, json_text
+from noetl.template.values import TemplateError
+
+
+@pytest.mark.parametrize(
+    ("spend", "name"),
+    [
+        (lambda meter: meter.charge(FUEL_MAX + 1), "FUEL_MAX"),
+        (lambda meter: meter.hold(ROOM_MAX + 1), "ROOM_MAX"),
+        (lambda meter: meter.text(TEXT_CHARS_MAX + 1), "TEXT_CHARS_MAX"),
+        (lambda meter: meter.keep("x" * (TEXT_CHARS_MAX + 1)), "TEXT_CHARS_MAX"),
+        (lambda meter: meter.items(ITEMS_MAX + 1), "ITEMS_MAX"),
+        (lambda meter: json_text(1 << 20_000, meter), "BITS_MAX"),
+    ],
+)
+def test_a_limit_that_is_passed_says_its_name(spend: Callable[[Meter], object], name: str) -> None:
+    with pytest.raises(TemplateError, match=rf"\(limit {name}: [0-9,]+\)$"):
+        spend(Meter())
+
+
+def test_a_limit_that_is_just_reached_is_fine() -> None:
+    meter = Meter()
+    meter.charge(FUEL_MAX)
+    meter.hold(ROOM_MAX)
+    assert (meter.fuel, meter.room) == (0, 0)
+
+
+def test_each_meter_is_full_at_first() -> None:
+    Meter().charge(FUEL_MAX)
+    assert Meter().fuel == FUEL_MAX
+
+
+def test_room_is_not_given_back() -> None:
+    meter = Meter()
+    meter.keep("x" * 1_000)
+    meter.keep("x" * 1_000)
+    assert meter.room < ROOM_MAX - 2_000
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("as it is", "as it is"),
+        (None, "null"),
+        (True, "true"),
+        (1.5, "1.5"),
+        ([1, 2], "[1,2]"),
+        ({"a": 1, "b": [None, "ä"]}, '{"a":1,"b":[null,"ä"]}'),
+        (2**70, "1180591620717411303424"),
+    ],
+)
+def test_a_value_is_written_as_compact_json_and_text_as_it_is_d12(value: object, text: str) -> None:
+    assert json_text(value) == text
+
+
+def test_a_value_that_is_too_large_to_be_written_is_refused_before_it_is_written() -> None:
+    with pytest.raises(TemplateError, match="TEXT_CHARS_MAX"):
+        json_text(["x" * 1_000] * 5_000)

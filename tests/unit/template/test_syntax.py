@@ -1,0 +1,62 @@
+"""Reading a template: what Jinja's parser says, in our words, and what it never gets to see."""
+
+from __future__ import annotations
+
+import pytest
+from jinja2 import nodes
+
+from noetl.template.syntax import BadTemplate, Fault, TemplateStatement, parse, tags
+
+
+@pytest.mark.parametrize(
+    ("source", "message", "line"),
+    [
+        ("{{ a", "unexpected end of template, expected 'end of print statement'", 1),
+        ("a\n{{ }}", "expected an expression, got 'end of print statement'", 2),
+        ("{% frob %}", "encountered unknown tag 'frob'", 1),
+        ("{{ 1" + "1" * 5_000 + " }}", "a number has too many digits", 1),
+        ("\n{{ " + "(" * 40 + " }}", "the template is nested too deeply (limit NESTING_MAX: 32)", 2),
+        ("{{ " + "1+" * 2_000 + "1 }}", "the template is too long (limit TOKENS_MAX: 3,000)", 1),
+        ("x" * 70_000, "the template has 70,000 characters (limit TEMPLATE_CHARS_MAX: 65,536)", 1),
+    ],
+)
+def test_a_template_that_can_not_be_read_has_one_fault(source: str, message: str, line: int) -> None:
+    with pytest.raises(BadTemplate) as bad:
+        parse(source)
+    assert bad.value.faults == (Fault("bad-template", message, line),)
+
+
+def test_thirty_brackets_are_not_too_deep() -> None:
+    assert parse("{{ " + "(" * 30 + "1" + ")" * 30 + " }}") == parse("{{ 1 }}")
+
+
+def test_many_signs_that_are_not_nested_are_fine() -> None:
+    tree = parse("{{ " + " and ".join(["not a - b"] * 100) + " }}")
+    assert len(list(tree.body[0].find_all(nodes.Not))) == 100
+
+
+def test_blocks_that_follow_each_other_are_not_nested() -> None:
+    tree = parse("{% if a %}{% for b in c %}{% endfor %}{% else %}{% endif %}" * 100)
+    assert len(tree.body) == 100
+
+
+def test_statements_are_listed_with_their_lines() -> None:
+    found = parse("{% if a %}\n{% print b %}{% endif %}{% raw %}{% x %}{% endraw %}").statements
+    assert found == (TemplateStatement("if", 1), TemplateStatement("print", 2))
+
+
+def test_carriage_returns_and_the_last_line_break_survive() -> None:
+    syntax = parse("a\r\n{{ 'b\r' }}\r\n")
+    [output] = syntax.body
+    assert isinstance(output, nodes.Output)
+    assert syntax.spare is not None
+    texts = [part.data for part in output.nodes if isinstance(part, nodes.TemplateData)]
+    assert [text.replace(syntax.spare, "\r") for text in texts] == ["a\r\n", "\r\n"]
+
+
+def test_tags_are_given_in_the_authors_words() -> None:
+    source = (
+        "x {{ a\n.b }} {# {{ c }} #}{% for d in\te %}{{- d -}}"
+        "{% if f %}{% elif g %}{% else %}{% endif %}{% endfor %}"
+    )
+    assert tags(source) == ["{{ a .b }}", "{% for d in e %}", "{{ d }}", "{% if f %}", "{% elif g %}"]
