@@ -323,10 +323,10 @@ def test_children_of_a_worker_that_is_killed_end_even_out_of_an_endless_loop(tmp
     os.mkfifo(pipe)
     program = (
         "import asyncio, sys\n"
-        "from noetl.tools.python.tool import Python, PythonInput\n"
+        "from noetl.tools.python.tool import PythonInput, PythonTool\n"
         "from tests.unit.tools.calls import call\n"
         "code = 'import os\\nwith open(pipe, \"w\") as f: f.write(str(os.getpid()))\\nwhile True: pass'\n"
-        "asyncio.run(Python(1).run(PythonInput(code=code), call({'pipe': sys.argv[1]})))\n"
+        "asyncio.run(PythonTool(1).run(PythonInput(code=code), call({'pipe': sys.argv[1]})))\n"
     )
     with subprocess.Popen([sys.executable, "-c", program, str(pipe)], cwd=ROOT) as worker:
         child = int(pipe.read_text())
