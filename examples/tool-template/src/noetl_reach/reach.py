@@ -1,4 +1,4 @@
-"""`reach`: checks whether a server accepts connections. It connects, measures the time, and closes the connection."""
+"""`reach`: checks whether a server accepts connections. It connects, measures the time, and disconnects."""
 
 from __future__ import annotations
 
