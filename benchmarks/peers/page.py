@@ -33,8 +33,8 @@ CLAIMS = """\
 - The tasks do nothing, so only the overhead of each system is measured. If tasks take seconds, all of these
   systems are fast enough.
 - NoETL's task is `noop`, which runs in the process of the worker, as the functions of the other systems
-  run in theirs. Python code in a playbook runs in a child process, which adds a fraction of a millisecond per call:
-  see `python: a warm call` of `make bench`.
+  run in theirs. Python code in a playbook runs in a child process, which adds a fraction of a millisecond per
+  call: see `python: a warm call` of `make bench`.
 - One machine and one disk were used, and a sync to that disk limits W1. On the same machine with a busy disk,
   when SQLite reached about 350 rows/s with one row per commit, Restate was faster in W1 (474 to 204 steps/s,
   two rounds) and slower in W2 to W5.
