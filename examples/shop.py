@@ -59,14 +59,14 @@ class Shop(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.changed = threading.Condition()
-        self.asked: set[tuple[str, int]] = set()
+        self.requested: set[tuple[str, int]] = set()
         self.given = 0
         self.ending = threading.Event()
 
     def first_time(self, city: str, page: int) -> bool:
         with self.changed:
-            before = (city, page) in self.asked
-            self.asked.add((city, page))
+            before = (city, page) in self.requested
+            self.requested.add((city, page))
             return not before
 
     def count(self) -> None:
@@ -87,13 +87,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         address = urlsplit(self.path)
-        asked = {name: values[0] for name, values in parse_qs(address.query).items()}
+        query = {name: values[0] for name, values in parse_qs(address.query).items()}
         if address.path == "/cities":
             self._answer(200, [{"name": city, "pages": pages} for city, pages in PAGES.items()])
         elif address.path == "/given":  # for scripts/report.py: answers when that many pages were delivered
-            self._answer(200, {"pages": self.server.wait_until_given(int(asked.get("pages", "0")))})
-        elif address.path == "/orders" and _is_a_page(asked):
-            self._give(asked["city"], int(asked["page"]))
+            self._answer(200, {"pages": self.server.wait_until_given(int(query.get("pages", "0")))})
+        elif address.path == "/orders" and _is_a_page(query):
+            self._give(query["city"], int(query["page"]))
         else:
             self._answer(404, {"message": "there are /cities and /orders?city=Bern&page=1"})
 
@@ -125,9 +125,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Logs nothing: the log of the execution has every request."""
 
 
-def _is_a_page(asked: dict[str, str]) -> bool:
-    page = asked.get("page", "")
-    return page.isdecimal() and 1 <= int(page) <= PAGES.get(asked.get("city", ""), 0)
+def _is_a_page(query: dict[str, str]) -> bool:
+    page = query.get("page", "")
+    return page.isdecimal() and 1 <= int(page) <= PAGES.get(query.get("city", ""), 0)
 
 
 def main() -> None:

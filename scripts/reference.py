@@ -354,16 +354,16 @@ def problem_lines(name: str, code: Code) -> Iterator[str]:
     else:
         # The first line contains the expectation of a test.
         text = (EXAMPLES / f"{name}.yaml").read_text(encoding="utf-8").split("\n", 1)[1]
-        told = told_of(name, text)
-        mark = f' hl_lines="{told.at.line}"' if told else ""
+        problem = problem_of(name, text)
+        mark = f' hl_lines="{problem.at.line}"' if problem else ""
         yield from (f"```yaml{mark}", text.rstrip("\n"), "```")
-        if told:
-            yield from ("", "```text", *shown(told, text), "```")
+        if problem:
+            yield from ("", "```text", *shown(problem, text), "```")
     yield ""
     yield f"**How to fix it:** {prose(code.remedy)}"
 
 
-def told_of(name: str, text: str) -> Problem | None:
+def problem_of(name: str, text: str) -> Problem | None:
     """The problem that the example illustrates."""
     try:
         problems = check(text, kinds(), FILE).problems
@@ -374,13 +374,13 @@ def told_of(name: str, text: str) -> Problem | None:
     return next((each for each in problems if each.code == name), None)
 
 
-def shown(told: Problem, text: str) -> list[str]:
+def shown(problem: Problem, text: str) -> list[str]:
     """A problem as `noetl check` prints it: position, message, the line with a caret, the fix."""
-    line = text.split("\n")[told.at.line - 1]
-    lines = [str(told), f"  {line}", f"  {' ' * (told.at.column - 1)}^"]
-    if told.fix:
-        lines += [f"  fix: {told.fix}".replace("\n", "\n       ")]
-    return lines + [f"  {each.at.line}:{each.at.column}: {each.note}" for each in told.related]
+    line = text.split("\n")[problem.at.line - 1]
+    lines = [str(problem), f"  {line}", f"  {' ' * (problem.at.column - 1)}^"]
+    if problem.fix:
+        lines += [f"  fix: {problem.fix}".replace("\n", "\n       ")]
+    return lines + [f"  {each.at.line}:{each.at.column}: {each.note}" for each in problem.related]
 
 
 def main(arguments: list[str]) -> int:

@@ -41,7 +41,7 @@ class Route(NamedTuple):
 def described() -> Described:
     """Describe the application of a server with an empty temporary database."""
 
-    async def asked(folder: str) -> Described:
+    async def describe(folder: str) -> Described:
         async with open_local_server(Path(folder) / "noetl.db") as server:
             app = make_app(server.desk, Settings())
             scopes = {
@@ -53,7 +53,7 @@ def described() -> Described:
             return Described(app.openapi_schema.to_schema(), scopes)
 
     with tempfile.TemporaryDirectory() as folder:
-        return asyncio.run(asked(folder))
+        return asyncio.run(describe(folder))
 
 
 def routes() -> Iterator[Route]:

@@ -54,7 +54,7 @@ def run(url: str, folder: Path, environment: Mapping[str, str], *, kill: bool) -
     return subprocess.run([NOETL, "resume", "last"], check=False, cwd=ROOT, env=environment).returncode
 
 
-def tell(folder: Path) -> None:
+def print_report(folder: Path) -> None:
     """Print the report, and suggest what to look at."""
     ui = "noetl ui" if BUNDLE.exists() else "make ui && noetl ui"
     report = folder / "report.md"
@@ -80,16 +80,16 @@ def main() -> int:
     parser.add_argument(
         "--folder", type=Path, default=ROOT / ".noetl", help="directory for the report and the log"
     )
-    asked = parser.parse_args()
-    folder: Path = asked.folder.resolve()
+    options = parser.parse_args()
+    folder: Path = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "report.md").unlink(missing_ok=True)  # an old report must not be mistaken for the new one
     environment = {**os.environ, "NOETL_DB": str(folder / "noetl.db"), "NOETL_SERVER": "local"}
     with shop() as url:
         print(f"The mock shop API is at {url}. Running: noetl run {PLAYBOOK}\n", flush=True)
-        code = run(url, folder, environment, kill=asked.kill)
+        code = run(url, folder, environment, kill=options.kill)
     if code == 0:
-        tell(folder)
+        print_report(folder)
     return code
 
 

@@ -45,7 +45,7 @@ def test_the_main_run_reads_every_order_once_through_all_faults(tmp_path: Path) 
     assert rows_of(house) == ROWS
     faults = json.loads(house.call("output", "last").stdout)["faults"]
     assert faults == retries_of(house)
-    assert f"{faults} requests went wrong ({FAULTS['rate_limit']} × 429, {FAULTS['busy']} × 503, " in report
+    assert f"{faults} requests failed ({FAULTS['rate_limit']} × 429, {FAULTS['busy']} × 503, " in report
     assert faults >= FAULTS.total() - FAULTS["none"]
 
     # What it says to try next works on what it left behind.
