@@ -15,7 +15,7 @@ $(READY): pyproject.toml uv.lock
 	@PYTHON=$(PYTHON) sh scripts/setup
 	@touch $(READY)
 
-run: $(READY)    ## the main job: orders of a moody shop, page by page, to a report in .noetl/
+run: $(READY)    ## read orders from a mock shop API that fails intermittently, and write a report to .noetl/
 	@sh scripts/run
 
 ui: $(READY)     ## build the web UI into the package

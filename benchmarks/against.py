@@ -102,7 +102,7 @@ class Talk:
         except TimeoutError as error:
             raise Failed(f"{what} was not done within {limit_s:g} s; its log is {log}") from error
         if not line:
-            raise Failed(f"it ended during {what}; its log is {log}")
+            raise Failed(f"its process ended during {what}; its log is {log}")
         heard: dict[str, Any] = json.loads(line)
         return heard
 

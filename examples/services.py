@@ -1,7 +1,7 @@
-"""The services that the examples talk to, on this machine: `python examples/services.py` starts them all.
+"""Mock services for the examples: `python examples/services.py` starts all of them on this machine.
 
-Each one answers under its own name, http://127.0.0.1:8700/travel and so on, and says what it was asked. They
-are as unreliable as real ones, but always in the same way: an example gives the same result every time.
+Each service has its own path, such as http://127.0.0.1:8700/travel, and prints the requests it receives. The
+services fail now and then, but deterministically: an example gives the same result every time.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ PORT = 8700
 
 
 class Request(NamedTuple):
-    """What came: the parts of the path stand behind the service's name."""
+    """A request; `parts` is the path after the name of the service."""
 
     method: str
     parts: list[str]
     query: dict[str, str]
     headers: dict[str, str]  # names in lower case
-    body: Any  # None: there was none
+    body: Any  # None: no body
 
     @property
     def line(self) -> str:
@@ -36,7 +36,7 @@ class Request(NamedTuple):
 
 class Answer(NamedTuple):
     status: int
-    body: Any  # text is sent as it is, anything else as JSON
+    body: Any  # a string is sent as it is, anything else as JSON
 
 
 BUSY = Answer(503, {"message": "busy, try again"})
@@ -44,7 +44,7 @@ MISSING = Answer(404, {"message": "nothing here"})
 
 
 class Service:
-    """Answers by rule, and keeps what it was asked."""
+    """Answers requests, and records them."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -52,7 +52,7 @@ class Service:
         self._turns: Counter[str] = Counter()
 
     def lines(self, beginning: str = "") -> list[str]:
-        """Method and path of what came, in its order; only those that begin so."""
+        """Method and path of the received requests, in order; only those with this prefix."""
         return [each.line for each in self.seen if each.line.startswith(beginning)]
 
     def first_time(self, key: str) -> bool:
@@ -64,7 +64,7 @@ class Service:
 
 
 class Pages(Service):
-    """Lists in pages (pagination.yaml). Every third page is busy when it is first asked for."""
+    """Lists in pages (pagination.yaml). The first request for every third page gets a 503."""
 
     sizes = {"patients": 250, "visits": 420, "invoices": 130}
 
@@ -81,7 +81,7 @@ class Pages(Service):
 
 
 class Hotels(Service):
-    """Cities have hotels, hotels have pages of rooms (nested_loops.yaml). Second pages are busy at first."""
+    """Cities, hotels, pages of rooms (nested_loops.yaml). A first request for page 2 gets a 503."""
 
     hotels = {
         "lis": {"alfama": 5, "baixa": 12},
@@ -107,7 +107,7 @@ class Hotels(Service):
 
 
 class City(Service):
-    """The weather of a city, and its air where somebody measures it (fan_out_join.yaml)."""
+    """The weather of a city, and its air quality where it is measured (fan_out_join.yaml)."""
 
     weather = {"lisbon": "sunny", "oslo": "snow"}
     air = {"lisbon": 12}
@@ -123,12 +123,12 @@ class City(Service):
 
 
 class Travel(Service):
-    """Bookings and a card (saga.yaml). Cards are refused above 1000; giving a hotel back is busy at first."""
+    """Bookings and card payments (saga.yaml). Payments above 1000 fail; cancelling a hotel fails at first."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
-        self.booked: dict[str, str] = {}  # what is booked now, by its id
-        self._by_key: dict[str, str] = {}  # the same order twice is one booking
+        self.booked: dict[str, str] = {}  # current bookings, by id
+        self._by_key: dict[str, str] = {}  # idempotency key → booking
 
     def answer(self, request: Request) -> Answer:
         match request.method, request.parts:
@@ -153,7 +153,7 @@ class Travel(Service):
 
 
 class Purchases(Service):
-    """A board where requests are pinned, and a supplier (approval.yaml)."""
+    """A board for purchase requests, and a supplier (approval.yaml)."""
 
     def answer(self, request: Request) -> Answer:
         match request.method, request.parts:
@@ -165,7 +165,7 @@ class Purchases(Service):
 
 
 class Reports(Service):
-    """Makes exports: queued, then running, then ready (polling.yaml). There is no month 13."""
+    """Exports: queued, then running, then ready (polling.yaml). An export of month 13 fails."""
 
     states = ("queued", "running", "ready")
 
@@ -189,12 +189,12 @@ class Reports(Service):
 
 
 class Orders(Service):
-    """Tells what has changed since a cursor (incremental_sync.yaml). Two changes are of the same order."""
+    """Lists changes since a cursor (incremental_sync.yaml). Two changes concern the same order."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
         self.changes = [{"id": 1 + place % 11, "status": "new", "amount": 10 * place} for place in range(12)]
-        self.closed_from: int | None = None  # a cursor: who asks for what is behind it is not let in
+        self.closed_from: int | None = None  # a cursor: requests beyond it get a 403
 
     def answer(self, request: Request) -> Answer:
         if request.parts != ["changes"]:
@@ -210,10 +210,10 @@ class Orders(Service):
 
 
 class Model(Service):
-    """A language model that can only do one thing, and the tools that it may call (agent_loop.yaml).
+    """A stub of a language model, and the tools that it may call (agent_loop.yaml).
 
-    It looks an order up, gives the money back when the order is late, and says so. When the order is not
-    there it goes round in circles and calls tools that nobody has, as some models do.
+    It looks up an order, requests a refund if the order is late, and answers. If the order does not exist, it
+    makes no progress and calls tools that do not exist, as some models do.
     """
 
     late = {"1007": 40}
@@ -256,7 +256,7 @@ class Model(Service):
 
 
 class Branches(Service):
-    """The till receipts of each branch of a shop, more than fits into an event (child_playbooks.yaml)."""
+    """The receipts of each branch of a shop, too large for an event (child_playbooks.yaml)."""
 
     receipts = {"bern": 1200, "uster": 800, "zug": 1500}
 
@@ -284,10 +284,10 @@ SERVICES: dict[str, Callable[[str], Service]] = {
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Reads a request, asks the service under whose name it comes, and answers in JSON."""
+    """Passes a request to the service that its path names, and sends the answer as JSON."""
 
     protocol_version = "HTTP/1.1"
-    lock = threading.Lock()  # services need not think of two requests at once
+    lock = threading.Lock()  # services handle one request at a time
 
     def __init__(self, services: dict[str, Service], quiet: bool, *connection: Any) -> None:
         self.services, self.quiet = services, quiet
@@ -329,12 +329,12 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(*names: str, port: int = 0, quiet: bool = True) -> Iterator[dict[str, Service]]:
-    """Services by name (all of them without one), in a thread, until the block is left; port 0 is any."""
+    """Serve the named services (default: all) in a thread until the block ends; port 0 is any free port."""
     services: dict[str, Service] = {}
     with ThreadingHTTPServer(("127.0.0.1", port), partial(Handler, services, quiet)) as server:
         address = f"http://127.0.0.1:{server.server_port}"
         services |= {name: SERVICES[name](f"{address}/{name}") for name in names or SERVICES}
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))  # so soon it sees its end
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))  # poll interval of shutdown()
         thread.start()
         try:
             yield services
@@ -344,9 +344,9 @@ def serving(*names: str, port: int = 0, quiet: bool = True) -> Iterator[dict[str
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Services on this machine for the examples to talk to.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"all without one; {', '.join(SERVICES)}")
-    parser.add_argument("--port", type=int, default=PORT, help=f"on 127.0.0.1, {PORT} by default")
+    parser = argparse.ArgumentParser(description="Mock services for the examples.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(SERVICES)}")
+    parser.add_argument("--port", type=int, default=PORT, help=f"port on 127.0.0.1; default: {PORT}")
     given = parser.parse_args()
     for name in given.names:
         if name not in SERVICES:
@@ -359,7 +359,7 @@ def main() -> None:
     except KeyboardInterrupt:
         print()
     except OSError as error:
-        parser.error(f"port {given.port} can not be had ({error.strerror}); --port takes another one")
+        parser.error(f"cannot listen on port {given.port} ({error.strerror}); use --port to choose another")
 
 
 if __name__ == "__main__":

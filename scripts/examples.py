@@ -1,6 +1,6 @@
-"""Writes docs/examples and its pictures from the files in examples/; `--check` says which are out of date.
+"""Writes docs/examples and its pictures from the files in examples/; `--check` lists the outdated ones.
 
-The comment at the head of an example is the text of its page: what it shows, how it is run, what it prints.
+The comment at the head of an example is the text of its page: what it shows, how to run it, what it prints.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ NOTE = "<!-- Written by scripts/examples.py from the files in examples/; do not 
 INTRODUCTION = """\
 # Examples
 
-Each of these is a file in `examples/`, and the tests follow its page: they run the commands that stand there
-and compare what is printed. Take the one that is nearest to what you need, and change it.
+Each example is a file in `examples/`. The tests run the commands of its page and compare the output. Choose
+the example that is closest to your task, and adapt it.
 
-Most of them talk to another system. `python examples/services.py` starts small ones on this machine, each
-under its own name at `http://127.0.0.1:8700`. They are busy now and then, as real ones are, and print what
-they are asked. The file needs nothing but Python. Of what a command prints, the pages show the end.
+Most examples call another system. `python examples/services.py` starts mock services on this machine, each
+under its own name at `http://127.0.0.1:8700`. They fail now and then, like real services, and print the
+requests they receive. They need only Python. The pages show the last lines of each command's output.
+Install an extra from the checkout, for example with `pip install '.[duckdb]'`.
 
-`noetl explain FILE` shows a playbook as a person would draw it, `noetl show last` what an execution did.
-`make run` runs one more, `examples/report.yaml`, with a shop of its own.
+`noetl explain FILE` displays a playbook as a tree, and `noetl show last` displays what an execution did.
+`make run` runs one more example, `examples/report.yaml`, with a mock shop API that fails intermittently.
 """
 
 
 class Example(NamedTuple):
-    """A page: its file, what a reader needs besides NoETL, and the playbooks that it calls."""
+    """A page: its file, its requirements besides NoETL, and the playbooks that it calls."""
 
     name: str
     needs: str = "`services.py`"
@@ -48,28 +49,28 @@ class Example(NamedTuple):
 EXAMPLES = (
     Example("hello", "nothing"),
     Example("word_count", "nothing"),
-    Example("pagination", "`services.py`, PostgreSQL, `noetl[postgres,duckdb]`"),
+    Example("pagination", "`services.py`, PostgreSQL, the extras `postgres` and `duckdb`"),
     Example("nested_loops"),
     Example("fan_out_join"),
     Example("saga"),
     Example("approval"),
     Example("polling"),
     Example("incremental_sync"),
-    Example("quantum_sweep", "`noetl[quantum]`"),
+    Example("quantum_sweep", "the extra `quantum`"),
     Example("agent_loop"),
-    Example("child_playbooks", "`services.py`, `noetl[duckdb]`", ("child_playbooks_branch",)),
+    Example("child_playbooks", "`services.py`, the extra `duckdb`", ("child_playbooks_branch",)),
 )
 
 
 class Text(NamedTuple):
-    """A file in two parts: the comment at its head, without the signs for it, and the playbook."""
+    """A file in two parts: the comment at its head, without the `#` signs, and the playbook."""
 
     head: str
     playbook: str
 
 
 class Run(NamedTuple):
-    """One command of a head, and the lines that it prints there."""
+    """One command of a head, and its output there."""
 
     command: str
     printed: str
@@ -84,7 +85,7 @@ def text(name: str) -> Text:
 
 
 def runs(name: str) -> list[Run]:
-    """The commands of a head in their order, without the `$` before them."""
+    """The commands of a head in order, without the leading `$`."""
     indented = [line[2:] for line in text(name).head.splitlines() if line.startswith("  ")]
     parts = re.split(r"^\$ ", "\n".join(indented), flags=re.MULTILINE)[1:]
     return [Run(*(part.partition("\n")[place].rstrip("\n") for place in (0, 2))) for part in parts]
@@ -92,7 +93,7 @@ def runs(name: str) -> list[Run]:
 
 @cache
 def written() -> dict[Path, str]:
-    """Every page and every picture, by its file."""
+    """All pages and pictures, by file."""
     pages = {PAGES / f"{example.name}.md": page(example) for example in EXAMPLES}
     names = [name for example in EXAMPLES for name in (example.name, *example.calls)]
     pictures = {PICTURES / f"{name}.svg": svg(chart(net(name))) for name in names}
@@ -109,7 +110,7 @@ def page(example: Example) -> str:
 def shown(name: str) -> list[str]:
     """The picture, and the file without its head."""
     return [
-        f"![the net of {name}](../images/examples/{name}.svg)",
+        f"![The net of {name}](../images/examples/{name}.svg)",
         f"`examples/{name}.yaml`:",
         f"```yaml\n{text(name).playbook}\n```",
     ]
@@ -120,12 +121,12 @@ def index() -> str:
         f"| [{title(each.name)}]({each.name}.md) | {text(each.name).head.splitlines()[0]} | {each.needs} |"
         for each in EXAMPLES
     ]
-    table = "\n".join(["| example | does | needs |", "|---|---|---|", *rows])
+    table = "\n".join(["| example | description | needs |", "|---|---|---|", *rows])
     return f"{NOTE}{INTRODUCTION}\n{table}\n"
 
 
 def as_markdown(head: str) -> str:
-    """A head as a page has it: what is indented are commands and what they print."""
+    """Convert a head to Markdown: indented lines are commands and their output."""
     return re.sub(
         r"(?:^  .*\n?)+",
         lambda found: f"```console\n{re.sub('^  ', '', found[0], flags=re.MULTILINE).rstrip()}\n```\n",
@@ -142,12 +143,12 @@ def net(name: str) -> Net:
     file = FILES / f"{name}.yaml"
     found = check(file.read_bytes(), Tools.installed().kinds(), file.name).net
     if found is None:
-        raise SystemExit(f"{file} is no playbook: noetl check {file} says why")
+        raise SystemExit(f"{file} is not a playbook: run noetl check {file}")
     return found
 
 
 def stale() -> list[str]:
-    """The files that differ from what would be written, and those that nobody writes any more."""
+    """The files whose content is outdated, and those that are no longer generated."""
     different = [
         file
         for file, content in written().items()

@@ -1,6 +1,7 @@
-"""Writes the pages of docs/reference that come from the code; `--check` only says which are out of date.
+"""Writes the generated pages of docs/reference; `--check` only lists the outdated ones.
 
-Sentences that no table can give stand in docs/reference/_parts, one file for each theme.
+The hand-written sentences are in docs/reference/_parts, one file for each topic. They name decisions, as in
+(D35), for the readers of the code; the pages omit these numbers.
 """
 
 from __future__ import annotations
@@ -44,15 +45,17 @@ PARTS = PAGES / "_parts"
 EXAMPLES = ROOT / "tests/fixtures/problems"
 NOTE = "<!-- Written by scripts/reference.py from the code and docs/reference/_parts; do not edit. -->"
 FILE = "playbook.yaml"  # the name of every example, as a message shows it
-# The parts of the language page, in order; `<!-- keys: step, arc -->` in one stands for tables of keys.
+# The parts of the language page, in order; `<!-- keys: step, arc -->` in a part becomes tables of keys.
 THEMES = (
     "language", "documents", "steps", "loops", "pipeline", "templates", "results", "credentials", "migration",
 )  # fmt: skip
 KEYS = re.compile(r"<!-- keys: (.+) -->")
+CODE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+DECISIONS = re.compile(r"\s\(D\d+a?(?:, D\d+a?)*\)")
 NO_EXAMPLE = {
-    "yaml-encoding": "A file that was saved as Latin-1 shows it, or one that holds a control character.",
-    "yaml-too-large": "A file with a million characters shows it.",
-    "yaml-too-many-values": "A list of 200,000 numbers shows it.",
+    "yaml-encoding": "For example, a file saved as Latin-1, or one that contains a control character.",
+    "yaml-too-large": "For example, a file with more than a million characters.",
+    "yaml-too-many-values": "For example, a list of 200,000 numbers.",
 }
 
 
@@ -67,7 +70,7 @@ def part(name: str) -> str:
 
 @cache
 def pages() -> dict[str, str]:
-    """Every generated page, by its file name."""
+    """All generated pages, by file name."""
     made = {
         "language.md": language_page(),
         "execution.md": execution_page(),
@@ -86,13 +89,15 @@ def pages() -> dict[str, str]:
 
 
 def noted(text: str) -> str:
-    """Below its title, which the site takes from the first line."""
-    title, _, rest = text.rstrip().partition("\n")
+    """Add the note below the title, and omit the numbers of decisions outside code."""
+    parts = CODE.split(text)
+    parts[::2] = [DECISIONS.sub("", part) for part in parts[::2]]
+    title, _, rest = "".join(parts).rstrip().partition("\n")
     return f"{title}\n\n{NOTE}\n{rest}\n"
 
 
 def stale() -> list[str]:
-    """The pages that differ from what would be written."""
+    """The names of outdated pages."""
     files = {name: PAGES / name for name in pages()}
     return [
         name
@@ -105,7 +110,7 @@ def stale() -> list[str]:
 
 
 def records(shape: Shape) -> Iterator[Record]:
-    """Every record of the language, once for each place; of tasks what all kinds have."""
+    """All records of the language, once for each place; for tasks, the keys that all kinds share."""
     match shape:
         case Record():
             yield shape
@@ -125,12 +130,12 @@ def records(shape: Shape) -> Iterator[Record]:
 
 
 def is_of_kind(name: str, key: KeyShape) -> bool:
-    """Is it a part of a spec that applies to one tool kind only (D63)?"""
+    """Whether it is a part of a spec that applies to one tool kind only (D63)."""
     return name in kinds() and isinstance(key.shape, Record) and key.shape.title == f"spec.{name}"
 
 
 def name_of(record: Record) -> str:
-    """Its title, made different where two records share one."""
+    """The title of a record, made unique if two records share one."""
     then = record.keys.get("then")
     inner = then.shape if record.title == "else" and then else record
     if isinstance(inner, Record) and "allow" in inner.keys:
@@ -168,12 +173,12 @@ def key_table(keys: Mapping[str, KeyShape], link: str = "") -> list[str]:
         value = " or ".join(dict.fromkeys(alternatives(key.shape, lambda shape: linked(shape, link))))
         lines.append(f"| {words} | {value} | {default} | {prose(key.doc)}{example} |")
     if of_kinds:
-        lines.append("| a tool kind | [a mapping](tools.md) | | applies to tasks of that kind only (D63) |")
+        lines.append("| a tool kind | [a mapping](tools.md) | | applies to tasks of that kind only |")
     return lines
 
 
 def linked(shape: Shape, link: str) -> str:
-    """A mapping whose keys are known leads to its table."""
+    """A link to the table of a mapping whose keys are known."""
     match shape:
         case Record() if name_of(shape) in named():
             return f"[{name_of(shape)}]({link}#{slug(name_of(shape))})"
@@ -186,7 +191,7 @@ def linked(shape: Shape, link: str) -> str:
 
 @cache
 def named() -> frozenset[str]:
-    """The records that have a table; one of a tool's own has none."""
+    """The records that have a table; those of tools have none."""
     return frozenset(name_of(record) for record in records(language(kinds())))
 
 
@@ -196,7 +201,7 @@ def retired_table(known: dict[str, Record]) -> list[str]:
         for key, (code, message, _) in record.retired.items():
             if code != "missing-then":
                 places.setdefault((key, code, message), []).append(f"[{name}](#{slug(name)})")
-    lines = ["| key | where | problem | answer |", "|---|---|---|---|"]
+    lines = ["| key | where | problem | message |", "|---|---|---|---|"]
     for (key, code, message), where in sorted(places.items()):
         lines.append(f"| `{key}` | {', '.join(where)} | [{code}](problems.md#{code}) | {prose(message)} |")
     return lines
@@ -220,17 +225,17 @@ def execution_page() -> str:
 
 
 def scopes_page() -> str:
-    lines = ["# Scopes", "", part("scopes"), "", "## What can be read where", ""]
+    lines = ["# Scopes", "", part("scopes"), "", "## Availability", ""]
     lines += ["| place | " + " | ".join(f"`{name}`" for name in SCOPES) + " | tasks by name |"]
     lines += ["|---" * (len(SCOPES) + 2) + "|"]
     for place, words in PLACES.items():
         cells = ["●" if name in READABLE[place] else "" for name in SCOPES]
         lines.append(f"| {words} | {' | '.join(cells)} | {'●' if place in SEES_TASKS else ''} |")
-    lines += ["", "## Meaning", "", "| scope | is |", "|---|---|"]
+    lines += ["", "## Meaning", "", "| scope | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {words} |" for name, words in SCOPES.items()]
     lines += [
         "",
-        "## Fixed parts",
+        "## Fixed fields",
         "",
         part("fields"),
         "",
@@ -244,7 +249,7 @@ def scopes_page() -> str:
         ("a Ref", REF_FIELDS),
     ):
         lines.append(f"- {words} has {', '.join(f'`{field}`' for field in fields)}.")
-    return "\n".join([*lines, f"- Tools add a part of their own: {own}."])
+    return "\n".join([*lines, f"- Some tools add their own part: {own}."])
 
 
 # Filters
@@ -259,7 +264,7 @@ def filters_page() -> str:
         ("Methods", METHODS),
     ):
         lines += [f"## {heading}", "", *entries(known), ""]
-    lines += ["## What Jinja2 has and NoETL has not", ""]
+    lines += ["## Jinja2 features that NoETL does not support", ""]
     lines += [f"- `{name}`: {prose(reason)}." for name, reason in OMITTED.items()]
     values = {name: f"{value:,}" for name, value in vars(limits).items() if name.endswith("_MAX")}
     lines += ["", "## Limits", "", part("limits").format(**values)]
@@ -267,7 +272,7 @@ def filters_page() -> str:
 
 
 def entries(table: Mapping[str, Builtin]) -> Iterator[str]:
-    """One line for each entry; other names of the same one stand beside it."""
+    """One line for each entry, with all its names."""
     names: dict[str, list[str]] = {}
     for name, entry in table.items():
         names.setdefault(entry.signature, []).append(name)
@@ -276,7 +281,7 @@ def entries(table: Mapping[str, Builtin]) -> Iterator[str]:
         written, gives = entry.example
         words = ", ".join(f"`{name}`" for name in also)
         doc = entry.doc if entry.doc.endswith((".", "?")) else f"{entry.doc}."
-        yield f"- {words}: {prose(doc)} `{entry.signature}`, as in `{written}`, which gives `{gives}`."
+        yield f"- {words}: {prose(doc)} `{entry.signature}`, for example `{written}` gives `{gives}`."
 
 
 # Tools
@@ -290,10 +295,10 @@ def tools_page() -> str:
             lines += [*key_table(kind.fields.keys, "language.md"), ""]
         lines += [f"- {sentence}" for sentence in sentences(kind)]
         if kind.knobs.keys:
-            lines += ["", "Knobs under `spec`:", "", *key_table(kind.knobs.keys, "language.md")]
+            lines += ["", "Options under `spec`:", "", *key_table(kind.knobs.keys, "language.md")]
         tool = Tools.installed().make(name)
         if tool is not None and tool.example:
-            lines += ["", "For example:", "", "```yaml", tool.example.rstrip("\n"), "```"]
+            lines += ["", "Example:", "", "```yaml", tool.example.rstrip("\n"), "```"]
         lines.append("")
     return "\n".join(lines)
 
@@ -302,16 +307,16 @@ def tools_page() -> str:
 
 
 def machines_page() -> str:
-    """The two machines, and the lives of runs and frames as the scenarios show them."""
+    """The two machines, and which fact follows which for runs and frames, according to the scenarios."""
     lines = ["# The two machines", "", part("machines")]
     for title, about in (("A run", "run"), ("A frame", "frame")):
-        lines += ["", f"## {title}", "", f"Which fact about {title.lower()} may follow which:", ""]
-        lines += table(("after", "comes"), lives(about))
+        lines += ["", f"## {title}", "", f"Possible sequences of the facts about {title.lower()}:", ""]
+        lines += table(("fact", "next fact"), lives(about))
     return "\n".join(lines)
 
 
 def lives(about: str) -> Iterator[tuple[str, str]]:
-    """Which fact follows which in the life of one run or frame, over all scenarios."""
+    """Which fact follows which for one run or frame, over all scenarios."""
     follows: dict[str, set[str]] = {}
     for path in sorted((ROOT / "tests/scenarios").rglob("*.txt")):
         last: dict[str, str] = {}
@@ -322,7 +327,7 @@ def lives(about: str) -> Iterator[tuple[str, str]]:
                 last[subject] = name
     for name in sorted(follows):
         then = ", ".join(f"[{each}](events.md#{slug(each)})" for each in sorted(follows[name]))
-        yield f"`{name}`" if name else "(its beginning)", then
+        yield f"`{name}`" if name else "(start)", then
 
 
 def migration_page() -> str:
@@ -347,19 +352,19 @@ def problem_lines(name: str, code: Code) -> Iterator[str]:
     if name in NO_EXAMPLE:
         yield NO_EXAMPLE[name]
     else:
-        # The first line says what a test expects.
+        # The first line contains the expectation of a test.
         text = (EXAMPLES / f"{name}.yaml").read_text(encoding="utf-8").split("\n", 1)[1]
-        told = told_of(name, text)
-        mark = f' hl_lines="{told.at.line}"' if told else ""
+        problem = problem_of(name, text)
+        mark = f' hl_lines="{problem.at.line}"' if problem else ""
         yield from (f"```yaml{mark}", text.rstrip("\n"), "```")
-        if told:
-            yield from ("", "```text", *shown(told, text), "```")
+        if problem:
+            yield from ("", "```text", *shown(problem, text), "```")
     yield ""
-    yield f"**How to mend it:** {prose(code.remedy)}"
+    yield f"**How to fix it:** {prose(code.remedy)}"
 
 
-def told_of(name: str, text: str) -> Problem | None:
-    """The problem that the example shows."""
+def problem_of(name: str, text: str) -> Problem | None:
+    """The problem that the example illustrates."""
     try:
         problems = check(text, kinds(), FILE).problems
         if name == "mixed-dialects":
@@ -369,13 +374,13 @@ def told_of(name: str, text: str) -> Problem | None:
     return next((each for each in problems if each.code == name), None)
 
 
-def shown(told: Problem, text: str) -> list[str]:
-    """A problem as `noetl check` prints it: place, message, the line with a caret, what to write instead."""
-    line = text.split("\n")[told.at.line - 1]
-    lines = [str(told), f"  {line}", f"  {' ' * (told.at.column - 1)}^"]
-    if told.fix:
-        lines += [f"  fix: {told.fix}".replace("\n", "\n       ")]
-    return lines + [f"  {each.at.line}:{each.at.column}: {each.note}" for each in told.related]
+def shown(problem: Problem, text: str) -> list[str]:
+    """A problem as `noetl check` prints it: position, message, the line with a caret, the fix."""
+    line = text.split("\n")[problem.at.line - 1]
+    lines = [str(problem), f"  {line}", f"  {' ' * (problem.at.column - 1)}^"]
+    if problem.fix:
+        lines += [f"  fix: {problem.fix}".replace("\n", "\n       ")]
+    return lines + [f"  {each.at.line}:{each.at.column}: {each.note}" for each in problem.related]
 
 
 def main(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""The page of the API: every route with its scope, parameters and answers, from the OpenAPI document."""
+"""The page of the HTTP API: every route with its scope, parameters and responses, from OpenAPI."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TYPES: Final = {"string": "text", "integer": "number", "object": "mapping", "ar
 
 
 class Described(NamedTuple):
-    """The document, and what it does not say."""
+    """The OpenAPI document, and the scopes, which it does not contain."""
 
     document: dict[str, Any]
     scopes: dict[tuple[str, str], str]  # (method, path) → scope
@@ -39,9 +39,9 @@ class Route(NamedTuple):
 
 @cache
 def described() -> Described:
-    """Of the server as it is: a house in an empty folder, and the application before it."""
+    """Describe the application of a server with an empty temporary database."""
 
-    async def asked(folder: str) -> Described:
+    async def describe(folder: str) -> Described:
         async with open_local_server(Path(folder) / "noetl.db") as server:
             app = make_app(server.desk, ServerSettings())
             scopes = {
@@ -53,7 +53,7 @@ def described() -> Described:
             return Described(app.openapi_schema.to_schema(), scopes)
 
     with tempfile.TemporaryDirectory() as folder:
-        return asyncio.run(asked(folder))
+        return asyncio.run(describe(folder))
 
 
 def routes() -> Iterator[Route]:
@@ -63,7 +63,7 @@ def routes() -> Iterator[Route]:
 
 
 def everywhere() -> dict[str, str]:
-    """The errors that all routes may answer with."""
+    """The errors that all routes may return."""
     shared = set.intersection(*(set(route.said["responses"]) for route in routes()))
     one = next(routes()).said["responses"]
     return {status: one[status]["description"] for status in sorted(shared) if is_error(status)}
@@ -74,20 +74,26 @@ def is_error(status: str) -> bool:
 
 
 def is_stock(status: str, answer: dict[str, Any]) -> bool:
-    """The framework's words, where the route has none of its own."""
+    """Whether the description is the default of the framework."""
     return bool(answer["description"] == HTTPStatus(int(status)).description)
 
 
 def page(head: str) -> str:
     document = described().document
     lines = ["# HTTP API", "", head, ""]
-    lines += table(("status", "means"), ((f"`{status}`", words) for status, words in everywhere().items()))
+    lines += table(("status", "meaning"), ((f"`{status}`", words) for status, words in everywhere().items()))
     for area in document["tags"]:
         lines += ["", f"## {area['name'].capitalize()}", "", f"{area['description']}.", ""]
         for route in routes():
             if route.said["tags"] == [area["name"]]:
                 lines += route_lines(route)
-    lines += ["", "## Shapes", "", "What bodies and answers hold. `?` marks what may be left out.", ""]
+    lines += [
+        "",
+        "## Shapes",
+        "",
+        "The structures of request and response bodies. `?` marks optional fields.",
+        "",
+    ]
     facts = {fact.__name__: tag(fact) for fact in known()}
     for name, shape in sorted(document["components"]["schemas"].items()):
         if name in facts:
@@ -110,7 +116,7 @@ def route_lines(route: Route) -> list[str]:
         kinds = " or ".join(shown(each["schema"]) for each in answer.get("content", {}).values())
         words = "" if is_stock(status, answer) else prose(answer["description"])
         held = kinds if not is_error(status) else ""
-        lines.append(f"- `{status}` {': '.join(filter(None, (words, held))) or 'with nothing in it'}")
+        lines.append(f"- `{status}` {': '.join(filter(None, (words, held))) or 'without a body'}")
     return [*lines, ""]
 
 
@@ -134,11 +140,11 @@ def shape_lines(shape: dict[str, Any]) -> Iterator[str]:
     for name, field in shape.get("properties", {}).items():
         yield f"- `{name}`{'' if name in required else '?'}: {shown(field)}"
     if not shape.get("properties"):
-        yield "- nothing"
+        yield "- no fields"
 
 
 def shown(schema: dict[str, Any]) -> str:
-    """A schema in a few words; what has a name of its own leads to it."""
+    """A short description of a schema; named structures are links."""
     if ref := schema.get("$ref"):
         name = ref.removeprefix(_REF)
         facts = {fact.__name__: tag(fact) for fact in known()}

@@ -1,4 +1,4 @@
-"""The pages of commands and of settings: every command with its options, every variable with its default."""
+"""The pages of commands and settings: every command with its options, every variable with its default."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from scripts.reference_prose import prose, table
 
 
 class Setting(NamedTuple):
-    """What the table of variables does not say of one."""
+    """Properties of a variable that the table of variables does not have."""
 
     default: str
-    option: str = ""  # the option that beats it
-    of: str = "all"  # who reads it
+    option: str = ""  # the option that overrides it
+    of: str = "all"  # the processes that read it
 
 
 SETTINGS: Final[dict[str, Setting]] = {
     "NOETL_DB": Setting("`~/.local/share/noetl/noetl.db`", "`--db`", "commands, servers"),
-    "NOETL_SERVER": Setting("the current context, else the database", "`--server`", "commands"),
-    "NOETL_TOKEN": Setting("that of the context", of="commands"),
-    "NOETL_RESULTS": Setting("`files`; with NATS its object store"),
-    "NOETL_NATS": Setting("none: one process, on one file", "`--nats`", "servers, workers"),
+    "NOETL_SERVER": Setting("the current context, or else the database", "`--server`", "commands"),
+    "NOETL_TOKEN": Setting("the token of the context", of="commands"),
+    "NOETL_RESULTS": Setting("`files`; with NATS, its object store"),
+    "NOETL_NATS": Setting("none: one process on one file", "`--nats`", "servers, workers"),
     "NOETL_LINK_KEY": Setting("none: workers get no credentials", of="servers, workers"),
     "NOETL_ALLOW_NETWORKS": Setting("none: public addresses only", of="servers, workers"),
-    "NOETL_SECRET_VARIABLES": Setting("none but `NOETL_SECRET_…`", of="servers"),
+    "NOETL_SECRET_VARIABLES": Setting("only `NOETL_SECRET_…`", of="servers"),
     "NOETL_SECRET_FOLDERS": Setting("`/run/secrets`", of="servers"),
     "NOETL_LEASE": Setting("`30`", of="servers, workers"),
-    "NOETL_KEEP_DAYS": Setting("for ever", of="servers"),
+    "NOETL_KEEP_DAYS": Setting("unlimited", of="servers"),
     "NOETL_LOG": Setting("`info`", of="servers, workers"),
-    "NOETL_TRACES": Setting("nowhere", of="servers"),
-    "NOETL_METRICS": Setting("nowhere", of="workers"),
-    "NOETL_S3_ENDPOINT": Setting("Amazon's"),
+    "NOETL_TRACES": Setting("none: no traces", of="servers"),
+    "NOETL_METRICS": Setting("none: no metrics", of="workers"),
+    "NOETL_S3_ENDPOINT": Setting("Amazon S3"),
     "NOETL_KEY": Setting("a file beside the database", of="commands, servers"),
-    "NOETL_FAILPOINT": Setting("nowhere", of="tests"),
+    "NOETL_FAILPOINT": Setting("none", of="tests"),
 }
-SERVING: Final = ("server", "worker", "up", "ui")  # commands whose options are settings of a house
+SERVING: Final = ("server", "worker", "up", "ui")  # commands whose options are settings of a process
 
 
 class Command(NamedTuple):
@@ -49,7 +49,7 @@ class Command(NamedTuple):
 
 
 def commands() -> Iterator[Command]:
-    """Every command, and those below it."""
+    """All commands, including subcommands."""
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     yield from below(group, "")
@@ -65,7 +65,9 @@ def below(group: TyperGroup, before: str) -> Iterator[Command]:
 
 def commands_page(exit_codes: str) -> str:
     group = typer.main.get_command(app)
-    also = "`noetl --help` and `noetl COMMAND --help` say the same. [Settings](config.md) has the variables."
+    also = (
+        "`noetl --help` and `noetl COMMAND --help` print the same. [Settings](config.md) lists the variables."
+    )
     lines = ["# Commands", "", f"{group.help} {also}", ""]
     for name, command in commands():
         lines += [f"## noetl {name}", "", *command_lines(command), ""]
@@ -86,14 +88,14 @@ def command_lines(command: TyperCommand | TyperGroup) -> Iterator[str]:
 
 
 def spelt(parameter: TyperArgument | TyperOption) -> str:
-    """An argument by its name, an option by all its spellings."""
+    """The name of an argument, or all spellings of an option."""
     if isinstance(parameter, TyperArgument):
         return parameter.metavar or parameter.opts[0]
     return ", ".join([*parameter.opts, *parameter.secondary_opts])
 
 
 def default_of(parameter: TyperArgument | TyperOption) -> str:
-    """Empty: there is none that is worth telling."""
+    """The default to display; empty: none."""
     given = parameter.default
     if isinstance(parameter, TyperArgument) or given is None or given is False or given == "":
         return ""
@@ -112,7 +114,7 @@ def settings_page(head: str) -> str:
     )
     lines += [
         "",
-        "Credentials of kind `env` and `secret_manager` also read what they and their providers name.",
+        "Credentials of kind `env` and `secret_manager` also read the variables that they name.",
     ]
     for name, command in commands():
         if name in SERVING:

@@ -1,6 +1,6 @@
 """The page of events: every fact with its fields, from the structs and the comments beside their fields.
 
-What a fact means stands in docs/reference/_parts/facts.md, a sentence each; one without does not get through.
+The meaning of each fact is a sentence in docs/reference/_parts/facts.md; a missing sentence is an error.
 """
 
 from __future__ import annotations
@@ -18,72 +18,72 @@ from noetl.output import Failure, Output
 from noetl.views.envelopes import Envelope, alias
 from scripts.reference_prose import prose, table
 
-# Fields whose name is enough for whoever reads the code.
+# Fields without a comment in the code.
 FIELDS: Final[dict[str, str]] = {
     "path": "path of the playbook",
     "digest": "sha256 of its text",
-    "depth": "how many executions are above it",
-    "by": "the name of the token or user that asked",
+    "depth": "number of executions above it",
+    "by": "name of the token or user that requested it",
     "workload": "the workload",
     "token": "the token",
     "run": "the run, as in `fetch#2`",
     "step": "the step",
-    "tokens": "the tokens that it takes, or makes",
+    "tokens": "the consumed or created tokens",
     "input": "the bound input",
-    "deadline_at": "when it fails whatever it does, by `deadline_s`",
-    "timeout_at": "when it fails, by `timeout_s`",
+    "deadline_at": "when it fails because of `deadline_s`",
+    "timeout_at": "when it fails because of `timeout_s`",
     "frame": "the frame, as in `fetch#2[17]`",
     "task": "the name of the task",
-    "directive": "what the pipeline does next",
-    "attempt": "which attempt it was, from 1",
-    "status": "how it went",
+    "directive": "the next action of the pipeline",
+    "attempt": "number of the attempt, from 1",
+    "status": "the result status",
     "started_at": "when the call began",
-    "ms": "how long it took, in milliseconds",
-    "until": "what it waits for",
+    "ms": "duration in milliseconds",
+    "until": "the condition it waits for",
     "error": "why it failed",
-    "output": "what it gave back",
-    "count": "how many items there are",
-    "ref": "where the items lie",
-    "width": "how many iterations may be in flight",
+    "output": "the output",
+    "count": "number of items",
+    "ref": "reference to the items",
+    "width": "maximum number of iterations in flight",
     "parallel": "whether the loop is parallel",
-    "index": "which iteration, from 0",
-    "set": "what was written: a path to its value",
+    "index": "index of the iteration, from 0",
+    "set": "written values, by path",
     "reads": "the paths of `ctx` that its rules read",
     "items": "the items",
-    "reduce": "which paths of `ctx` are folded, and how",
-    "picked": "parts of the data that routing reads, when the data itself is not here (D52)",
+    "reduce": "the folded paths of `ctx` and their reducers",
+    "picked": "parts of the data that routing reads, if the data itself is stored elsewhere",
     "call": "the call's number in the frame",
-    "kind": "what sort of failure, as rules test it",
+    "kind": "kind of the failure, which rules can test",
     "id": "its id",
-    "reason": "what was said about it",
+    "reason": "the reason that the caller gave",
     "execution_id": "the execution",
     "block": "the block that is called",
-    "version": "the version that was asked for",
+    "version": "the requested version",
     "name": "the name of the signal",
-    "at": "the instant",
-    "seq": "its place in the log, from 1",
+    "at": "the time",
+    "seq": "position in the log, from 1",
     "timestamp": "when it was recorded, RFC 3339",
-    "source": "who made it known",
-    "alias": "the same in PascalCase, as in `StepDone`",
-    "entity": "what it is about",
-    "entity_id": "which one",
+    "source": "the component that produced it",
+    "alias": "the name in PascalCase, as in `StepDone`",
+    "entity": "the kind of the entity that it concerns",
+    "entity_id": "the id of the entity",
     "step_run_id": "the run",
     "task_run_id": "the call",
     "iteration_id": "the frame of the iteration",
     "task_label": "the name of the task",
-    "message": "in plain words",
-    "retryable": "whether another attempt may help",
-    "details": "whatever else the tool knows",
+    "message": "description of the failure",
+    "retryable": "whether a retry may help",
+    "details": "further information from the tool",
     "data": "the value itself",
     "meta": "attempt, duration and counts",
 }
 PARTICULAR: Final[dict[str, str]] = {
     "Envelope.name": "the name of the event",
     "StepScheduled.step": "the step, or the block",
-    "StepScheduled.tokens": "the tokens that it takes",
-    "NextEvaluated.tokens": "the tokens that it makes",
-    "Retried.tokens": "tokens that are tried again",
-    "Evaluated.error": "why it may not run",
+    "StepScheduled.tokens": "the consumed tokens",
+    "NextEvaluated.tokens": "the created tokens",
+    "Retried.tokens": "tokens that are evaluated again",
+    "Evaluated.error": "why it cannot run",
     "Token.id": "as in `fetch#2>0`",
 }
 PARTS: Final = (facts.Token, facts.ForTime, facts.ForSignal, facts.ForBlock, facts.ForChild, Output, Failure)
@@ -95,17 +95,17 @@ def tag(fact: type[Struct]) -> str:
 
 
 def known() -> list[type[Struct]]:
-    """Every fact, in the order of the code, which is that of a life."""
+    """All facts, in the order of the code, which is the order in an execution."""
     return list(get_args(Fact))
 
 
 def comments(struct: type[Struct]) -> dict[str, str]:
-    """What the code says beside the fields."""
+    """The comments beside the fields in the code."""
     return {found["name"]: found["words"] for found in _COMMENT.finditer(inspect.getsource(struct))}
 
 
 def value(kind: Any) -> str:
-    """A type in the words of JSON."""
+    """A type, in JSON terms."""
     text = str(kind) if not isinstance(kind, type) or get_args(kind) else kind.__name__
     text = re.sub(r"typing\.|noetl\.[\w.]*\.|datetime\.(?=datetime)", "", text)
     words = {"str": "text", "int": "number", "float": "number", "bool": "boolean", "datetime": "instant"}
@@ -135,12 +135,12 @@ def fields_table(struct: type[Struct]) -> list[str]:
 
 
 def meaning(struct: str, name: str, said: str) -> str:
-    """What the code says; where that is only what `None` means, or nothing, our own words before it."""
+    """The comment in the code; if it is missing or only explains `None`, the text of this module."""
     ours = PARTICULAR.get(f"{struct}.{name}") or FIELDS.get(name, "")
     said = re.sub(r"\bNone:", "`null`:", said)
     if said.startswith("`null`"):
         return f"{ours}; {said}"
-    assert said or ours, f"{struct}.{name} is not explained"
+    assert said or ours, f"{struct}.{name} has no description"
     return PARTICULAR.get(f"{struct}.{name}") or said or ours
 
 
@@ -150,7 +150,7 @@ def as_json(field: msgspec.structs.FieldInfo) -> str:
 
 
 def sentences(part: str) -> dict[str, str]:
-    """`- name: what it means`, line by line."""
+    """Parse lines of the form `- name: meaning`."""
     return dict(re.findall(r"^- `([\w.]+)`: (.+)$", part, re.MULTILINE))
 
 
@@ -158,7 +158,7 @@ def page(head: str, meanings: str, derived: str) -> str:
     means = sentences(meanings)
     assert [*means] == [tag(fact) for fact in known()], "docs/reference/_parts/facts.md"
     lines = ["# Events", "", head, "", "## The envelope", "", *fields_table(Envelope), ""]
-    lines += ["Shown, and not stored:", ""]
+    lines += ["Displayed, but not stored:", ""]
     lines += [f"- `{name}` (`{alias(name)}`): {words}" for name, words in sentences(derived).items()]
     lines += ["", "## Facts", ""]
     for fact in known():
@@ -168,6 +168,6 @@ def page(head: str, meanings: str, derived: str) -> str:
     for part in PARTS:
         words = str(inspect.getdoc(part))
         if part in get_args(facts.Until):
-            words = "What a parked frame waits for."
+            words = "The condition that a parked frame waits for."
         lines += [f"### {part.__name__}", "", words, "", *fields_table(part), ""]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Text as Markdown shows it: what all generated pages have in common."""
+"""Markdown helpers that all generated pages share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def prose(text: str) -> str:
-    """Markdown that shows the text as it is: outside of code, stars and angles would mean something."""
+    """Escape the text for Markdown: outside of code, stars and angle brackets have a meaning."""
     parts = text.replace("|", "\\|").split("`")
     for place in range(0, len(parts), 2):
         parts[place] = parts[place].replace("*", "\\*").replace("<", "&lt;")
@@ -15,12 +15,12 @@ def prose(text: str) -> str:
 
 
 def slug(heading: str) -> str:
-    """The anchor that Markdown makes of a heading."""
+    """The anchor that Markdown derives from a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    """Rows that are Markdown already."""
+    """A table; the cells are Markdown already."""
     names = list(head)
     lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     return lines + [f"| {' | '.join(cells)} |" for cells in rows]

@@ -1,7 +1,7 @@
-"""The main run: examples/report.yaml on a shop that has its moods; `make run` and scripts/run call it.
+"""Runs examples/report.yaml with a mock shop API; `make run` and scripts/run call this script.
 
-It starts the shop, runs the playbook, shows the report and says what to try next. With --kill the run is
-ended by SIGKILL half way, and goes on where it was. The shop ends with it; the database and the report stay.
+It starts the shop, runs the playbook, prints the report and suggests next commands. With --kill it kills the
+run with SIGKILL half way and resumes it. The shop stops at the end; the database and the report stay.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ SHOP_END_S: Final = 10
 
 @contextmanager
 def shop() -> Iterator[str]:
-    """Its address. It is ended, whatever happens."""
+    """Yields the address of the shop, and always stops it afterwards."""
     command = [sys.executable, str(ROOT / "examples" / "shop.py")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             url = process.stdout.readline().strip()
             if not url:
-                raise SystemExit("the shop, examples/shop.py, did not start; what it said stands above")
+                raise SystemExit("examples/shop.py did not start; its output is above")
             yield url
         finally:
             process.terminate()
@@ -41,7 +41,7 @@ def shop() -> Iterator[str]:
 
 
 def run(url: str, folder: Path, environment: Mapping[str, str], *, kill: bool) -> int:
-    """The exit code of the playbook's last process."""
+    """Return the exit code of the last process that ran the playbook."""
     command = [str(NOETL), "run", str(PLAYBOOK), "--set", f"shop={url}", "--set", f"folder={folder}"]
     with subprocess.Popen(command, cwd=ROOT, env=environment) as process:
         if not kill:
@@ -49,43 +49,47 @@ def run(url: str, folder: Path, environment: Mapping[str, str], *, kill: bool) -
         with urllib.request.urlopen(f"{url}/given?pages={PAGES_BEFORE_KILL}"):
             process.kill()
     if process.returncode >= 0:
-        return process.returncode  # it was over before that
+        return process.returncode  # it ended before the kill
     print(f"\nkill -9 after {PAGES_BEFORE_KILL} pages. Now: noetl resume last\n", flush=True)
     return subprocess.run([NOETL, "resume", "last"], check=False, cwd=ROOT, env=environment).returncode
 
 
-def tell(folder: Path) -> None:
-    """What came of it, and what one may look at now."""
+def print_report(folder: Path) -> None:
+    """Print the report, and suggest what to look at."""
     ui = "noetl ui" if BUNDLE.exists() else "make ui && noetl ui"
     report = folder / "report.md"
     print(f"\n{report.read_text('utf-8')}")
     place = folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder
-    print(f"The report is {place / report.name}, the log of it all {place / 'noetl.db'}. Try next:\n")
+    print(f"Report: {place / report.name}. Log: {place / 'noetl.db'}. Try next:\n")
     print(f'  export NOETL_DB="{folder / "noetl.db"}" PATH="{NOETL.parent}:$PATH"')
     for command, meaning in (
-        ("noetl show last", "what ran, as a tree with times"),
-        ("noetl events last", "every fact of it; noetl state last --at 40 is where it stood after one"),
-        ("noetl explain last fetch", "why a step ran, and with what"),
-        (ui, "all of this in the browser: drag the cursor through its time"),
-        ("sh scripts/run --kill", "the same, ended by kill -9 half way: it goes on at the page where it was"),
+        ("noetl show last", "the steps that ran, as a tree with times"),
+        ("noetl events last", "every fact; noetl state last --at 40 shows the state after fact 40"),
+        ("noetl explain last fetch", "why a step ran, and with which values"),
+        (ui, "the same in the browser: drag the cursor through time"),
+        ("sh scripts/run --kill", "run it again, kill it half way, and resume at the same page"),
     ):
         print(f"  {command:<24}  # {meaning}")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Run the main example, on a shop of its own.")
-    parser.add_argument("--kill", action="store_true", help="kill -9 it half way, and resume")
-    parser.add_argument("--folder", type=Path, default=ROOT / ".noetl", help="where report and log stay")
-    asked = parser.parse_args()
-    folder: Path = asked.folder.resolve()
+    parser = argparse.ArgumentParser(description="Run the main example with a mock shop API.")
+    parser.add_argument(
+        "--kill", action="store_true", help="kill the run with SIGKILL half way, then resume it"
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=ROOT / ".noetl", help="directory for the report and the log"
+    )
+    options = parser.parse_args()
+    folder: Path = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "report.md").unlink(missing_ok=True)  # an older one would pass for this one
+    (folder / "report.md").unlink(missing_ok=True)  # an old report must not be mistaken for the new one
     environment = {**os.environ, "NOETL_DB": str(folder / "noetl.db"), "NOETL_SERVER": "local"}
     with shop() as url:
-        print(f"A shop answers at {url}; now: noetl run {PLAYBOOK}\n", flush=True)
-        code = run(url, folder, environment, kill=asked.kill)
+        print(f"The mock shop API is at {url}. Running: noetl run {PLAYBOOK}\n", flush=True)
+        code = run(url, folder, environment, kill=options.kill)
     if code == 0:
-        tell(folder)
+        print_report(folder)
     return code
 
 

@@ -44,15 +44,15 @@ EMBEDDED = Engine(
     "**NoETL, embedded**",
     """\
 One process, SQLite with a write-ahead log and `synchronous=FULL`. The result of a step is synced before
-the next one starts; reports that arrive together share a commit (counted once: 1,001 commits in W1, 104
-in W2, 232 in W4, whose log holds every page as a whole). W5: `noetl run` of a file.""",
+the next one starts; reports that arrive together share a commit (1,001 commits in W1, 104 in W2, 232 in
+W4, whose log contains every page completely; counted in one run). W5: `noetl run` of a file.""",
 )
 DISTRIBUTED = Engine(
     "noetl_distributed",
     "**NoETL, distributed**",
     """\
 `noetl up --workers 2 --slots 64`: PostgreSQL 18 with `fsync=on` and `synchronous_commit=on`, NATS
-JetStream with every message synced, one server, two workers, called over HTTP. All of it shares the
+JetStream with every message synced, one server, two workers, called over HTTP. All processes share the
 machine.""",
     workloads=("rows", "W1", "W2", "W3", "W4"),
 )
@@ -60,8 +60,8 @@ DBOS_SQLITE = Engine(
     "dbos_sqlite",
     "DBOS, SQLite",
     """\
-A library in one process. Each step is a row, committed before the step returns. DBOS leaves SQLite's
-rollback journal and `synchronous=FULL` as they come, and such a commit takes more than one sync. W2 and
+A library in one process. Each step is a row, committed before the step returns. DBOS keeps SQLite's
+defaults, a rollback journal and `synchronous=FULL`, with which a commit takes more than one sync. W2 and
 W4: one workflow whose steps run by `asyncio.gather` behind a semaphore. W3: `start_workflow_async`.""",
     "dbos",
     quick={"W2": 2_000},
@@ -70,8 +70,8 @@ DBOS_POSTGRES = Engine(
     "dbos_postgres",
     "DBOS, PostgreSQL",
     """\
-The same on a PostgreSQL of the same programs and settings as that of NoETL, distributed. W5: the database
-runs and has its tables.""",
+The same with PostgreSQL, which has the same version and settings as for NoETL, distributed. W5: the
+database is running and its tables exist.""",
     "dbos",
     quick={"W2": 2_000},
 )
@@ -79,10 +79,10 @@ PREFECT = Engine(
     "prefect",
     "Prefect",
     """\
-A server of its own on SQLite, `synchronous=NORMAL`, and the tasks in one other process. As it is by
-default: results stay in memory, and the states of tasks reach the server later, in the background. So a
-step is **not** durable before the next one starts; what is left to be written is waited for after each
-workload, and not timed. W3: 100 at a time. W5: the server runs.""",
+Its own server on SQLite, `synchronous=NORMAL`, and the tasks in one other process. With the default
+settings results stay in memory, and the states of tasks are sent to the server in the background. A step
+is therefore **not** durable before the next one starts; pending writes after each workload are awaited but
+not timed. W3: 100 at a time. W5: the server is running.""",
     "prefect",
     quick={"W2": 1_000, "W3": 50},
 )
@@ -90,10 +90,10 @@ RESTATE = Engine(
     "restate",
     "Restate",
     """\
-Its server, with a log of its own, and the handlers in one hypercorn process. Each `ctx.run` is an entry
-of the journal, acknowledged by the server before the next one starts; the server made 1.5 syncs a step in
-W1 (counted once, by strace). W2: waves of 100 in one handler. W4: one call an endpoint, 10 at once. W5:
-server and handlers are started on an empty folder; timed until the answer.""",
+Its server, with its own log, and the handlers in one hypercorn process. Each `ctx.run` is an entry of the
+journal, acknowledged by the server before the next one starts; the server made 1.5 syncs per step in W1
+(counted once, with strace). W2: batches of 100 in one handler. W4: one call per endpoint, 10 at once. W5:
+server and handlers are started on an empty directory; timed until the answer.""",
     "restate",
 )
 PEERS = (DBOS_SQLITE, DBOS_POSTGRES, PREFECT, RESTATE)

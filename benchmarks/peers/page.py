@@ -1,4 +1,4 @@
-"""Figures in, docs/explanation/benchmarks.md out: text only, nothing is measured here."""
+"""Renders figures as docs/explanation/benchmarks.md. It only formats text and measures nothing."""
 
 from __future__ import annotations
 
@@ -15,43 +15,44 @@ Figures = Mapping[tuple[str, str], Rounds]  # by engine and workload
 
 UNITS = {"W1": "steps/s", "W2": "items/s", "W3": "executions/s", "W4": "pages/s", "W5": "cold start"}
 WORKLOADS = """\
-| | what |
+| workload | description |
 |---|---|
-| W1 | one execution of 1,000 steps, one after the other |
+| W1 | one execution of 1,000 sequential steps |
 | W2 | one execution, a loop over 10,000 items, 100 in flight |
-| W3 | 1,000 executions of 3 steps each, started together; p50 and p99 from the common start to an end |
+| W3 | 1,000 executions of 3 steps each, started together; p50 and p99 of the time from there to an end |
 | W4 | 50 endpoints × 20 pages of 100 JSON records, 10 endpoints in flight, every page a durable step |
 | W5 | one execution of one step, from the shell to exit; peak memory of the largest process |
 
-A task does nothing and returns `{"n": 1}`; in W4 it fetches one page and decodes it. The page server is the
-same program for all, in a process of its own, and answers each request 1 ms late. Durable means: the result
-of a step is synced to disk before the step that follows it starts.
+A task does nothing and returns `{"n": 1}`; in W4 it fetches one page and decodes it. All systems use the same
+page server, which runs in a separate process and delays each response by 1 ms. "Durable" means that the
+result of a step is synced to disk before the next step starts.
 """
 CLAIMS = """\
-## What we do not claim
+## Limits of this comparison
 
-- These are engines around tasks that do nothing. Where tasks take seconds, all of them are quick enough.
-- NoETL's task is `noop`, which runs in the process of the worker, as the functions of the peers run in
-  theirs. Python code in a playbook runs in a child process and costs a fraction of a millisecond more a call:
-  see `python: a warm call` of `make bench`.
-- One machine and one disk, and W1 is as quick as a sync. On the same machine with the disk kept busy, when
-  SQLite took some 350 rows/s one a commit, Restate was ahead in W1 (474 to 204 steps/s, two rounds) and
-  behind in W2 to W5.
-- Nobody was tuned: all run as they come, except where it is said above.
-- Only Python is measured. Restate has SDKs for other languages, and its server is made for many machines.
-- Figures of another machine, or of this one on another day, are different. The ratios are what we look at.
+- The tasks do nothing, so only the overhead of each system is measured. If tasks take seconds, all of these
+  systems are fast enough.
+- NoETL's task is `noop`, which runs in the process of the worker, as the functions of the other systems
+  run in theirs. Python code in a playbook runs in a child process, which adds a fraction of a millisecond per
+  call: see `python: a warm call` of `make bench`.
+- One machine and one disk were used, and a sync to that disk limits W1. On the same machine with a busy disk,
+  when SQLite reached about 350 rows/s with one row per commit, Restate was faster in W1 (474 to 204 steps/s,
+  two rounds) and slower in W2 to W5.
+- No system was tuned: all use their default settings, except where stated above.
+- Only Python is measured. Restate has SDKs for other languages, and its server is designed for many machines.
+- Figures differ between machines, and between days on one machine. Compare the ratios.
 
-## Run it again
+## How to reproduce it
 
 ```shell
-make bench PEERS=1        # our own figures, then this page with all sizes whole
-make bench PEERS=quick    # the same with less to do for slow peers
-.venv/bin/python -m benchmarks.against --quick    # this page alone
-.venv/bin/python -m benchmarks.against --trial    # does it all work? The figures mean nothing
+make bench PEERS=1        # NoETL's own figures, then this page with all workloads in full size
+make bench PEERS=quick    # the same, with smaller workloads for slow systems
+.venv/bin/python -m benchmarks.against --quick    # only this page
+.venv/bin/python -m benchmarks.against --trial    # a functional test; its figures are meaningless
 ```
 
-The peers are installed into `.bench/`, each into an environment of its own with all versions pinned
-(`benchmarks/peers/*.txt`). What each round gave is in `.bench/figures.json`, the logs are in `.bench/logs/`.
+The other systems are installed into `.bench/`, each into a separate environment with all versions pinned
+(`benchmarks/peers/*.txt`). `.bench/figures.json` has the figures of each round, `.bench/logs/` the logs.
 """
 
 
@@ -70,22 +71,23 @@ class Report(NamedTuple):
 def render(report: Report) -> str:
     engines = (EMBEDDED, DISTRIBUTED, *PEERS)
     parts = [
-        "# Measured against others",
+        "# Benchmarks against other systems",
         _how(report),
         WORKLOADS.strip(),
-        "## The figures",
+        "## Figures",
         "\n".join(_table(report)),
         *_gaps(report),
         _smaller(report),
         _floor(report),
-        "## How many times as fast",
+        "## Ratios",
         _wrapped(
-            "The median of the ratios of the rounds, in brackets the lowest and the highest of them. "
-            "W5: how many times as long the other takes."
+            "The median of the ratios of all rounds, with the lowest and the highest ratio in parentheses. A "
+            "ratio above 1 means that NoETL is faster. For W5 it is the time of the other system divided by "
+            "NoETL's."
         ),
         "\n".join(_ratios(report, EMBEDDED)),
         "\n".join(_ratios(report, DISTRIBUTED)),
-        "## What each of them does",
+        "## Set-up of each system",
         "\n".join(f"- {engine.title}: {engine.notes}".replace("\n", "\n  ") for engine in engines),
         CLAIMS.strip(),
     ]
@@ -97,11 +99,11 @@ def _wrapped(words: str) -> str:
 
 
 def _how(report: Report) -> str:
-    rounds = "in one round" if report.rounds == 1 else f"in {report.rounds} rounds, every other one backwards"
+    rounds = "in one round" if report.rounds == 1 else f"in {report.rounds} rounds in alternating order"
     versions = ", ".join(dict.fromkeys(report.versions.values()))
     return _wrapped(
-        "This page is written by a script; the end of it says how. "
-        f"All were measured in the same run, one at a time, {rounds}, each on empty folders; "
+        "A script writes this page; the last section shows how to run it. "
+        f"All systems were measured in the same run, one at a time, {rounds}, each with empty directories; "
         f"a figure is the median of the rounds. {report.date}; {report.machine}; {versions}."
     )
 
@@ -144,7 +146,7 @@ def _cell(report: Report, engine: Engine, workload: str) -> str:
 def _gaps(report: Report) -> Iterator[str]:
     for engine in (FLOOR, EMBEDDED, DISTRIBUTED, *PEERS):
         if engine.name in report.missing:
-            yield _wrapped(f"Not all was measured of {engine.title}: {report.missing[engine.name]}.")
+            yield _wrapped(f"The figures of {engine.title} are incomplete: {report.missing[engine.name]}.")
 
 
 def _smaller(report: Report) -> str:
@@ -157,21 +159,23 @@ def _smaller(report: Report) -> str:
         ]
         if less:
             told.append(f"{engine.title}: {', '.join(less)}")
-    return _wrapped("\\* With less to do, to save time: " + "; ".join(told) + ".") if told else ""
+    return _wrapped("\\* Smaller workloads, to save time: " + "; ".join(told) + ".") if told else ""
 
 
 def _floor(report: Report) -> str:
     floors = (
-        (FLOOR, "rows", "rows/s in SQLite, `synchronous=FULL`, one a commit"),
-        (DISTRIBUTED, "rows", "rows/s in PostgreSQL, one client, one a commit"),
-        (FLOOR, "W4", "pages/s of W4 by asyncio and aiohttp, nothing kept"),
+        (FLOOR, "rows", "rows/s in SQLite, `synchronous=FULL`, one row per commit"),
+        (DISTRIBUTED, "rows", "rows/s in PostgreSQL, one client, one row per commit"),
+        (FLOOR, "W4", "pages/s of W4 with asyncio and aiohttp, without storing anything"),
     )
     told = [
         f"{number(middle(rounds).value)} {words}"
         for engine, workload, words in floors
         if (rounds := report.figures.get((engine.name, workload)))
     ]
-    return _wrapped("The floor in the same run, with no engine: " + "; ".join(told) + ".") if told else ""
+    if not told:
+        return ""
+    return _wrapped("The baseline in the same run, without an engine: " + "; ".join(told) + ".")
 
 
 def _ratios(report: Report, ours: Engine) -> Iterator[str]:

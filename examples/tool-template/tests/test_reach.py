@@ -1,4 +1,4 @@
-"""`reach` keeps the contract of tools, and does what it says."""
+"""`reach` fulfils the contract of all tools, and reports open and closed ports correctly."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TestReach(ToolContract):
         return {"host": "127.0.0.1", "port": 1}
 
 
-def test_a_server_that_listens_is_reached() -> None:
+def test_a_listening_server_is_reached() -> None:
     async def work() -> None:
         listening = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
         async with listening:
@@ -33,7 +33,7 @@ def test_a_server_that_listens_is_reached() -> None:
     asyncio.run(work())
 
 
-def test_one_that_does_not_is_an_error_that_may_be_tried_again() -> None:
+def test_a_closed_port_is_a_retryable_error() -> None:
     output = asyncio.run(Reach().run(ReachInput(host="127.0.0.1", port=1), call_of()))
     assert output.error is not None
     assert (output.error.kind, output.error.retryable) == ("reach", True)

@@ -1,7 +1,7 @@
 """A small SQL tokenizer, and the check that every `{{ }}` stands where a value can be bound.
 
 The check reports mistakes of the author; values are bound regardless of its result. The tokenizer knows
-quotes, comments, words, parameters and statement ends of PostgreSQL, SQLite and DuckDB, and runs in linear time.
+quotes, comments, words, parameters and statement ends of PostgreSQL, SQLite and DuckDB. Linear time.
 """
 
 from __future__ import annotations

@@ -61,14 +61,17 @@ def test_a_ratio_has_the_lowest_and_the_highest_of_the_rounds_that_both_have() -
 def test_whoever_was_not_measured_is_in_the_table_with_the_reason() -> None:
     page = render(REPORT)
     assert rows(page, "DBOS, SQLite") == [["–"] * 5, ["–"] * 5, ["–"] * 4]
-    assert "Not all was measured of Restate: it ended during W2; its log is .bench/logs/restate.log." in page
+    assert (
+        "The figures of Restate are incomplete: it ended during W2; its log is .bench/logs/restate.log."
+        in page
+    )
 
 
 def test_the_floor_the_machine_and_the_versions_are_told() -> None:
     told = " ".join(render(REPORT).split())
     assert "15 November 2026; 2 cores; NoETL 0.1.0, Prefect 3.8.8." in told
     assert "5,000 rows/s in SQLite" in told
-    assert "2,500 pages/s of W4 by asyncio" in told
+    assert "2,500 pages/s of W4 with asyncio" in told
 
 
 def test_every_engine_but_the_floor_has_a_row_and_a_word_about_it() -> None:

@@ -1,1 +1,1 @@
-"""A tool for NoETL: does a server take connections?"""
+"""A tool for NoETL: checks whether a server accepts connections."""

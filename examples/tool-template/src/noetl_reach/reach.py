@@ -1,4 +1,4 @@
-"""`reach`: does a server take connections? It connects, says how long that took, and hangs up."""
+"""`reach`: checks whether a server accepts connections. It connects, measures the time, and disconnects."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from noetl.tool import Call, Tool
 
 
 class ReachInput(Struct, kw_only=True):
-    """Where to."""
+    """The fields of the task."""
 
-    host: Annotated[str, Meta(description="a name or an address", examples=["db.example.com"])]
-    port: Annotated[Annotated[int, Meta(ge=1, le=65535)], Meta(description="its port")]
+    host: Annotated[str, Meta(description="host name or IP address", examples=["db.example.com"])]
+    port: Annotated[Annotated[int, Meta(ge=1, le=65535)], Meta(description="TCP port")]
 
 
 class ReachSpec(Struct, kw_only=True):
-    """How patient it is."""
+    """The options under `spec`."""
 
-    connect_s: Annotated[float, Meta(gt=0, description="how long one connection may take")] = 5.0
+    connect_s: Annotated[float, Meta(gt=0, description="timeout of one connection attempt, in seconds")] = 5.0
 
 
 class Reach(Tool):
-    """Asks whether a server takes connections; `output.data` is true, or there is an error."""
+    """Checks whether a server accepts connections. `output.data` is true, or the call fails."""
 
     kind = "reach"
     Input = ReachInput
@@ -39,7 +39,7 @@ port: 5432
 """
 
     async def run(self, input: ReachInput, call: Call) -> Output:
-        import asyncio  # What only a call needs is imported when there is one.
+        import asyncio  # Imported here, because `noetl check` loads this module and makes no call.
 
         try:
             spec = msgspec.convert(call.spec, ReachSpec)
@@ -54,7 +54,7 @@ port: 5432
             message = f"{input.host}:{input.port} did not answer within {spec.connect_s:g} s"
             return failed("reach", message, retryable=True)
         except (OSError, ValueError) as error:
-            # ValueError: a name that can not be one, such as one with a NUL in it.
+            # ValueError: an invalid host name, for example one that contains a NUL character.
             failure = Failure(kind="reach", message=f"{input.host}:{input.port}: {error}", retryable=True)
             return Output(status="error", error=failure)
         took_ms = round((loop.time() - begun) * 1000, 3)
@@ -62,4 +62,4 @@ port: 5432
         return Output(data=True, own={"reach": {"took_ms": took_ms}})
 
     async def close(self) -> None:
-        """It holds nothing between calls."""
+        """Nothing to release: the tool keeps no state between calls."""
