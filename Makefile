@@ -1,15 +1,15 @@
-# Everything runs in .venv, which `make setup` makes from uv.lock. One thing else on the machine may be touched: where there is
-# no Chromium, `make test` installs it by apt-get for the browser tests, and says so.
+# Everything runs in .venv, which `make setup` creates from uv.lock. Only `make test-all` changes anything else on the machine:
+# it installs Chromium with apt-get for the browser tests if it is missing.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup run ui pictures check test coverage distributed chaos docs bench clean
+.PHONY: help setup run ui pictures check test test-all coverage distributed chaos docs bench clean
 
-help:            ## what there is
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
+help:            ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
-setup: $(READY)  ## make the virtual environment .venv; .venv/bin/noetl is the command
+setup: $(READY)  ## create the virtual environment .venv; .venv/bin/noetl is the command
 
 $(READY): pyproject.toml uv.lock
 	@PYTHON=$(PYTHON) sh scripts/setup
@@ -21,30 +21,34 @@ run: $(READY)    ## read orders from a mock shop API that fails intermittently, 
 ui: $(READY)     ## build the web UI into the package
 	@sh scripts/ui
 
-pictures: $(READY) ## make the pictures of the UI in the docs anew
+pictures: $(READY) ## regenerate the screenshots of the UI in the docs
 	@sh scripts/browser
 	@$(BIN)/python -m scripts.screenshots
 
 check: $(READY)  ## format, lint, types, imports
 	@sh scripts/check
 
-test: $(READY)   ## all tests but those of distributed and chaos
+test: $(READY)   ## the quick tests, at most 3 minutes: no services, browser or Node.js
 	@sh scripts/test
 
-coverage: $(READY) ## all tests, and which lines of src/noetl none of them ran
+test-all: $(READY) ## all tests at full size: services, browser, distributed; not chaos
+	@sh scripts/test all
+	@sh scripts/test distributed
+
+coverage: $(READY) ## all tests, and the lines of src/noetl that none of them ran
 	@sh scripts/coverage
 
 distributed: $(READY) ## the same playbooks on servers and workers, PostgreSQL and NATS
 	@sh scripts/test distributed
 
-chaos: $(READY)  ## kill and starve real processes, embedded and distributed, for about ten minutes
+chaos: $(READY)  ## kill and starve real processes, embedded and distributed: about ten minutes
 	@sh scripts/chaos
 
-docs: $(READY)   ## write the generated reference pages anew and build the site into site/
+docs: $(READY)   ## regenerate the reference pages and build the site into site/
 	@sh scripts/docs
 
-bench: $(READY)  ## measure the figures that the issues and docs name; PEERS=1 (or quick) also others
+bench: $(READY)  ## measure the published figures; PEERS=1 (or quick) also measures other engines
 	@PEERS=$(PEERS) sh scripts/bench
 
-clean:           ## remove what make made
+clean:           ## remove everything that make created
 	rm -rf .venv .venv-docs .bench .noetl site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist ui/node_modules src/noetl/server/static

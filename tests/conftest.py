@@ -1,6 +1,7 @@
-"""The order of all tests, and the figures that some of them measure.
+"""Order and selection of tests, and the figures that some of them measure.
 
-Tiers that take long begin, so that in the end no core waits while another works. Who is free takes over half of what another one has still before it (`--dist worksteal`); so the last ones should be short.
+Long tiers run first, so that no core is idle at the end: with `--dist worksteal` an idle worker takes half of the
+remaining tests of another one, and the last tests are short. tests/sizes.py says which tests `make test` leaves out.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ from typing import TypeAlias
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A run tells what was changed, and not what chance has found meanwhile, nor how busy the machine is. To search for more:
-# `scripts/test properties -- --hypothesis-profile=searching`.
+from tests.sizes import FULL, is_quick
+
+# The same examples in every run, and no deadlines: a failure points to a change, not to chance or a busy machine.
+# To search for more: `scripts/test properties -- --hypothesis-profile=searching`.
 settings.register_profile(
     "searching", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.register_profile("same", settings.get_profile("searching"), derandomize=True)
 settings.load_profile("same")
 
-# A shell that starts us in its background lets us ignore Ctrl-C, and so would everything that we start.
+# A shell starts background jobs with SIGINT ignored, and child processes inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -31,8 +34,17 @@ HERE = Path(__file__).parent
 LONG_FIRST = ("distributed", "simulation", "browser", "chaos", "e2e", "properties", "contracts", "api")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Without NOETL_TESTS=all, leave out the modules that need services, unless the command line names them."""
+    if FULL or collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+        return None
+    if any(collection_path == Path(each.partition("::")[0]).absolute() for each in config.args):
+        return None
+    return True if not is_quick(str(collection_path.relative_to(HERE))) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What stands together stays together: a module starts its servers once."""
+    """Sort by tier; the tests of a module stay together, because a module starts its services once."""
     items.sort(key=_rank)
 
 
@@ -43,9 +55,9 @@ def _rank(item: pytest.Item) -> int:
 
 @pytest.fixture
 def figure(record_property: Callable[[str, object], None]) -> Measuring:
-    """Something measured, held against its limit; all of them are told when the tests are over.
+    """Compare a measurement with its limit; the summary lists all measurements.
 
-    `slack`: only so many times the limit is wrong, since the machine may be slow or have much else to do.
+    `slack`: the test fails only above this multiple of the limit, because the machine may be busy.
     """
 
     def measured(what: str, value: float, *, at_most: float, unit: str, slack: float = 1.0) -> None:

@@ -26,6 +26,7 @@ from threading import Event, Thread
 import asyncpg
 
 from tests.ports import free_port
+from tests.sizes import refuse_in_quick_run
 
 SYSTEM_USER = "pgserver"  # PostgreSQL refuses to run as root
 PASSWORD = "pw-of-tests"  # of the user postgres, when one comes by way of 127.0.0.1
@@ -38,6 +39,7 @@ class PostgresServer:
     """A cluster of its own: `host` is the folder of its socket; it also listens on 127.0.0.1, same port."""
 
     def __init__(self, version: int = 18) -> None:
+        refuse_in_quick_run("PostgreSQL")
         self.folder = Path(tempfile.mkdtemp(prefix="npg", dir="/tmp"))
         self.host = str(self.folder)
         self.port = free_port()

@@ -13,6 +13,7 @@ from threading import Thread
 from typing import IO
 
 from tests.ports import free_port
+from tests.sizes import refuse_in_quick_run
 
 _PROGRAM = Path(sys.executable).with_name("nats-server")
 
@@ -21,6 +22,7 @@ class NatsServer:
     """`more` are lines of its configuration."""
 
     def __init__(self, folder: Path, more: str = "") -> None:
+        refuse_in_quick_run("NATS")
         self.folder, self.port, self.more = folder, free_port(), more
         self.url = f"nats://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None

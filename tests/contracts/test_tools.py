@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from noetl.output import JSON
 from noetl.secret import Secret
 from noetl.testing.contracts.tools import ToolContract
@@ -23,6 +25,7 @@ from noetl.tools.secrets import SecretsTool
 from noetl.tools.shell.tool import ShellTool
 from noetl.tools.sqlite.tool import SqliteTool
 from tests.services import postgres
+from tests.sizes import NO_SERVICES
 
 SILENT = socket.socket()  # whoever connects waits for ever
 ROOT = Path(__file__).parents[2]
@@ -111,6 +114,7 @@ class TestHttp(ToolContract):
         return {"url": f"http://127.0.0.1:{SILENT.getsockname()[1]}/"}
 
 
+@pytest.mark.skipif(NO_SERVICES, reason="needs PostgreSQL")
 class TestPostgres(ToolContract):
     needs = "a table"  # as above
     reads_around = True

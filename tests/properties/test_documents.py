@@ -15,6 +15,7 @@ from noetl.playbook.reader import read
 from noetl.playbook.write import document, emit, write
 from tests.playbooks import kinds
 from tests.properties.documents import as_v10, canonical
+from tests.sizes import examples
 
 ROOT = Path(__file__).parents[2]
 TEXTS = [
@@ -36,7 +37,7 @@ def means(text: str) -> JSON:
 
 
 @given(canonical())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_canonical_playbook_survives_read_write_read(made: dict[str, JSON]) -> None:
     first = read(emit(made), kinds()).playbook
     assert first is not None
@@ -44,14 +45,14 @@ def test_a_canonical_playbook_survives_read_write_read(made: dict[str, JSON]) ->
 
 
 @given(canonical())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_canonical_playbook_has_no_errors_and_is_sound(made: dict[str, JSON]) -> None:
     checked = check(emit(made), kinds())
     assert [str(problem) for problem in checked.errors if problem.code != "endless-jump"] == []
 
 
 @given(canonical())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_v10_playbook_and_its_migration_mean_the_same(made: dict[str, JSON]) -> None:
     old = emit(as_v10(made))
     assert means(migrate(old).text) == means(emit(made))
@@ -73,7 +74,7 @@ def spoilt(draw: st.DrawFn) -> str:
 @given(
     st.one_of(spoilt(), st.text(max_size=200), st.lists(st.sampled_from(PIECES), max_size=40).map("\n".join))
 )
-@settings(max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(2000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_document_crashes_the_check_or_is_answered_without_a_place(text: str) -> None:
     checked = check(text, kinds(), "random.yaml")
     lines = (

@@ -22,6 +22,7 @@ from noetl.output import JSON
 from noetl.template.compile import Template
 from tests.properties.driving import Drive, compiled, folded, plain, read_back
 from tests.properties.executable import WORLDS, Executable, World, executables
+from tests.sizes import examples
 
 ENDS = facts.StepDone | facts.StepFailed | facts.LoopDone
 SCHEDULES = st.integers(0, 2**16)
@@ -292,7 +293,7 @@ def tallies(told: Iterable[Fact]) -> dict[str, list[int]]:
     return found
 
 
-@settings(SLOW, max_examples=200)
+@settings(SLOW, max_examples=examples(200))
 @given(executables(calm=False), WORLDS, SCHEDULES)
 def test_replay_equals_live_after_every_event_and_nothing_is_lost(
     executable: Executable, world: World, schedule: int
@@ -307,7 +308,7 @@ def test_replay_equals_live_after_every_event_and_nothing_is_lost(
     event(f"{drive.state.status}, {len(drive.log) // 50 * 50}+ facts")
 
 
-@settings(SLOW, max_examples=150)
+@settings(SLOW, max_examples=examples(150))
 @given(executables(calm=False), WORLDS, SCHEDULES, st.integers(1, 9))
 def test_an_execution_that_was_interrupted_ends_like_one_that_was_not(
     executable: Executable, world: World, schedule: int, every: int
@@ -324,7 +325,7 @@ def test_an_execution_that_was_interrupted_ends_like_one_that_was_not(
     assert broken.run().log == whole.log
 
 
-@settings(SLOW, max_examples=150)
+@settings(SLOW, max_examples=examples(150))
 @given(executables(calm=True), WORLDS, st.lists(SCHEDULES, min_size=2, max_size=3, unique=True))
 def test_without_races_the_order_of_reports_changes_nothing(
     executable: Executable, world: World, schedules: list[int]

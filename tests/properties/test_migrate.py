@@ -14,6 +14,7 @@ from noetl.playbook.dialects.layout.writer import write
 from noetl.playbook.migrate import Migration, migrate
 from noetl.playbook.write import emit
 from tests.properties.documents import canonical
+from tests.sizes import examples
 
 ROOT = Path(__file__).parents[2]
 OLD = [
@@ -96,7 +97,7 @@ def commented(text: str) -> tuple[str, list[str]]:
 
 
 @given(st.sampled_from(OLD), EDITS, st.booleans(), st.booleans())
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 def test_a_spoilt_text_migrates_for_good_or_is_refused_with_places(
     text: str, edits: list[Edit], exact: bool, annotate: bool
 ) -> None:
@@ -109,7 +110,7 @@ def test_a_spoilt_text_migrates_for_good_or_is_refused_with_places(
 
 
 @given(st.sampled_from(OLD), EDITS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_a_text_that_can_be_taken_apart_can_be_put_together_again(text: str, edits: list[Edit]) -> None:
     migration = migrated(spoilt(text, edits))
     if isinstance(migration, Migration) and migration.changed:
@@ -119,7 +120,7 @@ def test_a_text_that_can_be_taken_apart_can_be_put_together_again(text: str, edi
 
 
 @given(st.sampled_from(OLD))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_every_comment_is_there_once_more(text: str) -> None:
     before, words = commented(text)
     after = migrate(before).text
@@ -127,13 +128,13 @@ def test_every_comment_is_there_once_more(text: str) -> None:
 
 
 @given(canonical())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_canonical_playbook_is_never_touched(made: dict[str, object]) -> None:
     text = emit(made)
     assert migrate(text, annotate=True, exact=True) == Migration(text, "canonical", (), False)
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_any_text_is_migrated_or_refused(text: str) -> None:
     assert migrated(text)

@@ -22,6 +22,7 @@ from noetl.template.compile import (
 )
 from noetl.template.projection import PICKED, evaluated
 from noetl.template.values import PLAIN
+from tests.sizes import examples
 
 MOMENT = Moment("2026-01-31T12:00:00Z", "seed")
 PIECES = [
@@ -189,7 +190,7 @@ def only(scope: dict[str, object], reads: Iterable[Path]) -> dict[str, object]:
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join) | st.text(max_size=60))
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=examples(1_000), deadline=None)
 def test_no_text_crashes_the_compiler(source: str) -> None:
     word, found = answer(source, {"a": "x", "b": [1, {"x": 2}]})
     if word == "value":
@@ -200,7 +201,7 @@ def test_no_text_crashes_the_compiler(source: str) -> None:
 
 
 @given(expressions(), scopes)
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=examples(1_000), deadline=None)
 def test_an_expression_gives_plain_json_or_an_error_of_ours_and_always_the_same(
     words: str, scope: dict[str, object]
 ) -> None:
@@ -212,7 +213,7 @@ def test_an_expression_gives_plain_json_or_an_error_of_ours_and_always_the_same(
 
 
 @given(expressions(), scopes)
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=examples(700), deadline=None)
 def test_what_a_template_reads_is_all_that_it_needs(words: str, scope: dict[str, object]) -> None:
     source = "{{ " + words + " }}"
     try:
@@ -229,7 +230,7 @@ def test_what_a_template_reads_is_all_that_it_needs(words: str, scope: dict[str,
     scopes,
     st.booleans(),
 )
-@settings(max_examples=1_500, deadline=None)
+@settings(max_examples=examples(1_500), deadline=None)
 def test_a_template_over_what_was_picked_gives_what_it_gives_over_the_data_d52(
     words: str, given: dict[str, object], asks: bool
 ) -> None:
@@ -254,7 +255,7 @@ def said(template: Template, scope: dict[str, object], *, asks: bool) -> object:
 
 
 @given(values)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_what_is_written_into_text_is_json_again(value: object) -> None:
     if not isinstance(value, str):
         assert msgspec.json.decode(json_text(value)) == value

@@ -10,8 +10,9 @@ import pytest
 from noetl.testing.simulator.cluster import Build, Cluster, Library, Told
 from tests.playbooks import kinds
 from tests.simulation.playbooks import TEXTS
+from tests.sizes import seeds
 
-SEEDS = int(os.environ.get("SEEDS", "2000"))
+SEEDS = int(os.environ.get("SEEDS", seeds(2_000)))
 BLOCKS = 8  # tests that share the seeds, so that they can run beside each other
 
 
