@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 from noetl.cli.exits import AWAY, OK, Usage
 from noetl.cli.interrupts import Interrupts
 from noetl.config import LINK_KEY, NATS, database_path, database_url, keep_days, lease_s, nats_url
-from noetl.errors import NoetlError
+from noetl.errors import NoetlError, install_hint
 from noetl.playbook.conform import NAME
 from noetl.server.desk import Desk
 from noetl.wiring import relax_collector
 from noetl.wiring.instruments import Instruments, begin_log
 
-EXTRAS = "pip install 'noetl[postgres,nats]'"
+EXTRAS = install_hint("postgres", "nats")
 
 
 class ServeAsked(NamedTuple):
@@ -100,7 +100,7 @@ async def _house(
     try:
         from noetl.wiring.server import ServerAsked, open_server
     except ImportError as error:
-        raise Usage(f"a server on PostgreSQL needs more: {EXTRAS}") from error
+        raise Usage(f"a server on PostgreSQL needs extras: {EXTRAS}") from error
 
     nats = nats_url(asked.nats)
     if nats is None:
@@ -119,7 +119,7 @@ async def _work(asked: WorkAsked) -> int:
     try:
         from noetl.wiring.worker import WorkerAsked, open_worker
     except ImportError as error:
-        raise Usage(f"a worker needs more: {EXTRAS}") from error
+        raise Usage(f"a worker needs extras: {EXTRAS}") from error
 
     nats = nats_url(asked.nats)
     if nats is None:

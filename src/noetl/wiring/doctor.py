@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
+from noetl.errors import install_hint
 from noetl.secret import Secret
 
 Grade: TypeAlias = Literal["ok", "info", "warning", "error"]
@@ -77,8 +78,8 @@ async def _with_extra(name: str, look: Callable[[], Awaitable[list[Finding]]]) -
     try:
         return await look()
     except ImportError:
-        words = f"what speaks to it is not installed: {name}"
-        return [Finding(f"{name}-extra", "error", words, f"pip install 'noetl[{name}]'")]
+        words = f"the {name} client is not installed"
+        return [Finding(f"{name}-extra", "error", words, install_hint(name))]
 
 
 def version_of(text: str) -> tuple[int, ...]:

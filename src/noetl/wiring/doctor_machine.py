@@ -13,7 +13,7 @@ from typing import Final
 from noetl import __version__
 from noetl.adapters.secrets.keys import KEY_BYTES, VARIABLE, KeyFile
 from noetl.config import LINK_KEY
-from noetl.errors import NoetlError
+from noetl.errors import NoetlError, install_hint
 from noetl.wiring.doctor import Asked, Finding, version_of
 
 PYTHON: Final = (3, 11)
@@ -73,7 +73,7 @@ def tools() -> list[Finding]:
         module, extra = _NEEDS.get(point.name, ("", ""))
         if module and find_spec(module) is None:
             words = f'the tool "{point.name}" is there, but {module} is not: its calls will fail'
-            found.append(Finding("tools", "info", words, f"pip install 'noetl[{extra}]'"))
+            found.append(Finding("tools", "info", words, install_hint(extra)))
     return found or [Finding("tools", "ok", f"all {kinds} kinds of tools can be loaded")]
 
 
