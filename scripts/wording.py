@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import re
-import subprocess
 import sys
 import tokenize
 import tomllib
@@ -206,11 +206,21 @@ def is_allowed(finding: Finding, allowed: Allowed) -> bool:
     return allowed.phrase == finding.phrase and fnmatch(finding.file, allowed.file)
 
 
-def tracked(root: Path) -> list[str]:
-    """The files of the repository that git does not ignore."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout.splitlines()
-    return sorted(each for each in names if (root / each).is_file())
+def repository_files(root: Path) -> list[str]:
+    """The files of the repository, without those of .gitignore. It also works in a copy without git."""
+    lines = (root / ".gitignore").read_text("utf-8").splitlines()
+    ignored = [".git", *(each.rstrip("/") for each in lines if each and not each.startswith("#"))]
+    files = []
+    for folder, folders, names in os.walk(root):
+        place = Path(folder).relative_to(root)
+
+        def kept(name: str, place: Path = place) -> bool:
+            path = (place / name).as_posix()
+            return not any(fnmatch(name, each) or fnmatch(path, each) for each in ignored)
+
+        folders[:] = filter(kept, folders)
+        files += [(place / name).as_posix() for name in names if kept(name)]
+    return sorted(files)
 
 
 def package_of(file: str) -> str:
@@ -227,7 +237,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("files", nargs="*", metavar="FILE", help="all files of the repository by default")
     options = parser.parse_args(arguments)
     words = table(TABLE.read_text("utf-8"))
-    names = [Path(each).resolve().relative_to(ROOT).as_posix() for each in options.files] or tracked(ROOT)
+    names = [Path(each).resolve().relative_to(ROOT).as_posix() for each in options.files] or repository_files(
+        ROOT
+    )
     every = [
         finding
         for name in names

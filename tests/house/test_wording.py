@@ -7,7 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from scripts.wording import TABLE, Allowed, check, is_allowed, main, package_of, reader_of, table
+from scripts.wording import (
+    TABLE,
+    Allowed,
+    check,
+    is_allowed,
+    main,
+    package_of,
+    reader_of,
+    repository_files,
+    table,
+)
 
 WORDS = table(
     """
@@ -109,6 +119,14 @@ def test_the_table_is_well_formed_and_each_exception_has_a_reason() -> None:
     assert [key for key, each in words.phrases.items() if each.groups] == []
     assert [key for key in words.phrases if not re.search(r"[a-z]", words.alternatives[key])] == []
     assert [each for each in words.allowed if each.phrase not in words.phrases or not each.reason] == []
+
+
+def test_the_files_of_the_repository_are_those_that_git_does_not_ignore(tmp_path: Path) -> None:
+    for name in (".git/config", "a/out/b.md", "a/c.md", "out/d.md", "e.log", "f/g/h.md", "f/i.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / ".gitignore").write_text("out/\n*.log\nf/g/\n")
+    assert repository_files(tmp_path) == [".gitignore", "a/c.md", "f/i.md"]
 
 
 def test_a_file_without_a_banned_phrase_passes(capsys: pytest.CaptureFixture[str]) -> None:
