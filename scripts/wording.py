@@ -78,9 +78,9 @@ def table(text: str) -> Table:
     return Table(pattern, {key: re.compile(each) for key, each in spaced.items()}, phrases, allowed)
 
 
-# Comments, strings, and JSX text: that between tags and braces. Some code between braces is taken for text.
+# Comments, strings, and JSX text: that between tags and braces, without signs that only code has.
 _SCRIPT: Final = re.compile(
-    r"""//[^\n]*|/\*.*?\*/|"(?:[^"\n\\]|\\.)*"|'(?:[^'\n\\]|\\.)*'|`(?:[^`\\]|\\.)*`|(?<=[>}])[^<>{}]+(?=[<{])""",
+    r"""//[^\n]*|/\*.*?\*/|"(?:[^"\n\\]|\\.)*"|'(?:[^'\n\\]|\\.)*'|`(?:[^`\\]|\\.)*`|(?<=[>}])[^<>{}`;=]+(?=[<{])""",
     re.DOTALL,
 )
 _HASH: Final = re.compile(r"(?m)(?<!\S)#.*$|^\s*-?\s*description:.*$")
@@ -121,6 +121,11 @@ def of_script(text: str) -> Iterator[Span]:
             yield found.span()
 
 
+def of_style(text: str) -> Iterator[Span]:
+    """Comments."""
+    return (found.span() for found in re.finditer(r"/\*.*?\*/", text, re.DOTALL))
+
+
 def of_markdown(text: str) -> Iterator[Span]:
     """Everything outside of code, comments and the targets of links."""
     begin = 0
@@ -143,8 +148,10 @@ def reader_of(file: str) -> Callable[[str], Iterable[Span]] | None:
     match name.rpartition(".")[2]:
         case "py":
             return of_python
-        case "ts" | "tsx" | "js" | "mjs" | "css":
+        case "ts" | "tsx" | "js" | "mjs":
             return of_script
+        case "css":
+            return of_style
         case "md":
             return of_markdown
         case "yaml" | "yml" | "sh" | "Makefile" | "Dockerfile":

@@ -1,14 +1,14 @@
-import { ApiProblem, Unreachable, inWords } from "../api/problem";
+import { ApiProblem, Unreachable, errorMessage } from "../api/problem";
 import { Button } from "./Button";
 
-/** What went wrong, in the words of the server, and a way to try again. */
-export function Failed({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
+/** Shows an error with the message of the server, and a button to try again. */
+export function ErrorNotice({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
   const code = error instanceof ApiProblem ? error.code : null;
   return (
     <div className="notice error row wrap" role="alert">
       <span className="grow">
-        {inWords(error)}
-        {error instanceof Unreachable && ". Is it running? It is asked again when you try again."}
+        {errorMessage(error)}
+        {error instanceof Unreachable && ". Check that it is running, then try again."}
         {code !== null && <code className="faint"> {code}</code>}
       </span>
       {onRetry !== undefined && (

@@ -1,4 +1,4 @@
-/** The editor's parts and its looks: colours come from the page's own tokens, so that themes just work. */
+/** The extensions of the editor and its highlighting, which uses the colours of the page and so follows the theme. */
 
 import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap, indentLess, indentMore } from "@codemirror/commands";
@@ -26,10 +26,10 @@ import {
 } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { completions } from "./completion";
-import { explanations } from "./hover";
+import { hoverDocs } from "./hover";
 import type { Language } from "./language";
 
-const colours = HighlightStyle.define([
+const highlighting = HighlightStyle.define([
   { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: "var(--code-key)" },
   { tag: [tags.string, tags.special(tags.string), tags.content], color: "var(--code-text)" },
   { tag: [tags.number, tags.bool, tags.null, tags.atom], color: "var(--code-value)" },
@@ -37,8 +37,8 @@ const colours = HighlightStyle.define([
   { tag: [tags.keyword, tags.labelName, tags.typeName], color: "var(--code-value)" },
 ]);
 
-/** Tab indents, as people expect of code; Escape, then Tab, leaves the editor (said in its label). */
-function tabKeys(): Extension {
+/** Tab indents. Escape followed by Tab leaves the editor, as its label says. */
+function tabKeymap(): Extension {
   let leaving = false;
   return [
     EditorView.domEventHandlers({
@@ -53,7 +53,7 @@ function tabKeys(): Extension {
   ];
 }
 
-export function parts(language: () => Language | null, onSave: () => void): Extension {
+export function editorExtensions(language: () => Language | null, onSave: () => void): Extension {
   return [
     lineNumbers(),
     foldGutter(),
@@ -71,9 +71,9 @@ export function parts(language: () => Language | null, onSave: () => void): Exte
     highlightActiveLineGutter(),
     highlightSelectionMatches(),
     yaml(),
-    syntaxHighlighting(colours),
+    syntaxHighlighting(highlighting),
     autocompletion({ override: [completions(language)], icons: false }),
-    explanations(language),
+    hoverDocs(language),
     keymap.of([
       { key: "Mod-s", run: () => (onSave(), true), preventDefault: true },
       ...closeBracketsKeymap,
@@ -84,9 +84,9 @@ export function parts(language: () => Language | null, onSave: () => void): Exte
       ...completionKeymap,
       ...lintKeymap,
     ]),
-    tabKeys(),
+    tabKeymap(),
     EditorView.contentAttributes.of({
-      "aria-label": "Playbook, in YAML. Escape, then Tab, leaves the editor",
+      "aria-label": "Playbook YAML. Press Escape, then Tab, to leave the editor",
       spellcheck: "false",
     }),
   ];

@@ -2,7 +2,7 @@ import { useState } from "react";
 import type { CallBar, RunBar } from "../../api/types";
 import { toneOf } from "../../design/Badge";
 import { SkeletonRows } from "../../design/Skeleton";
-import { duration } from "../../design/times";
+import { duration } from "../../design/time";
 import { OutputView } from "./OutputView";
 import type { Cursor } from "./useCursor";
 import { useFact } from "./useFact";
@@ -18,7 +18,7 @@ function CallOutput({ execution, seq }: { execution: string; seq: number }) {
   return <div className="call-output">{data === undefined ? <SkeletonRows rows={1} /> : <OutputView execution={execution} output={data.data.output} />}</div>;
 }
 
-/** One call; opened, with what it gave and printed. */
+/** One call. Expanded, it shows its output and what it printed. */
 function Call({ execution, call, onPick }: CallProps) {
   const [open, setOpen] = useState(false);
   return (
@@ -40,23 +40,23 @@ function Call({ execution, call, onPick }: CallProps) {
   );
 }
 
-interface AttemptsProps {
+interface CallsProps {
   execution: string;
   run: RunBar;
   cursor: Cursor;
 }
 
-/** The calls of a run; of a loop only those that did not just go on. */
-export function Attempts({ execution, run, cursor }: AttemptsProps) {
+/** The calls of a run. For a loop, only failed and retried calls. */
+export function Calls({ execution, run, cursor }: CallsProps) {
   const calls = (run.calls ?? []).filter((call) => call.seq <= cursor.seq);
   if (calls.length === 0) return null;
   const left = run.calls_left_out ?? 0;
   return (
     <section>
-      <h3 className="label">{run.iterations == null ? "Calls" : "Calls that failed or were tried again"}</h3>
+      <h3 className="label">{run.iterations == null ? "Calls" : "Failed and retried calls"}</h3>
       <ul className="attempts">
         {calls.map((call) => <Call key={call.seq} execution={execution} call={call} onPick={cursor.move} />)}
-        {left > 0 && <li className="faint">{left.toLocaleString()} earlier ones are in the events</li>}
+        {left > 0 && <li className="faint">{left.toLocaleString()} earlier calls are in the events</li>}
       </ul>
     </section>
   );

@@ -1,82 +1,78 @@
-/** The text of a playbook beside its net: written, checked, registered and run in one place. */
+/** The playbook page: edit, check, register and run the text, with its net next to it. */
 
 import { Suspense, lazy, useEffect, useRef, useState } from "react";
 import { get, post } from "../../api/client";
-import { inWords } from "../../api/problem";
-import type { components } from "../../api/schema";
+import { errorMessage } from "../../api/problem";
+import type { Playbook, RegisteredPlaybook, Started } from "../../api/types";
 import { useResource } from "../../api/useResource";
-import { navigate, useQuery } from "../../app/router";
-import { useMay } from "../../app/session";
+import { navigate, useQueryParam } from "../../app/router";
+import { useHasScope } from "../../app/session";
 import { Button } from "../../design/Button";
 import { SkeletonRows } from "../../design/Skeleton";
 import { toast } from "../../design/toasts";
 import type { EditorHandle } from "../../editor/Editor";
 import type { Schema } from "../../editor/language";
-import { DeskHead } from "./DeskHead";
+import { EditorHeader } from "./EditorHeader";
 import { ProblemList } from "./ProblemList";
-import { Side } from "./Side";
-import { draftOf, dropDraft, keepDraft } from "./draft";
-import { linkTo } from "./links";
+import { SidePanel } from "./SidePanel";
+import { loadDraft, deleteDraft, saveDraft } from "./draft";
+import { playbookLink } from "./links";
 import { useCheck } from "./useCheck";
 import "./playbooks.css";
 
 const Editor = lazy(() => import("../../editor/Editor"));
 
-export type Saved = components["schemas"]["PlaybookShown"];
-type Registered = components["schemas"]["Registered"];
-type Told = components["schemas"]["Told"];
-
-interface DeskProps {
-  name: string; // under which a draft is kept
-  saved: Saved | null; // null: it was never registered
+interface PlaybookEditorProps {
+  name: string; // key of the stored draft
+  saved: Playbook | null; // null: not registered yet
   text: string;
 }
 
-export function Desk({ name, saved: given, text: begun }: DeskProps) {
-  const [saved, setSaved] = useState(given);
-  const [text, setText] = useState(() => draftOf(name) ?? begun);
+export function PlaybookEditor({ name, saved: initial, text: initialText }: PlaybookEditorProps) {
+  const [saved, setSaved] = useState(initial);
+  const [text, setText] = useState(() => loadDraft(name) ?? initialText);
   const [line, setLine] = useState(1);
-  const [tab, setTab] = useQuery("tab");
+  const [tab, setTab] = useQueryParam("tab");
   const editor = useRef<EditorHandle>(null);
   const side = useRef<HTMLElement>(null);
   const checked = useCheck(text);
   const schema = useResource<Schema>("schema", (signal) => get("/playbooks/schema", {}, signal));
-  const mayWrite = useMay("write");
+  const canWrite = useHasScope("write");
   const isChanged = saved === null || text !== saved.text;
 
   useEffect(() => {
-    if (text === (saved?.text ?? begun)) dropDraft(name);
-    else keepDraft(name, text);
-  }, [name, text, saved, begun]);
+    if (text === (saved?.text ?? initialText)) deleteDraft(name);
+    else saveDraft(name, text);
+  }, [name, text, saved, initialText]);
 
-  /** null: it could not be registered, and why was said. */
-  const save = async (): Promise<Saved | null> => {
+  /** Registers the text. Returns null when that fails; a toast shows the reason. */
+  const save = async (): Promise<Playbook | null> => {
     try {
-      const told = await post<Registered>("/playbooks", { text });
-      const now: Saved = { ...told, text, at: new Date().toISOString(), current: true, archived: false };
+      const response = await post<RegisteredPlaybook>("/playbooks", { text });
+      const now: Playbook = { ...response, text, at: new Date().toISOString(), current: true, archived: false };
       setSaved(now);
-      dropDraft(name);
-      toast(`${told.path} is registered, version ${told.version}`);
+      deleteDraft(name);
+      toast(`Registered ${response.path}, version ${response.version}`);
       return now;
     } catch (error) {
-      toast(inWords(error), "error");
+      toast(errorMessage(error), "error");
       return null;
     }
   };
-  /** The address becomes that of what was registered, so that going back leads to it. */
-  const saveHere = async (): Promise<Saved | null> => {
+  /** Registers the text and changes the URL to the registered playbook, so that Back leads to it. */
+  const saveHere = async (): Promise<Playbook | null> => {
     const now = await save();
-    if (now !== null && (now.path !== given?.path || !given.current)) navigate(linkTo(now.path), { replace: true });
+    if (now !== null && (now.path !== initial?.path || !initial.current)) navigate(playbookLink(now.path), { replace: true });
     return now;
   };
   const run = async (workload: Record<string, unknown>) => {
     const now = isChanged ? await saveHere() : saved;
     if (now === null) return;
     try {
-      const told = await post<Told>("/executions", { digest: now.digest, workload });
-      navigate(`/executions/${told.execution_id}`);
+      const response = await post<Started>("/executions", { digest: now.digest, workload });
+      navigate(`/executions/${response.execution_id}`);
     } catch (error) {
-      toast(inWords(error), "error");
+      toast(errorMessage(error), "error");
     }
   };
   const showRun = () => {
@@ -84,17 +80,17 @@ export function Desk({ name, saved: given, text: begun }: DeskProps) {
     side.current?.scrollIntoView({ block: "nearest" });
   };
   return (
-    <div className="desk">
-      <DeskHead saved={saved} checked={checked} isFresh={checked.text === text} isChanged={isChanged}>
-        {isChanged && saved !== null && <Button look="quiet" onClick={() => setText(saved.text)}>Discard changes</Button>}
-        {mayWrite && (
+    <div className="playbook-editor">
+      <EditorHeader saved={saved} checked={checked} isFresh={checked.text === text} isChanged={isChanged}>
+        {isChanged && saved !== null && <Button variant="quiet" onClick={() => setText(saved.text)}>Discard changes</Button>}
+        {canWrite && (
           <Button onClick={() => void saveHere()} disabled={!isChanged} title="Register a new version (Ctrl S)">
             {saved === null ? "Register" : "Save as a new version"}
           </Button>
         )}
-        {tab !== "run" && <Button look="primary" onClick={showRun}>Run…</Button>}
-      </DeskHead>
-      <section className="desk-text" aria-label="Text">
+        {tab !== "run" && <Button variant="primary" onClick={showRun}>Run…</Button>}
+      </EditorHeader>
+      <section className="playbook-editor-text" aria-label="Text">
         <Suspense fallback={<div className="editor-wait"><SkeletonRows rows={14} /></div>}>
           <Editor
             ref={editor}
@@ -106,7 +102,7 @@ export function Desk({ name, saved: given, text: begun }: DeskProps) {
             onLine={setLine}
           />
         </Suspense>
-        {checked.error !== null && <p className="notice error">It can not be checked: {checked.error}</p>}
+        {checked.error !== null && <p className="notice error">Cannot check the text: {checked.error}</p>}
         {checked.problems.length > 0 && (
           <ProblemList
             text={text}
@@ -116,7 +112,7 @@ export function Desk({ name, saved: given, text: begun }: DeskProps) {
           />
         )}
       </section>
-      <Side
+      <SidePanel
         ref={side}
         tab={tab ?? "net"}
         onTab={(id) => setTab(id === "net" ? null : id)}

@@ -4,7 +4,7 @@ import { msAt, seqAt } from "./clock";
 import { overlayAt } from "./overlayAt";
 import { idleGaps, marksOf, scaleOf } from "./timescale";
 
-test("between two samples of the clock time is a line, outside it stands still", () => {
+test("time is interpolated between samples and constant outside", () => {
   const clock = [[1, 0], [11, 1000], [12, 5000]];
   expect(msAt(clock, 6)).toBe(500);
   expect(msAt(clock, 99)).toBe(5000);
@@ -13,7 +13,7 @@ test("between two samples of the clock time is a line, outside it stands still",
   expect(seqAt(clock, 99_999)).toBe(12);
 });
 
-test("each step stands as it stood after the fact", () => {
+test("each step has the state that it had after the fact", () => {
   const timeline = timelineOf({
     steps: [
       stepLine("start", [sample(3, { tokens: 1 }), sample(4, { scheduled: 1 }), sample(5, { running: 1 }), sample(7, { ok: 1 })]),
@@ -22,15 +22,15 @@ test("each step stands as it stood after the fact", () => {
   });
   const tones = (seq: number) => overlayAt(timeline, graphOf(), seq).steps;
   expect(tones(2).size).toBe(0);
-  expect(tones(3).get("start")).toMatchObject({ tone: "waiting", tokens: 1, words: "a token has come" });
-  expect(tones(4).get("start")).toMatchObject({ tone: "waiting", words: "waits for a worker" });
+  expect(tones(3).get("start")).toMatchObject({ tone: "waiting", tokens: 1, text: "a token has arrived" });
+  expect(tones(4).get("start")).toMatchObject({ tone: "waiting", text: "waits for a worker" });
   expect(tones(6).get("start")?.tone).toBe("running");
   expect(tones(8).get("start")?.tone).toBe("ok");
-  expect(tones(8).get("a")).toMatchObject({ tone: "waiting", words: "waits to be admitted" });
+  expect(tones(8).get("a")).toMatchObject({ tone: "waiting", text: "waits to be admitted" });
   expect(tones(10).get("a")).toMatchObject({ tone: "running", retries: 2, progress: { done: 4, lost: 1, total: 10 } });
 });
 
-test("a failure that an arc took is another thing than one that nothing took", () => {
+test("a handled failure differs from an unhandled one", () => {
   const at = (counts: Record<string, number>) =>
     overlayAt(timelineOf({ steps: [stepLine("a", [sample(1, counts)])] }), graphOf(), 1).steps.get("a")?.tone;
   expect(at({ failed: 1 })).toBe("error");
@@ -39,14 +39,14 @@ test("a failure that an arc took is another thing than one that nothing took", (
   expect(at({ stopped: 1 })).toBe("stopped");
 });
 
-test("why a step waits is told for now, and not for the past", () => {
+test("the reason of a wait is known for the present only", () => {
   const line = stepLine("a", [sample(5, { running: 1, parked: 1 })], [runBar("a#1", { why: "waits for the signal go" })]);
   const timeline = timelineOf({ steps: [line], status: "running" });
-  expect(overlayAt(timeline, graphOf(), 10).steps.get("a")?.words).toBe("waits for the signal go");
-  expect(overlayAt(timeline, graphOf(), 6).steps.get("a")?.words).toBe("waits");
+  expect(overlayAt(timeline, graphOf(), 10).steps.get("a")?.text).toBe("waits for the signal go");
+  expect(overlayAt(timeline, graphOf(), 6).steps.get("a")?.text).toBe("waits");
 });
 
-test("an arc is known by its place", () => {
+test("an arc is identified by its place", () => {
   const timeline = timelineOf({
     arcs: [
       { step: "start", place: 0, to: "a", changes: [[5, 1, 0], [9, 2, 0]] },
@@ -61,19 +61,19 @@ test("an arc is known by its place", () => {
   ]);
 });
 
-test("of two arcs to the same step only the one that fired is lit", () => {
+test("of two arcs to the same step only the one that fired is marked", () => {
   const arcs = [{ step: "start", place: 0, to: null, changes: [[5, 0, 1]] }, { step: "start", place: 1, to: "a", changes: [[5, 1, 0]] }];
   const graph = graphOf([[0, 1], [1, 2], [1, 2]]);
   expect(overlayAt(timelineOf({ arcs }), graph, 8).arcs.slice(1)).toEqual([{ fired: 0, refused: 1 }, { fired: 1, refused: 0 }]);
 });
 
-test("where a template names several steps, arcs are known by where they led", () => {
+test("arcs of a template with several targets are identified by their target", () => {
   const arcs = [{ step: "start", place: 1, to: "b", changes: [[5, 1, 0]] }];
   const graph = graphOf([[1, 2], [1, 4], [1, 3]]);
   expect(overlayAt(timelineOf({ arcs }), graph, 8).arcs.map((arc) => arc.fired)).toEqual([0, 0, 1]);
 });
 
-test("where no arc was written, what is done leads to the end", () => {
+test("a finished step without arcs leads to the end", () => {
   const graph = graphOf([[2, 4]]);
   const [only] = graph.arcs;
   if (only) only.implied = true;
@@ -81,11 +81,11 @@ test("where no arc was written, what is done leads to the end", () => {
   expect([4, 5].map((seq) => overlayAt(timeline, graph, seq).arcs[0]?.fired)).toEqual([0, 1]);
 });
 
-test("before it has begun not even the entry is lit", () => {
+test("no arc is marked before the start", () => {
   expect(overlayAt(timelineOf(), graphOf(), 2).arcs[0]).toEqual({ fired: 0, refused: 0 });
 });
 
-test("a long time in which nothing ran is a break of a fixed width", () => {
+test("a long idle time is a break of fixed width", () => {
   const timeline = timelineOf({
     clock: [[1, 0], [4, 1000], [5, 61_000], [6, 62_000]],
     steps: [
@@ -102,16 +102,16 @@ test("a long time in which nothing ran is a break of a fixed width", () => {
   expect(scale.x(62_000)).toBe(1);
 });
 
-test("one that waits now has its break at the end", () => {
+test("a waiting execution has a break at the end", () => {
   const line = stepLine("a", [sample(1, { running: 1 }), sample(4, { running: 1, parked: 1 })]);
   const timeline = timelineOf({ status: "running", clock: [[1, 0], [4, 1000]], steps: [line] });
   expect(idleGaps(timeline, 60_000)).toContainEqual({ from: 1000, to: 60_000 });
   expect(idleGaps({ ...timeline, status: "ok" }, 60_000)).not.toContainEqual({ from: 1000, to: 60_000 });
 });
 
-test("no two times on the axis read the same, also beside a break", () => {
-  const words = (from: number, to: number, end: number) => marksOf(scaleOf([{ from, to }], end)).map((mark) => mark.words);
-  expect(words(16, 12_016, 12_040)).toEqual(["0 ms", "11 ms", "12.0 s"]);
-  expect(words(3, 12_700, 12_700)).toEqual(["0 ms", "2 ms", "12.7 s"]);
-  expect(words(0, 0, 1000)).toEqual(["0 ms", "250 ms", "500 ms", "750 ms", "1.00 s"]);
+test("the times on the axis are all different, also near a break", () => {
+  const labels = (from: number, to: number, end: number) => marksOf(scaleOf([{ from, to }], end)).map((mark) => mark.label);
+  expect(labels(16, 12_016, 12_040)).toEqual(["0 ms", "11 ms", "12.0 s"]);
+  expect(labels(3, 12_700, 12_700)).toEqual(["0 ms", "2 ms", "12.7 s"]);
+  expect(labels(0, 0, 1000)).toEqual(["0 ms", "250 ms", "500 ms", "750 ms", "1.00 s"]);
 });

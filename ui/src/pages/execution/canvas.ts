@@ -1,4 +1,4 @@
-/** Bars of one step on a canvas: thousands of them cost what the pixels cost. */
+/** Draws the bars of a step on a canvas, which stays fast with thousands of runs. */
 
 import type { RunBar, StepLine, Timeline } from "../../api/types";
 import { msAt } from "./clock";
@@ -29,8 +29,8 @@ export interface Canvas {
   height: number;
 }
 
-/** As fine as the screen, and empty. Null: there is nothing to draw on. */
-export function prepared(canvas: HTMLCanvasElement): Canvas | null {
+/** Clears the canvas and sets its resolution to that of the screen. Returns null when it is not visible. */
+export function prepareCanvas(canvas: HTMLCanvasElement): Canvas | null {
   const { clientWidth: width, clientHeight: height } = canvas;
   const context = canvas.getContext("2d");
   if (context === null || width === 0) return null;
@@ -57,7 +57,7 @@ function box({ context }: Canvas, x: number, y: number, width: number, height: n
   context.fill();
 }
 
-/** A run: thin while it waits for a worker, then a bar; its attempts are told apart by small gaps. */
+/** A run: a thin line while it waits for a worker, then a bar. Small gaps separate its attempts. */
 export function paintRun(canvas: Canvas, timeline: Timeline, scale: Scale, run: RunBar, colours: Colours): void {
   const { context, width, height } = canvas;
   const x = (at: string) => scale.x(sinceStart(timeline, at)) * width;
@@ -84,7 +84,7 @@ export function paintRun(canvas: Canvas, timeline: Timeline, scale: Scale, run: 
   }
 }
 
-/** A loop: how far it was at each time, as a hill that fills the bar; failed iterations on top. */
+/** A loop: an area chart of its progress over time, with failed iterations on top. */
 export function paintProgress(canvas: Canvas, timeline: Timeline, scale: Scale, line: StepLine, colours: Colours): void {
   const { context, width, height } = canvas;
   const at = (name: string) => timeline.counts.indexOf(name) + 1;
@@ -96,7 +96,7 @@ export function paintProgress(canvas: Canvas, timeline: Timeline, scale: Scale, 
       all: ((sample[done] ?? 0) + (sample[lost] ?? 0)) / (sample[total] ?? 1),
       lost: (sample[lost] ?? 0) / (sample[total] ?? 1),
     }));
-  // What follows the last iteration is routing, and no progress.
+  // After the last iteration there is only routing, and no progress.
   const whole = points.findIndex((point) => point.all >= 1);
   if (whole >= 0) points.length = whole + 1;
   const last = points.at(-1);
@@ -104,7 +104,7 @@ export function paintProgress(canvas: Canvas, timeline: Timeline, scale: Scale, 
   if (first === undefined || last === undefined) return;
   const low = height - 3;
   const room = height - 6;
-  const hill = (share: (point: (typeof points)[number]) => number) => {
+  const area = (share: (point: (typeof points)[number]) => number) => {
     context.beginPath();
     context.moveTo(first.x, low);
     for (const point of points) context.lineTo(point.x, low - room * share(point));
@@ -116,7 +116,7 @@ export function paintProgress(canvas: Canvas, timeline: Timeline, scale: Scale, 
   context.fillRect(first.x, 3, Math.max(2, last.x - first.x), room);
   context.globalAlpha = 1;
   context.fillStyle = last.all >= 1 ? colours.ok : colours.running;
-  hill((point) => point.all);
+  area((point) => point.all);
   context.fillStyle = colours.error;
-  hill((point) => point.lost);
+  area((point) => point.lost);
 }

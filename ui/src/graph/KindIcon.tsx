@@ -1,4 +1,4 @@
-/** A small sign for each kind of tool. */
+/** An icon for each kind of tool. */
 
 const PATHS: Record<string, string> = {
   http: "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18M3 12h18M12 3c3 3 3 15 0 18M12 3c-3 3-3 15 0 18",
@@ -14,12 +14,12 @@ const PATHS: Record<string, string> = {
   quantum: "M12 10a2 2 0 1 0 0 4 2 2 0 0 0 0-4M3 12c0-4 18-4 18 0s-18 4-18 0M12 3c4 0 4 18 0 18s-4-18 0-18",
 };
 
-const SAME: Record<string, string> = { sqlite: "postgres", duckdb: "postgres" };
-const OTHER = "M12 4l8 4.5v7L12 20l-8-4.5v-7z";
+const ALIASES: Record<string, string> = { sqlite: "postgres", duckdb: "postgres" };
+const DEFAULT_PATH = "M12 4l8 4.5v7L12 20l-8-4.5v-7z";
 
 export function KindIcon({ kind }: { kind: string | undefined }) {
   const name = kind?.split(" ")[0] ?? "noop";
-  const path = PATHS[SAME[name] ?? name] ?? OTHER;
+  const path = PATHS[ALIASES[name] ?? name] ?? DEFAULT_PATH;
   return (
     <svg className="kind-icon" viewBox="0 0 24 24" width="18" height="18" aria-hidden="true">
       <path d={path} fill="none" stroke="currentColor" strokeWidth="1.8" strokeLinecap="round" strokeLinejoin="round" />

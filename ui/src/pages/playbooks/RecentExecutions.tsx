@@ -1,23 +1,20 @@
 import { useEffect } from "react";
 import { get } from "../../api/client";
-import type { components } from "../../api/schema";
+import type { Head, HeadsPage } from "../../api/types";
 import { follow } from "../../api/stream";
 import { useResource } from "../../api/useResource";
 import { Link } from "../../app/router";
 import { StatusBadge } from "../../design/Badge";
-import { Empty } from "../../design/Empty";
-import { Failed } from "../../design/Failed";
+import { EmptyState } from "../../design/EmptyState";
+import { ErrorNotice } from "../../design/ErrorNotice";
 import { SkeletonRows } from "../../design/Skeleton";
-import { duration, secondsBetween, shortTime, wholeTime } from "../../design/times";
-
-type Heads = components["schemas"]["HeadsPage"];
-type Head = components["schemas"]["HeadShown"];
+import { duration, secondsBetween, shortTime, wholeTime } from "../../design/time";
 
 const SHOWN = 20;
 
-/** The newest executions of a path; they change while one looks. */
-export function LastRuns({ path, digest }: { path: string; digest: string }) {
-  const runs = useResource<Heads>(`runs ${path}`, (signal) => get("/executions", { path, limit: SHOWN }, signal));
+/** The newest executions of a playbook, kept up to date. */
+export function RecentExecutions({ path, digest }: { path: string; digest: string }) {
+  const runs = useResource<HeadsPage>(`runs ${path}`, (signal) => get("/executions", { path, limit: SHOWN }, signal));
   const { reload } = runs;
   useEffect(
     () =>
@@ -30,9 +27,9 @@ export function LastRuns({ path, digest }: { path: string; digest: string }) {
       }),
     [path, reload],
   );
-  if (runs.error !== undefined) return <Failed error={runs.error} onRetry={reload} />;
+  if (runs.error !== undefined) return <ErrorNotice error={runs.error} onRetry={reload} />;
   if (runs.data === undefined) return <SkeletonRows />;
-  if (runs.data.items.length === 0) return <Empty title="It has not run yet">Open “Run”, and start it.</Empty>;
+  if (runs.data.items.length === 0) return <EmptyState title="No executions yet">Start one in the Run tab.</EmptyState>;
   return (
     <div className="stack">
       <div className="table-scroll">
@@ -42,7 +39,7 @@ export function LastRuns({ path, digest }: { path: string; digest: string }) {
               <th scope="col">Status</th>
               <th scope="col">Execution</th>
               <th scope="col">Started</th>
-              <th scope="col">Took</th>
+              <th scope="col">Duration</th>
             </tr>
           </thead>
           <tbody>
@@ -51,7 +48,7 @@ export function LastRuns({ path, digest }: { path: string; digest: string }) {
                 <td><StatusBadge status={each.status} /></td>
                 <td>
                   <Link to={`/executions/${each.execution_id}`} className="mono">{each.execution_id.slice(-12)}</Link>
-                  {each.digest !== digest && <span className="faint"> another version</span>}
+                  {each.digest !== digest && <span className="faint"> other version</span>}
                 </td>
                 <td title={wholeTime(each.started_at)}>{shortTime(each.started_at)}</td>
                 <td className="numbers">{duration(secondsBetween(each.started_at, each.updated_at))}</td>

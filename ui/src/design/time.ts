@@ -1,4 +1,4 @@
-/** Instants and lengths of time, in few characters. */
+/** Formats instants and durations. */
 
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined) return "";
@@ -21,7 +21,7 @@ const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-d
 const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 const whole = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
-/** The time of day; with the day, when it was another one. */
+/** The time of day, with the date unless it is today. */
 export function shortTime(at: string, now: Date = new Date()): string {
   const instant = new Date(at);
   const today = instant.toDateString() === now.toDateString();

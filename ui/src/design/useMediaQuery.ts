@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from "react";
 
-/** Does the screen fit a media query now? */
-export function useMedia(query: string): boolean {
+/** Whether the screen matches a media query. */
+export function useMediaQuery(query: string): boolean {
   return useSyncExternalStore(
     (listener) => {
       const list = window.matchMedia(query);
@@ -12,4 +12,4 @@ export function useMedia(query: string): boolean {
   );
 }
 
-export const useIsNarrow = (): boolean => useMedia("(max-width: 800px)");
+export const useIsNarrow = (): boolean => useMediaQuery("(max-width: 800px)");

@@ -1,23 +1,23 @@
-/** Where in a playbook the cursor stands: the keys that lead there, and what is written around it.
+/** The position of the cursor in a playbook: the key path, and the text around it.
  *
- * The text is seldom whole while someone types. So a mark is put where the cursor is, which makes it whole
- * there, and the parser says where the mark has come to lie.
+ * While someone types, the text is rarely valid YAML. A mark at the cursor makes it valid there, and the parser
+ * then tells the key path of the mark.
  */
 
 import { type Document, type Node, isMap, isNode, isPair, isScalar, isSeq, parseDocument, visit } from "yaml";
 
-export type Trail = (string | number)[];
+export type KeyPath = (string | number)[];
 
-export interface Place {
-  trail: Trail; // to the mapping or list that the cursor is in, or to the value that it is at
+export interface CursorPosition {
+  keyPath: KeyPath; // of the mapping or list around the cursor, or of the value at the cursor
   isKey: boolean;
-  typed: string; // what stands before the cursor of the word
-  from: number; // where that word begins
-  root: unknown; // the whole text, as data
+  typed: string; // the part of the word before the cursor
+  from: number; // where the word starts
+  root: unknown; // the data of the whole text
 }
 
-export interface Pointed {
-  trail: Trail;
+export interface HoverTarget {
+  keyPath: KeyPath;
   isKey: boolean;
   from: number;
   to: number;
@@ -26,7 +26,7 @@ export interface Pointed {
 
 const MARK = "cursor_is_here";
 
-export function placeAt(text: string, at: number): Place | null {
+export function positionAt(text: string, at: number): CursorPosition | null {
   const start = text.lastIndexOf("\n", at - 1) + 1;
   const before = text.slice(start, at);
   const typing = wordBefore(before);
@@ -36,9 +36,9 @@ export function placeAt(text: string, at: number): Place | null {
   const behind = text.slice(at + rest);
   const mark = typing.isKey && !/^\s*:/.test(behind) ? `${MARK}: 0` : MARK;
   const document = parseDocument(text.slice(0, from) + mark + behind, { logLevel: "silent", strict: false });
-  const trail = trailOfMark(document);
-  if (trail === null) return null;
-  return { ...typing, ...trail, from, root: plain(document) };
+  const keyPath = keyPathOfMark(document);
+  if (keyPath === null) return null;
+  return { ...typing, ...keyPath, from, root: toData(document) };
 }
 
 function wordBefore(before: string): { typed: string; isKey: boolean } | null {
@@ -49,7 +49,7 @@ function wordBefore(before: string): { typed: string; isKey: boolean } | null {
   return value === null ? null : { typed: value[1] ?? "", isKey: false };
 }
 
-/** Is the innermost bracket that is open on this line a square one? */
+/** Whether the innermost open bracket on this line is a square bracket. */
 function isInList(before: string): boolean {
   const open: string[] = [];
   for (const char of before) {
@@ -59,56 +59,56 @@ function isInList(before: string): boolean {
   return open.at(-1) === "[";
 }
 
-function trailOfMark(document: Document): { trail: Trail; isKey: boolean } | null {
-  const found: { trail: Trail; isKey: boolean }[] = [];
+function keyPathOfMark(document: Document): { keyPath: KeyPath; isKey: boolean } | null {
+  const found: { keyPath: KeyPath; isKey: boolean }[] = [];
   visit(document, {
     Scalar(key, node, ancestors) {
       if (node.value !== MARK) return undefined;
-      found.push({ trail: trailOf([...ancestors, node], key === "key"), isKey: key === "key" });
+      found.push({ keyPath: keyPathOf([...ancestors, node], key === "key"), isKey: key === "key" });
       return visit.BREAK;
     },
   });
   return found[0] ?? null;
 }
 
-/** `ancestors` ends with the node itself; a key does not lead to itself. */
-function trailOf(ancestors: readonly unknown[], isKey: boolean): Trail {
-  const trail: Trail = [];
-  for (const [place, each] of ancestors.entries()) {
-    const next = ancestors[place + 1];
-    if (isSeq(each)) trail.push(each.items.indexOf(next));
-    else if (isPair(each) && isScalar(each.key) && !(isKey && place === ancestors.length - 2)) {
-      trail.push(String(each.key.value));
+/** `ancestors` ends with the node itself; the path of a key does not contain the key. */
+function keyPathOf(ancestors: readonly unknown[], isKey: boolean): KeyPath {
+  const keyPath: KeyPath = [];
+  for (const [index, each] of ancestors.entries()) {
+    const next = ancestors[index + 1];
+    if (isSeq(each)) keyPath.push(each.items.indexOf(next));
+    else if (isPair(each) && isScalar(each.key) && !(isKey && index === ancestors.length - 2)) {
+      keyPath.push(String(each.key.value));
     }
   }
-  return trail;
+  return keyPath;
 }
 
-/** The keys that lead to whatever stands at an offset, for whoever points at it. */
-export function trailAt(text: string, at: number): Pointed | null {
+/** The key path of the key or value at an offset. */
+export function hoverTargetAt(text: string, at: number): HoverTarget | null {
   const document = parseDocument(text, { logLevel: "silent", strict: false });
-  const found: Pointed[] = [];
+  const found: HoverTarget[] = [];
   visit(document, {
     Scalar(key, node, ancestors) {
       const [from, to] = node.range ?? [0, 0];
       if (at < from || at > to) return undefined;
-      const trail = trailOf([...ancestors, node], false);
-      found.push({ trail, isKey: key === "key", from, to, root: plain(document) });
+      const keyPath = keyPathOf([...ancestors, node], false);
+      found.push({ keyPath, isKey: key === "key", from, to, root: toData(document) });
       return visit.BREAK;
     },
   });
   return found[0] ?? null;
 }
 
-export function valueAt(root: unknown, trail: Trail): unknown {
-  return trail.reduce<unknown>((value, key) => {
+export function valueAt(root: unknown, keyPath: KeyPath): unknown {
+  return keyPath.reduce<unknown>((value, key) => {
     if (typeof value !== "object" || value === null) return undefined;
     return (value as Record<string | number, unknown>)[key];
   }, root);
 }
 
-/** As data, as far as it can be read. */
-export function plain(document: Document): unknown {
+/** The data of a document, as far as it can be parsed. */
+export function toData(document: Document): unknown {
   return isNode(document.contents) ? dataOf(document.contents, 0) : null;
 }
 
