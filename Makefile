@@ -25,7 +25,7 @@ pictures: $(READY) ## make the pictures of the UI in the docs anew
 	@sh scripts/browser
 	@$(BIN)/python -m scripts.screenshots
 
-check: $(READY)  ## format, lint, types, imports
+check: $(READY)  ## format, lint, wording, types, imports
 	@sh scripts/check
 
 test: $(READY)   ## all tests but those of distributed and chaos
