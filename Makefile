@@ -25,7 +25,7 @@ pictures: $(READY) ## regenerate the screenshots of the UI in the docs
 	@sh scripts/browser
 	@$(BIN)/python -m scripts.screenshots
 
-check: $(READY)  ## format, lint, types, imports
+check: $(READY)  ## format, lint, wording, types, imports
 	@sh scripts/check
 
 test: $(READY)   ## the quick tests, at most 3 minutes: no services, browser or Node.js

@@ -1,4 +1,4 @@
-"""Builds the web UI into the package, so that whoever installs it needs no Node.js of their own."""
+"""Build the web UI into the package, so that users of the wheel need no Node.js."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class CustomBuildHook(BuildHookInterface[Any]):
-    """Before a wheel or an sdist is put together."""
+    """Runs before hatchling builds a wheel or an sdist."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
         script = Path(self.root, "scripts", "build_ui.py")
-        # In an editable install the UI is built when someone wants it: `make ui`.
+        # An editable install leaves the UI to `make ui`.
         if version != "editable" and script.exists():
-            # What npm says goes where the words of builds go, not into what build tools read.
+            # Build tools parse our stdout, so the output of npm goes to stderr.
             subprocess.run([sys.executable, script], check=True, stdout=sys.stderr)

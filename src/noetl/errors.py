@@ -90,3 +90,11 @@ class Unavailable(NoetlError):
 
 class Damaged(NoetlError):
     """What was stored can not be read again as it was. Trying again does not help."""
+
+
+def install_hint(*extras: str) -> str:
+    """How to install optional dependencies, by the names of the extras in pyproject.toml.
+
+    The hint names a checkout: the package index has no release of ours yet.
+    """
+    return f"run `pip install '.[{','.join(extras)}]'` in a checkout of NoETL"

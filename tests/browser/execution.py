@@ -10,7 +10,7 @@ from tests.browser.house import House
 
 
 def slider(page: Page) -> Locator:
-    return page.get_by_role("slider", name="Place in the log")
+    return page.get_by_role("slider", name="Position in the log")
 
 
 def place(page: Page) -> int:

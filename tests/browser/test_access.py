@@ -115,7 +115,7 @@ def test_a_key_leads_to_the_search_and_an_id_from_there_to_its_execution(
 def test_a_key_shows_all_keys_and_another_hides_them(furnished: Furnished, open_screen: Opening) -> None:
     page = open_screen(furnished.house).settle("executions")
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
 
@@ -123,7 +123,7 @@ def test_a_key_shows_all_keys_and_another_hides_them(furnished: Furnished, open_
 def test_the_first_tab_leads_past_the_header(furnished: Furnished, open_screen: Opening) -> None:
     page = open_screen(furnished.house).settle("executions")
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="To the content")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("main")).to_be_focused()
 

@@ -23,7 +23,7 @@ def row(page: Page, id: str) -> Locator:
 
 def test_an_empty_list_says_what_to_do(house: House, open_screen: Opening) -> None:
     page = open_screen(house).open("executions")
-    expect(page.get_by_role("heading", name="Nothing has run yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="No executions yet")).to_be_visible()
     expect(page.get_by_text("noetl init && noetl run hello.yaml")).to_be_visible()
 
 

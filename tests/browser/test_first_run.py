@@ -23,7 +23,7 @@ def paste(page: Page, text: str) -> None:
 
 def test_paste_mend_run_watch_scrub_and_open_an_output(house: House, open_screen: Opening) -> None:
     page = open_screen(house).open("")
-    page.get_by_role("link", name="To the playbooks").click()
+    page.get_by_role("link", name="Go to playbooks").click()
     page.get_by_role("button", name="New playbook").first.click()
     page.get_by_role("link", name="Empty").click()
 

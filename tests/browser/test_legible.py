@@ -52,7 +52,7 @@ NET: Final = """
     const { left, top, right, bottom } = each.getBoundingClientRect();
     return [left, top, right, bottom];
   });
-  const cut = [...document.querySelectorAll(".step-name > .cut, .step-words")].filter(
+  const cut = [...document.querySelectorAll(".step-name > .cut, .step-summary")].filter(
     (each) => each.scrollWidth > each.clientWidth || each.scrollHeight > each.clientHeight,
   );
   return {
@@ -80,7 +80,7 @@ def test_what_never_began_says_why_in_place_of_a_net_and_offers_no_retry(
     page = screen.settle(f"executions/{id}")
     expect_status(page, "error")
     net = page.get_by_role("region", name="Net")
-    expect(net.get_by_role("heading", name="It did not begin")).to_be_visible()
+    expect(net.get_by_role("heading", name="Not started")).to_be_visible()
     expect(net).to_contain_text("nobody_has_this")
     expect(page.get_by_role("button", name=re.compile("Retry|Try again"))).to_have_count(0)
     assert (screen.overhang(), screen.serious()) == (0, [])

@@ -31,7 +31,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
 
 def sign_in(page: Page, token: str) -> None:
     page.get_by_role("textbox", name="Token").fill(token)
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Sign in").click()
 
 
 def test_a_token_opens_the_page_and_stays_out_of_its_address(closed: Closed, open_screen: Opening) -> None:

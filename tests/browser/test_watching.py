@@ -20,10 +20,10 @@ def test_a_failing_run_says_why_and_is_retried(house: House, open_screen: Openin
     step(page, "read").click()
     expect(inspector(page)).to_contain_text("No such file or directory")
     file.write_text("1,2,3")
-    page.get_by_role("button", name="Retry what failed").click()
+    page.get_by_role("button", name="Retry failed parts").click()
     expect_status(page, "ok")
     expect(step(page, "report")).to_contain_text("done")
-    expect(page.get_by_role("button", name="Retry what failed")).to_have_count(0)
+    expect(page.get_by_role("button", name="Retry failed parts")).to_have_count(0)
 
 
 def test_an_approval_is_given(shared: House, open_screen: Opening) -> None:
@@ -150,11 +150,11 @@ def test_a_large_output_is_fetched_when_asked_for_and_shown_as_a_table(
 ) -> None:
     id = shared.run(LARGE)
     page = open_screen(shared).open(f"executions/{id}?step=start")
-    inspector(page).get_by_role("button", name="Show it").click()
+    inspector(page).get_by_role("button", name="Show content").click()
     expect(inspector(page).get_by_role("row").filter(has_text="many words")).not_to_have_count(0)
     assert inspector(page).get_by_role("row").count() < 500
 
 
 def test_an_execution_that_is_not_there_is_said_to_be_none(shared: House, open_screen: Opening) -> None:
     page = open_screen(shared).open("executions/0199b3c2-0000-7000-8000-000000000000")
-    expect(page.get_by_role("heading", level=1)).to_have_text("There is no such execution")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Execution not found")

@@ -50,7 +50,7 @@ def test_who_has_not_installed_its_parts_is_told_before_anything_is_made(tmp_pat
         capture_output=True, text=True, check=False, timeout=PATIENCE_S, env=plain_environment(tmp_path),
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (1, "")
-    assert "pip install 'noetl[postgres,nats,trial]'" in done.stderr
+    assert "pip install '.[postgres,nats,trial]'" in done.stderr
     assert not (tmp_path / "new").exists()
 
 

@@ -26,14 +26,12 @@ from scripts.reference import PAGES, ROOT, THEMES, name_of, records, stale
 from scripts.reference_api import described, routes
 from scripts.reference_cli import commands
 from scripts.reference_events import tag
-from scripts.reference_prose import slug
 from tests.playbooks import HEAD, kinds
 
 DOCS = PAGES.parent
 DECISIONS = [*(f"D{number}" for number in range(1, 91)), "D28a"]
 # Pages in whose prose whole playbooks stand; those of the tutorial and of examples are run by tests of their own.
 PROSE = [*sorted(DOCS.glob("explanation/*.md")), *sorted(DOCS.glob("guides/*.md"))]
-LINK = re.compile(r"\]\((?P<page>[^)#\s]*)(?:#(?P<anchor>[^)\s]*))?\)")
 
 
 def name(file: Path) -> str:
@@ -189,25 +187,6 @@ def test_every_part_is_used() -> None:
         "config",
     }
     assert {file.stem for file in (PAGES / "_parts").glob("*.md")} == used | set(THEMES)
-
-
-@pytest.mark.parametrize(
-    "file", [*sorted(DOCS.glob("*/*.md")), *sorted(DOCS.glob("*.md")), *sorted(ROOT.glob("*.md"))], ids=name
-)
-def test_every_link_leads_somewhere(file: Path) -> None:
-    text = re.sub(r"^```.*?^```", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    broken = []
-    for found in LINK.finditer(re.sub(r"`[^`\n]*`(?!\])", "", text)):
-        if found["page"].startswith("http"):
-            continue
-        target = (file.parent / found["page"]).resolve() if found["page"] else file
-        if not target.exists():
-            broken.append(found[0])
-        elif found["anchor"]:
-            anchors = {slug(heading) for heading in headings(target.read_text(encoding="utf-8"))}
-            if found["anchor"] not in anchors:
-                broken.append(found[0])
-    assert broken == []
 
 
 def test_the_example_on_the_first_page_is_clean() -> None:

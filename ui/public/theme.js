@@ -1,7 +1,7 @@
-// The theme that was chosen; without a choice the system's.
+// Apply the stored theme. Without one the page follows the system.
 try {
   const chosen = localStorage.getItem("noetl.theme");
   if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
 } catch {
-  // Storage may be shut off: then the system's theme it is.
+  // The browser blocks storage: the page follows the system.
 }

@@ -2,14 +2,14 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./app/App";
 import { preload } from "./routes";
-import { placeOf } from "./app/router";
+import { parseLocation } from "./app/router";
 import "./design/tokens.css";
 import "./design/base.css";
-import "./design/parts.css";
+import "./design/components.css";
 import "./app/app.css";
 
-// While it is asked who we are, the page can come already.
-preload(placeOf(window.location.href).path);
+// Load the code of the page while the app asks the server for the session.
+preload(parseLocation(window.location.href).path);
 
 const root = document.getElementById("root");
 if (root === null) throw new Error("index.html has no #root");

@@ -1,22 +1,22 @@
-/** Which page stands where. Each is loaded when it is first wanted. */
+/** The pages and their paths. The code of a page is loaded on first use. */
 
 import { type ComponentType, type ReactNode, useEffect } from "react";
-import { type Place, matched } from "./app/router";
-import { Empty } from "./design/Empty";
+import { type RouteLocation, matchPath } from "./app/router";
+import { EmptyState } from "./design/EmptyState";
 import { SkeletonRows } from "./design/Skeleton";
 import { loadable } from "./design/loadable";
 
 export interface PageProps {
-  place: Place;
-  values: Record<string, string>; // of the names in the pattern: /executions/:id
+  location: RouteLocation;
+  values: Record<string, string>; // of the parameters in the pattern: /executions/:id
 }
 
 type Module = Promise<{ default: ComponentType<PageProps> }>;
 
-const WAITING = <div className="page"><SkeletonRows /></div>;
+const LOADING = <div className="page"><SkeletonRows /></div>;
 
 function route(pattern: string, title: string, load: () => Module) {
-  return { pattern, title, page: loadable(async () => (await load()).default, WAITING) };
+  return { pattern, title, page: loadable(async () => (await load()).default, LOADING) };
 }
 
 const ROUTES = [
@@ -30,37 +30,37 @@ const ROUTES = [
   route("/health", "Health", () => import("./pages/health/HealthPage")),
 ];
 
-function found(path: string) {
+function matchPage(path: string) {
   for (const each of ROUTES) {
-    const values = matched(each.pattern, path);
+    const values = matchPath(each.pattern, path);
     if (values !== null) return { ...each, values };
   }
   return null;
 }
 
-/** Begins to load a page before it is drawn. What goes wrong is told when it is drawn. */
+/** Starts to load the code of a page early. An error shows up when the page is rendered. */
 export function preload(path: string): void {
-  found(path)?.page.preload().catch(() => undefined);
+  matchPage(path)?.page.preload().catch(() => undefined);
 }
 
-export function Page({ place }: { place: Place }) {
-  const shown = found(place.path);
-  if (shown === null) {
+export function Page({ location }: { location: RouteLocation }) {
+  const match = matchPage(location.path);
+  if (match === null) {
     return (
-      <Empty whole title="There is no such page">
-        <code>{place.path}</code>
-      </Empty>
+      <EmptyState fullPage title="Page not found">
+        <code>{location.path}</code>
+      </EmptyState>
     );
   }
-  const { page: Shown, title, pattern, values } = shown;
+  const { page: PageComponent, title, pattern, values } = match;
   return (
-    <Titled title={title}>
-      <Shown key={pattern} place={place} values={values} />
-    </Titled>
+    <PageWithTitle title={title}>
+      <PageComponent key={pattern} location={location} values={values} />
+    </PageWithTitle>
   );
 }
 
-function Titled({ title, children }: { title: string; children: ReactNode }) {
+function PageWithTitle({ title, children }: { title: string; children: ReactNode }) {
   useEffect(() => {
     document.title = `${title} · NoETL`;
   }, [title]);

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 from noetl.cli.exits import AWAY, OK, Usage
 from noetl.cli.interrupts import Interrupts
-from noetl.errors import NoetlError
+from noetl.errors import NoetlError, install_hint
 from noetl.playbook.conform import NAME
 from noetl.runtime import relax_collector
 from noetl.runtime.instrumentation import Instrumentation, begin_log
 from noetl.runtime.settings import LINK_KEY, NATS, database_path, database_url, keep_days, lease_s, nats_url
 from noetl.server.services import Services
 
-EXTRAS = "pip install 'noetl[postgres,nats]'"
+EXTRAS = install_hint("postgres", "nats")
 
 
 class ServeAsked(NamedTuple):
@@ -100,7 +100,7 @@ async def _house(
     try:
         from noetl.runtime.server import ServerOptions, open_server
     except ImportError as error:
-        raise Usage(f"a server on PostgreSQL needs more: {EXTRAS}") from error
+        raise Usage(f"a server on PostgreSQL needs extras: {EXTRAS}") from error
 
     nats = nats_url(asked.nats)
     if nats is None:
@@ -119,7 +119,7 @@ async def _work(asked: WorkAsked) -> int:
     try:
         from noetl.runtime.worker import WorkerOptions, open_worker
     except ImportError as error:
-        raise Usage(f"a worker needs more: {EXTRAS}") from error
+        raise Usage(f"a worker needs extras: {EXTRAS}") from error
 
     nats = nats_url(asked.nats)
     if nats is None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from noetl.clock import SystemClock
-from noetl.errors import Rejected
+from noetl.errors import Rejected, install_hint
 from noetl.ports import ApiTokenStore
 
 
@@ -17,7 +17,7 @@ async def open_tokens(url: str) -> AsyncIterator[ApiTokenStore]:
         from noetl.adapters.postgres.database import open_postgres
         from noetl.adapters.postgres.tokens import PostgresTokens
     except ImportError as error:
-        raise Rejected("no-adapter", "PostgreSQL needs more: pip install 'noetl[postgres]'") from error
+        raise Rejected("no-adapter", f"PostgreSQL needs an extra: {install_hint('postgres')}") from error
     database = open_postgres(url, SystemClock())
     try:
         yield PostgresTokens(database)

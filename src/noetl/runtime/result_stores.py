@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.errors import Rejected
+from noetl.errors import Rejected, install_hint
 from noetl.runtime.settings import RESULTS, result_stores, s3_endpoint
 from noetl.worker.result_stores import NamedStore, ResultStores
 
@@ -34,6 +34,6 @@ def far_results(url: str) -> NamedStore:
                 return NamedStore("postgres", PostgresResults(url), shared=True)
     except ImportError as error:
         extra = {"s3": "objects", "nats": "nats", "tls": "nats"}.get(scheme, "postgres")
-        raise Rejected("no-adapter", f"{RESULTS} needs more: pip install 'noetl[{extra}]'") from error
+        raise Rejected("no-adapter", f"{RESULTS} needs an extra: {install_hint(extra)}") from error
     words = "files, sqlite, s3://bucket/prefix, nats://host:port/bucket or postgresql://…"
     raise Rejected("bad-setting", f"{RESULTS} names a store that nobody knows: write {words}")

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import noetl
 from noetl.clock import Clock
 from noetl.engine import Event, facts
-from noetl.errors import Rejected
+from noetl.errors import Rejected, install_hint
 from noetl.net.program import Program
 from noetl.ports import EventStore
 from noetl.telemetry.fact_metrics import Watched
@@ -172,7 +172,7 @@ def open_otlp(url: str, service: str, instance: str) -> OtlpDoor:
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError as error:
-        raise Rejected("no-adapter", "NOETL_TRACES needs more: pip install 'noetl[traces]'") from error
+        raise Rejected("no-adapter", f"NOETL_TRACES needs an extra: {install_hint('traces')}") from error
     whole = url if parts.path.strip("/") else parts._replace(path=PATH).geturl()
     return OtlpDoor(OTLPSpanExporter(endpoint=whole, timeout=TIMEOUT_S), service, instance)
 

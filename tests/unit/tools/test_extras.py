@@ -1,4 +1,4 @@
-"""Tools whose library is an extra say how to install it when it is not there."""
+"""A tool whose library is an optional dependency names the install command when the library is missing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from noetl.errors import install_hint
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
@@ -27,19 +29,28 @@ print(asyncio.run(tool.run(msgspec.convert({fields}, tool.Input), call_of())).er
             "duckdb",
             "duckdb",
             {"query": {"text": ["SELECT 1"]}},
-            'DuckDB is not installed here; install it with `pip install "noetl[duckdb]"`',
+            "DuckDB is not installed: run `pip install '.[duckdb]'` in a checkout of NoETL",
         ),
         (
             "quantum",
             "qiskit",
             {"op": "poll"},
-            'qiskit is not installed here; install it with `pip install "noetl[quantum]"`',
+            "qiskit is not installed: run `pip install '.[quantum]'` in a checkout of NoETL",
         ),
     ],
 )
-def test_a_library_that_is_not_there_is_named(kind: str, library: str, fields: object, message: str) -> None:
+def test_a_tool_without_its_library_names_the_install_command(
+    kind: str, library: str, fields: object, message: str
+) -> None:
     program = PROGRAM.format(kind=kind, library=library, fields=fields)
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.stdout.strip(), done.stderr) == (message, "")
+
+
+def test_one_function_makes_every_install_hint() -> None:
+    assert install_hint("postgres", "nats") == "run `pip install '.[postgres,nats]'` in a checkout of NoETL"
+    sources = sorted((ROOT / "src" / "noetl").rglob("*.py"))
+    # The package index has no release of ours, so no text may name one.
+    assert [str(each) for each in sources if "noetl[" in each.read_text("utf-8")] == []

@@ -1,11 +1,11 @@
-/** The one door to the API: adds the token, reads JSON, and turns refusals into errors. */
+/** All requests to the API go through here: it adds the token, parses JSON and turns refusals into errors. */
 
-import { ApiProblem, Unreachable, problemOf, wasAborted } from "./problem";
-import { dropToken, heldToken } from "./token";
+import { ApiProblem, Unreachable, problemFrom, wasAborted } from "./problem";
+import { clearToken, getToken } from "./token";
 
 export type Query = Record<string, string | number | boolean | null | undefined>;
 
-export interface Asked {
+export interface RequestOptions {
   method?: string;
   query?: Query;
   body?: unknown;
@@ -22,42 +22,42 @@ export function urlOf(path: string, query: Query = {}): string {
   return text ? `${path}?${text}` : path;
 }
 
-export async function send(path: string, asked: Asked = {}): Promise<Response> {
-  const headers = new Headers(asked.headers);
-  const token = heldToken();
+export async function send(path: string, options: RequestOptions = {}): Promise<Response> {
+  const headers = new Headers(options.headers);
+  const token = getToken();
   if (token !== null) headers.set("Authorization", `Bearer ${token}`);
   let body: BodyInit | undefined;
-  if (typeof asked.body === "string") body = asked.body;
-  else if (asked.body !== undefined) {
-    body = JSON.stringify(asked.body);
+  if (typeof options.body === "string") body = options.body;
+  else if (options.body !== undefined) {
+    body = JSON.stringify(options.body);
     headers.set("Content-Type", "application/json");
   }
-  const method = asked.method ?? (asked.body === undefined ? "GET" : "POST");
-  let answer: Response;
+  const method = options.method ?? (options.body === undefined ? "GET" : "POST");
+  let response: Response;
   try {
-    answer = await fetch(urlOf(path, asked.query), { method, headers, body, signal: asked.signal ?? null });
+    response = await fetch(urlOf(path, options.query), { method, headers, body, signal: options.signal ?? null });
   } catch (error) {
     throw wasAborted(error) ? error : new Unreachable(error);
   }
-  if (answer.ok) return answer;
-  const problem = await problemOf(answer);
-  // Only a token that we hold can have become a wrong one: dropping it brings up the page that asks.
-  if (problem.status === 401 && token !== null && token === heldToken()) dropToken(problem);
+  if (response.ok) return response;
+  const problem = await problemFrom(response);
+  // The stored token is no longer valid. Clearing it shows the sign-in page.
+  if (problem.status === 401 && token !== null && token === getToken()) clearToken(problem);
   throw problem;
 }
 
-export async function ask<T>(path: string, asked: Asked = {}): Promise<T> {
-  const answer = await send(path, asked);
-  if (answer.status === 204) return undefined as T;
-  return (await answer.json()) as T;
+export async function request<T>(path: string, options: RequestOptions = {}): Promise<T> {
+  const response = await send(path, options);
+  if (response.status === 204) return undefined as T;
+  return (await response.json()) as T;
 }
 
 export function get<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
-  return ask<T>(path, signal === undefined ? { query } : { query, signal });
+  return request<T>(path, signal === undefined ? { query } : { query, signal });
 }
 
-export function post<T>(path: string, body: unknown = {}, asked: Asked = {}): Promise<T> {
-  return ask<T>(path, { ...asked, method: "POST", body });
+export function post<T>(path: string, body: unknown = {}, options: RequestOptions = {}): Promise<T> {
+  return request<T>(path, { ...options, method: "POST", body });
 }
 
 export function isNotFound(error: unknown): boolean {

@@ -1,35 +1,35 @@
-/** A word to an execution. Says in a toast how it went. */
+/** Commands to an execution. A toast shows the result. */
 
 import { toast } from "../design/toasts";
 import { post } from "./client";
-import { inWords } from "./problem";
+import { errorMessage } from "./problem";
 
 export type Command = "pause" | "resume" | "cancel" | "retry" | "signal";
 
-const SAID: Record<Command, string> = {
-  pause: "Paused: what runs finishes, nothing new begins",
-  resume: "It goes on",
+const CONFIRMATIONS: Record<Command, string> = {
+  pause: "Paused: running calls finish, no new step starts",
+  resume: "Resumed",
   cancel: "Cancelled",
-  retry: "What failed is taken up again",
+  retry: "Retrying the failed parts",
   signal: "Signal sent",
 };
 
 const listeners = new Set<(id: string) => void>();
 
-/** Tells of executions that were given a word from here: one that had ended may go on. */
+/** Calls the listener after each command from this page: a finished execution may run again. */
 export function onCommand(listener: (id: string) => void): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);
 }
 
-export async function command(id: string, word: Command, body: object = {}): Promise<boolean> {
+export async function sendCommand(id: string, name: Command, body: object = {}): Promise<boolean> {
   try {
-    await post(`/executions/${id}/${word}`, body);
-    toast(SAID[word]);
+    await post(`/executions/${id}/${name}`, body);
+    toast(CONFIRMATIONS[name]);
     for (const listener of listeners) listener(id);
     return true;
   } catch (error) {
-    toast(inWords(error), "error");
+    toast(errorMessage(error), "error");
     return false;
   }
 }
@@ -38,25 +38,25 @@ const LIVE = new Set(["new", "running", "paused", "cancelling"]);
 
 export const isLive = (status: string): boolean => LIVE.has(status);
 
-interface Standing {
+interface ExecutionState {
   status: string;
   seq: number;
-  owner_alive?: boolean; // false: its process has ended, and nobody has taken it up
+  owner_alive?: boolean; // false: the process that ran it has ended, and no other process runs it
 }
 
-/** It is open, and nobody runs it. */
-export const isInterrupted = ({ status, owner_alive: owned }: Standing): boolean => isLive(status) && owned === false;
+/** It is not finished, and no process runs it. */
+export const isInterrupted = ({ status, owner_alive: owned }: ExecutionState): boolean => isLive(status) && owned === false;
 
-const REFUSED_FACTS = 3; // it was asked for, it can not run, that is all
+const REFUSED_FACTS = 3; // a refused request has three facts: requested, evaluated, processed
 
-/** What was refused has no steps, no output, and often no playbook. */
-export const hasBegun = ({ status, seq }: Standing): boolean => isLive(status) || seq > REFUSED_FACTS;
+/** False for a refused request: it has no steps, no output and often no playbook. */
+export const hasStarted = ({ status, seq }: ExecutionState): boolean => isLive(status) || seq > REFUSED_FACTS;
 
-/** Which words fit how it stands. */
-export function fitting(standing: Standing): Command[] {
-  const { status } = standing;
-  if (status === "running" && isInterrupted(standing)) return ["resume", "cancel"];
+/** The commands that are possible in the current state. */
+export function allowedCommands(state: ExecutionState): Command[] {
+  const { status } = state;
+  if (status === "running" && isInterrupted(state)) return ["resume", "cancel"];
   if (status === "running" || status === "new") return ["pause", "cancel"];
   if (status === "paused") return ["resume", "cancel"];
-  return (status === "error" || status === "cancelled") && hasBegun(standing) ? ["retry"] : [];
+  return (status === "error" || status === "cancelled") && hasStarted(state) ? ["retry"] : [];
 }

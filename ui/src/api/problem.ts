@@ -1,4 +1,4 @@
-/** What the server says when it refuses, as an error that a page can show. */
+/** Errors of the API, as a page shows them. */
 
 export interface FieldProblem {
   name: string;
@@ -21,7 +21,7 @@ export class ApiProblem extends Error {
   readonly fields: FieldProblem[];
 
   constructor(status: number, body: ProblemBody) {
-    super(body.detail ?? body.title ?? `the server answers ${status}`);
+    super(body.detail ?? body.title ?? `the server responded with status ${status}`);
     this.name = "ApiProblem";
     this.status = status;
     this.code = body.code ?? "unknown";
@@ -30,7 +30,7 @@ export class ApiProblem extends Error {
   }
 }
 
-/** There was no answer at all: the server is away, or the network is. */
+/** There was no response: the server or the network is unreachable. */
 export class Unreachable extends Error {
   constructor(cause: unknown) {
     super("the server does not answer", { cause });
@@ -38,21 +38,21 @@ export class Unreachable extends Error {
   }
 }
 
-export async function problemOf(answer: Response): Promise<ApiProblem> {
+export async function problemFrom(response: Response): Promise<ApiProblem> {
   let body: ProblemBody = {};
   try {
-    body = (await answer.json()) as ProblemBody;
+    body = (await response.json()) as ProblemBody;
   } catch {
-    // Something between us and the server has answered: its status is all there is to tell.
+    // A proxy has responded without a problem document: only its status is known.
   }
-  return new ApiProblem(answer.status, body);
+  return new ApiProblem(response.status, body);
 }
 
 export function wasAborted(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }
 
-export function inWords(error: unknown): string {
+export function errorMessage(error: unknown): string {
   if (error instanceof ApiProblem && error.fields.length > 0) {
     return error.fields.map((field) => `${field.name}: ${field.message}`).join("; ");
   }

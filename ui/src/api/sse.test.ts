@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { EventReader } from "./sse";
+import { EventParser } from "./sse";
 
-test("events are told when they are whole, wherever the pieces are cut", () => {
-  const reader = new EventReader();
+test("an event is returned when it is complete, regardless of how the text is split", () => {
+  const reader = new EventParser();
   expect(reader.feed("retry: 2000\n\nid: 7\nevent: ev")).toEqual([]);
   expect(reader.feed('ent\ndata: {"a":1}\n')).toEqual([]);
   expect(reader.feed("\n:\n\n")).toEqual([{ event: "event", data: '{"a":1}' }]);
@@ -10,6 +10,6 @@ test("events are told when they are whole, wherever the pieces are cut", () => {
   expect(reader.retryMs).toBe(2000);
 });
 
-test("data of several lines is one text, and carriage returns are no part of it", () => {
-  expect(new EventReader().feed("data: one\r\ndata: two\r\n\r\n")).toEqual([{ event: "message", data: "one\ntwo" }]);
+test("data of several lines is one text without carriage returns", () => {
+  expect(new EventParser().feed("data: one\r\ndata: two\r\n\r\n")).toEqual([{ event: "message", data: "one\ntwo" }]);
 });

@@ -1,20 +1,20 @@
-/** Reads server-sent events out of text that comes in pieces. It knows no network. */
+/** Parses server-sent events from text that arrives in chunks. It does no I/O. */
 
 export interface ServerEvent {
   event: string;
   data: string;
 }
 
-export class EventReader {
+export class EventParser {
   private rest = "";
   private event = "";
   private data: string[] = [];
   lastId: string | null = null;
   retryMs = 1000;
 
-  /** The events that this piece has completed. */
-  feed(piece: string): ServerEvent[] {
-    const lines = (this.rest + piece).split("\n");
+  /** Returns the events that this chunk completes. */
+  feed(chunk: string): ServerEvent[] {
+    const lines = (this.rest + chunk).split("\n");
     this.rest = lines.pop() ?? "";
     const found: ServerEvent[] = [];
     for (const raw of lines) {
@@ -30,7 +30,7 @@ export class EventReader {
 
   private field(line: string): void {
     const colon = line.indexOf(":");
-    if (colon === 0) return; // A comment: it only keeps the connection alive.
+    if (colon === 0) return; // A comment, sent to keep the connection alive.
     const name = colon < 0 ? line : line.slice(0, colon);
     const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
     if (name === "event") this.event = value;

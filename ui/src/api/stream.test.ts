@@ -1,44 +1,44 @@
 import { afterEach, expect, test, vi } from "vitest";
-import { holdToken } from "./token";
+import { storeToken } from "./token";
 import { type Connection, follow } from "./stream";
 import type { ServerEvent } from "./sse";
 
 afterEach(() => vi.unstubAllGlobals());
 
-function answers(...bodies: string[]) {
-  const asked: Headers[] = [];
+function serve(...bodies: string[]) {
+  const requested: Headers[] = [];
   vi.stubGlobal("fetch", (_url: string, init: RequestInit) => {
-    asked.push(new Headers(init.headers));
+    requested.push(new Headers(init.headers));
     const body = bodies.shift();
     if (body === undefined) return Promise.reject(new TypeError("refused"));
     return Promise.resolve(new Response(body, { status: 200 }));
   });
-  return asked;
+  return requested;
 }
 
-test("a stream that is cut off is taken up behind the last event, with the token, until its end", async () => {
-  holdToken("noetl_a_b");
-  const asked = answers("retry: 1\n\nid: 4\nevent: event\ndata: {}\n\n", "event: end\ndata: {}\n\n");
-  const told: ServerEvent[] = [];
+test("an interrupted stream resumes after the last event, with the token, until its end", async () => {
+  storeToken("noetl_a_b");
+  const requested = serve("retry: 1\n\nid: 4\nevent: event\ndata: {}\n\n", "event: end\ndata: {}\n\n");
+  const received: ServerEvent[] = [];
   const connections: Connection[] = [];
   await new Promise<void>((done) => {
     follow({
       path: "/executions/x/stream",
       after: 2,
-      onEvents: (events) => told.push(...events),
+      onEvents: (events) => received.push(...events),
       onConnection: (connection) => {
         connections.push(connection);
         if (connection === "ended") done();
       },
     });
   });
-  expect(told.map((each) => each.event)).toEqual(["event", "end"]);
+  expect(received.map((each) => each.event)).toEqual(["event", "end"]);
   expect(connections).toEqual(["connecting", "live", "lost", "connecting", "live", "ended"]);
-  expect(asked.map((headers) => headers.get("Last-Event-ID"))).toEqual([null, "4"]);
-  expect(asked[0]?.get("Authorization")).toBe("Bearer noetl_a_b");
+  expect(requested.map((headers) => headers.get("Last-Event-ID"))).toEqual([null, "4"]);
+  expect(requested[0]?.get("Authorization")).toBe("Bearer noetl_a_b");
 });
 
-test("what the server will refuse again is not asked for again", async () => {
+test("a refused request is not repeated", async () => {
   vi.stubGlobal("fetch", () => Promise.resolve(new Response("{}", { status: 404 })));
   const connections: Connection[] = [];
   await new Promise<void>((done) => {

@@ -1,12 +1,12 @@
-/** Follows a stream by fetch: EventSource could not send the token. Takes up where it was cut off. */
+/** Follows an event stream with fetch, because EventSource cannot send the token. Resumes after a lost connection. */
 
 import { send } from "./client";
 import { ApiProblem, wasAborted } from "./problem";
-import { EventReader, type ServerEvent } from "./sse";
+import { EventParser, type ServerEvent } from "./sse";
 
 export type Connection = "connecting" | "live" | "lost" | "ended";
 
-export interface Following {
+export interface StreamOptions {
   path: string;
   after?: number;
   onEvents: (events: ServerEvent[]) => void;
@@ -15,41 +15,41 @@ export interface Following {
 
 const RETRY_MAX_MS = 10_000;
 
-/** Follows until the server says `end`, or the one who asked stops it. Gives back how to stop. */
-export function follow(following: Following): () => void {
+/** Follows until the server sends `end` or the caller stops it. Returns the function that stops it. */
+export function follow(options: StreamOptions): () => void {
   const abort = new AbortController();
-  void keepFollowing(following, abort.signal);
+  void followUntilEnd(options, abort.signal);
   return () => abort.abort();
 }
 
-async function keepFollowing(following: Following, signal: AbortSignal): Promise<void> {
-  const tell = (connection: Connection) => {
-    if (!signal.aborted) following.onConnection?.(connection);
+async function followUntilEnd(options: StreamOptions, signal: AbortSignal): Promise<void> {
+  const report = (connection: Connection) => {
+    if (!signal.aborted) options.onConnection?.(connection);
   };
   let lastId: string | null = null;
   let failures = 0;
   while (!signal.aborted) {
-    const reader = new EventReader();
+    const reader = new EventParser();
     reader.lastId = lastId;
     try {
-      tell("connecting");
-      const ended = await readOnce(following, reader, signal, () => {
+      report("connecting");
+      const ended = await readOnce(options, reader, signal, () => {
         failures = 0;
-        tell("live");
+        report("live");
       });
       if (ended) {
-        tell("ended");
+        report("ended");
         return;
       }
     } catch (error) {
       if (wasAborted(error)) return;
       if (error instanceof ApiProblem && error.status < 500 && error.status !== 429) {
-        tell("ended"); // It will not be answered otherwise the next time.
+        report("ended"); // A retry would get the same response.
         return;
       }
     }
     lastId = reader.lastId;
-    tell("lost");
+    report("lost");
     const delay = Math.min(RETRY_MAX_MS, reader.retryMs * 2 ** failures);
     failures += 1;
     await pause(delay, signal);
@@ -57,23 +57,23 @@ async function keepFollowing(following: Following, signal: AbortSignal): Promise
 }
 
 async function readOnce(
-  following: Following,
-  reader: EventReader,
+  options: StreamOptions,
+  reader: EventParser,
   signal: AbortSignal,
   onOpen: () => void,
 ): Promise<boolean> {
   const headers: Record<string, string> = { Accept: "text/event-stream" };
   if (reader.lastId !== null) headers["Last-Event-ID"] = reader.lastId;
-  const query = following.after === undefined ? {} : { after: following.after };
-  const answer = await send(following.path, { headers, query, signal });
-  if (answer.body === null) return false;
+  const query = options.after === undefined ? {} : { after: options.after };
+  const response = await send(options.path, { headers, query, signal });
+  if (response.body === null) return false;
   onOpen();
-  const text = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  const text = response.body.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {
     const { done, value } = await text.read();
     if (done) return false;
     const events = reader.feed(value);
-    if (events.length > 0) following.onEvents(events);
+    if (events.length > 0) options.onEvents(events);
     if (events.some((each) => each.event === "end" || each.event === "problem")) return true;
   }
 }

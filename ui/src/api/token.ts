@@ -1,27 +1,27 @@
-/** The token that requests carry: in sessionStorage, so that it goes with the tab; never in a URL. */
+/** The token for requests: in sessionStorage, which ends with the tab; never in a URL. */
 
 const KEY = "noetl.token";
 const listeners = new Set<() => void>();
-let refusal: unknown; // why the last token was no good
+let refusal: unknown; // why the server refused the last token
 
-export function heldToken(): string | null {
+export function getToken(): string | null {
   return sessionStorage.getItem(KEY);
 }
 
-export function holdToken(token: string): void {
+export function storeToken(token: string): void {
   refusal = undefined;
   sessionStorage.setItem(KEY, token);
-  tell();
+  notify();
 }
 
-/** `why`: what the server said against it; nothing when its owner signs out. */
-export function dropToken(why?: unknown): void {
+/** `why`: the refusal of the server; undefined when the user signs out. */
+export function clearToken(why?: unknown): void {
   refusal = why;
   sessionStorage.removeItem(KEY);
-  tell();
+  notify();
 }
 
-export function refusedBecause(): unknown {
+export function tokenError(): unknown {
   return refusal;
 }
 
@@ -30,6 +30,6 @@ export function onTokenChange(listener: () => void): () => void {
   return () => listeners.delete(listener);
 }
 
-function tell(): void {
+function notify(): void {
   for (const listener of listeners) listener();
 }

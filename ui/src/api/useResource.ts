@@ -1,4 +1,4 @@
-/** What a page reads of the API: the data, the error, whether it is still coming; the latest wish wins. */
+/** Reads a resource of the API: its data, its error and whether it is loading. The latest request wins. */
 
 import { useCallback, useEffect, useState } from "react";
 import { wasAborted } from "./problem";
@@ -10,37 +10,36 @@ export interface Resource<T> {
   reload: () => void;
 }
 
-interface Held<T> {
+interface ResourceState<T> {
   key: string | null;
-  turn: number; // which reading this is the answer of
+  request: number; // number of the request that this is the response to
   data: T | undefined;
   error: unknown;
 }
 
-/** `key` says what is read: another key reads anew, and null reads nothing. While the same is read anew, what
- * was read before stays. */
+/** `key` identifies the resource: a new key loads again, null loads nothing. During a reload the old data stays. */
 export function useResource<T>(key: string | null, read: (signal: AbortSignal) => Promise<T>): Resource<T> {
-  const [held, setHeld] = useState<Held<T>>({ key: null, turn: -1, data: undefined, error: undefined });
-  const [turn, setTurn] = useState(0);
+  const [state, setState] = useState<ResourceState<T>>({ key: null, request: -1, data: undefined, error: undefined });
+  const [request, setRequest] = useState(0);
 
   useEffect(() => {
     if (key === null) return;
     const abort = new AbortController();
     read(abort.signal).then(
       (data) => {
-        if (!abort.signal.aborted) setHeld({ key, turn, data, error: undefined });
+        if (!abort.signal.aborted) setState({ key, request, data, error: undefined });
       },
       (error: unknown) => {
         if (abort.signal.aborted || wasAborted(error)) return;
-        setHeld((old) => ({ key, turn, data: old.key === key ? old.data : undefined, error }));
+        setState((old) => ({ key, request, data: old.key === key ? old.data : undefined, error }));
       },
     );
     return () => abort.abort();
-    // `read` is made anew with every drawing; what it reads is said by the key.
+    // `read` is a new function on each render; `key` identifies what it reads.
     // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [key, turn]);
+  }, [key, request]);
 
-  const reload = useCallback(() => setTurn((old) => old + 1), []);
-  if (key === null || held.key !== key) return { data: undefined, error: undefined, loading: key !== null, reload };
-  return { data: held.data, error: held.error, loading: held.turn !== turn, reload };
+  const reload = useCallback(() => setRequest((old) => old + 1), []);
+  if (key === null || state.key !== key) return { data: undefined, error: undefined, loading: key !== null, reload };
+  return { data: state.data, error: state.error, loading: state.request !== request, reload };
 }

@@ -1,49 +1,49 @@
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { get } from "../api/client";
 import { ApiProblem } from "../api/problem";
-import { heldToken, onTokenChange, refusedBecause } from "../api/token";
+import { getToken, onTokenChange, tokenError } from "../api/token";
 import { useResource } from "../api/useResource";
-import { Failed } from "../design/Failed";
+import { ErrorNotice } from "../design/ErrorNotice";
 import { Toasts } from "../design/Toasts";
 import { Page } from "../routes";
 import { ErrorBoundary } from "./ErrorBoundary";
 import { Header } from "./Header";
-import { Help } from "./Help";
+import { KeyboardHelp } from "./KeyboardHelp";
 import { SignIn } from "./SignIn";
-import { useKeys } from "./keyboard";
-import { navigate, usePlace } from "./router";
+import { useShortcuts } from "./keyboard";
+import { navigate, useRouteLocation } from "./router";
 import { type Session, SessionContext } from "./session";
 
 export function App() {
-  const token = useSyncExternalStore(onTokenChange, heldToken);
-  const who = useResource<Session>(`whoami ${token ?? ""}`, (signal) => get("/whoami", {}, signal));
-  if (who.error instanceof ApiProblem && who.error.status === 401) {
-    return <SignIn error={refusedBecause()} />;
+  const token = useSyncExternalStore(onTokenChange, getToken);
+  const session = useResource<Session>(`whoami ${token ?? ""}`, (signal) => get("/whoami", {}, signal));
+  if (session.error instanceof ApiProblem && session.error.status === 401) {
+    return <SignIn error={tokenError()} />;
   }
-  if (who.error !== undefined) {
+  if (session.error !== undefined) {
     return (
       <main className="page">
-        <Failed error={who.error} onRetry={who.reload} />
+        <ErrorNotice error={session.error} onRetry={session.reload} />
       </main>
     );
   }
-  // Nothing is drawn before it is known who asks: it takes a moment, and no page has to be drawn twice.
-  if (who.data === undefined) return null;
+  // Render nothing until the session is known. This takes a moment and avoids rendering the page twice.
+  if (session.data === undefined) return null;
   return (
-    <SessionContext value={who.data}>
+    <SessionContext value={session.data}>
       <Shell />
     </SessionContext>
   );
 }
 
 function Shell() {
-  const place = usePlace();
+  const location = useRouteLocation();
   const search = useRef<HTMLInputElement>(null);
-  const [helping, setHelping] = useState(false);
-  const keys = useMemo(
+  const [helpOpen, setHelpOpen] = useState(false);
+  const shortcuts = useMemo(
     () => ({
       "/": () => search.current?.focus(),
-      "?": () => setHelping(true),
+      "?": () => setHelpOpen(true),
       "g e": () => navigate("/executions"),
       "g p": () => navigate("/playbooks"),
       "g t": () => navigate("/tools"),
@@ -53,22 +53,22 @@ function Shell() {
     }),
     [],
   );
-  useKeys(keys);
+  useShortcuts(shortcuts);
   useEffect(() => {
-    if (place.path === "/") navigate("/executions", { replace: true });
-  }, [place.path]);
+    if (location.path === "/") navigate("/executions", { replace: true });
+  }, [location.path]);
   return (
     <div className="app">
       <a className="skip" href="#main">
-        To the content
+        Skip to content
       </a>
-      <Header path={place.path} search={search} onHelp={() => setHelping(true)} />
+      <Header path={location.path} search={search} onHelp={() => setHelpOpen(true)} />
       <main className="main" id="main" tabIndex={-1}>
-        <ErrorBoundary at={place.path}>
-          <Page place={place} />
+        <ErrorBoundary resetKey={location.path}>
+          <Page location={location} />
         </ErrorBoundary>
       </main>
-      {helping && <Help onClose={() => setHelping(false)} />}
+      {helpOpen && <KeyboardHelp onClose={() => setHelpOpen(false)} />}
       <Toasts />
     </div>
   );

@@ -1,20 +1,20 @@
 import { Component, type ReactNode } from "react";
 import { Button } from "../design/Button";
 
-interface Caught {
+interface BoundaryState {
   error: Error | null;
 }
 
-/** A page that breaks leaves the rest of the UI standing. `at` makes a new try when the place changes. */
-export class ErrorBoundary extends Component<{ at: string; children: ReactNode }, Caught> {
-  override state: Caught = { error: null };
+/** Shows an error in place of a page that crashes. A new `resetKey` renders the children again. */
+export class ErrorBoundary extends Component<{ resetKey: string; children: ReactNode }, BoundaryState> {
+  override state: BoundaryState = { error: null };
 
-  static getDerivedStateFromError(error: Error): Caught {
+  static getDerivedStateFromError(error: Error): BoundaryState {
     return { error };
   }
 
-  override componentDidUpdate(before: { at: string }): void {
-    if (before.at !== this.props.at && this.state.error !== null) this.setState({ error: null });
+  override componentDidUpdate(previous: { resetKey: string }): void {
+    if (previous.resetKey !== this.props.resetKey && this.state.error !== null) this.setState({ error: null });
   }
 
   override render(): ReactNode {
@@ -23,10 +23,10 @@ export class ErrorBoundary extends Component<{ at: string; children: ReactNode }
     return (
       <div className="page">
         <div className="notice error stack" role="alert">
-          <h2>This page has broken</h2>
+          <h2>This page has crashed</h2>
           <code>{error.message}</code>
           <span>
-            <Button onClick={() => window.location.reload()}>Load it again</Button>
+            <Button onClick={() => window.location.reload()}>Reload</Button>
           </span>
         </div>
       </div>

@@ -1,10 +1,10 @@
 import type { Ref } from "react";
-import { dropToken } from "../api/token";
+import { clearToken } from "../api/token";
 import { Button } from "../design/Button";
 import { Search } from "./Search";
 import { Link } from "./router";
 import { useSession } from "./session";
-import { type Theme, chooseTheme, useTheme } from "./theme";
+import { type Theme, setTheme, useTheme } from "./theme";
 
 const PAGES = [
   { to: "/executions", label: "Executions" },
@@ -15,17 +15,17 @@ const PAGES = [
   { to: "/health", label: "Health" },
 ];
 
-const NEXT: Record<Theme, { theme: Theme; sign: string; says: string }> = {
-  system: { theme: "light", sign: "◐", says: "as the system" },
-  light: { theme: "dark", sign: "☀", says: "light" },
-  dark: { theme: "system", sign: "☾", says: "dark" },
+const NEXT: Record<Theme, { theme: Theme; icon: string; label: string }> = {
+  system: { theme: "light", icon: "◐", label: "system" },
+  light: { theme: "dark", icon: "☀", label: "light" },
+  dark: { theme: "system", icon: "☾", label: "dark" },
 };
 
 function ThemeSwitch() {
-  const { theme, sign, says } = NEXT[useTheme()];
+  const { theme, icon, label } = NEXT[useTheme()];
   return (
-    <Button look="quiet" icon aria-label={`Theme: ${says}. Change it`} title={`Theme: ${says}`} onClick={() => chooseTheme(theme)}>
-      {sign}
+    <Button variant="quiet" icon aria-label={`Theme: ${label}. Change theme`} title={`Theme: ${label}`} onClick={() => setTheme(theme)}>
+      {icon}
     </Button>
   );
 }
@@ -40,7 +40,7 @@ export function Header({ path, search, onHelp }: HeaderProps) {
   const session = useSession();
   return (
     <header className="header">
-      <Link to="/executions" className="brand" aria-label="NoETL, to the executions">
+      <Link to="/executions" className="brand" aria-label="NoETL, all executions">
         <img src="/ui/favicon.svg" alt="" width={24} height={24} />
         <span>NoETL</span>
       </Link>
@@ -53,11 +53,11 @@ export function Header({ path, search, onHelp }: HeaderProps) {
       </nav>
       <Search field={search} />
       <ThemeSwitch />
-      <Button look="quiet" icon aria-label="Keys" title="Keys (?)" onClick={onHelp}>
+      <Button variant="quiet" icon aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" onClick={onHelp}>
         ?
       </Button>
       {!session.open && (
-        <Button look="quiet" small title={`Signed in as ${session.name}`} onClick={() => dropToken()}>
+        <Button variant="quiet" small title={`Signed in as ${session.name}`} onClick={() => clearToken()}>
           Sign out
         </Button>
       )}

@@ -1,33 +1,33 @@
 import { type SubmitEvent, type Ref, useState } from "react";
 import { get } from "../api/client";
-import { inWords } from "../api/problem";
+import { errorMessage } from "../api/problem";
 import { toast } from "../design/toasts";
 import { navigate } from "./router";
 
-// What an id of an execution begins with: UUIDv7, hexadecimal.
+// The start of an execution id: a UUIDv7, in hexadecimal.
 const ID = /^[0-9a-f]{4,8}(-[0-9a-f-]*)?$/i;
 
-async function go(words: string): Promise<void> {
-  if (ID.test(words)) {
-    const { ids } = await get<{ ids: string[] }>("/executions/find", { prefix: words });
+async function openSearchResult(text: string): Promise<void> {
+  if (ID.test(text)) {
+    const { ids } = await get<{ ids: string[] }>("/executions/find", { prefix: text });
     const [only] = ids;
     if (ids.length === 1 && only !== undefined) {
       navigate(`/executions/${only}`);
       return;
     }
   }
-  navigate(`/executions?path=${encodeURIComponent(words)}`);
+  navigate(`/executions?path=${encodeURIComponent(text)}`);
 }
 
-/** An execution by its id or the beginning of it, or the executions of a playbook. */
+/** Finds an execution by its id or the start of it, or the executions of a playbook by its path. */
 export function Search({ field }: { field: Ref<HTMLInputElement> }) {
-  const [words, setWords] = useState("");
+  const [text, setText] = useState("");
   const submit = (event: SubmitEvent<HTMLFormElement>) => {
     event.preventDefault();
-    if (words.trim() === "") return;
-    go(words.trim()).then(
-      () => setWords(""),
-      (error: unknown) => toast(inWords(error), "error"),
+    if (text.trim() === "") return;
+    openSearchResult(text.trim()).then(
+      () => setText(""),
+      (error: unknown) => toast(errorMessage(error), "error"),
     );
   };
   return (
@@ -36,10 +36,10 @@ export function Search({ field }: { field: Ref<HTMLInputElement> }) {
         ref={field}
         className="input"
         type="search"
-        aria-label="Search: an execution’s id or a playbook’s path"
-        placeholder="Id or playbook path"
-        value={words}
-        onChange={(event) => setWords(event.target.value)}
+        aria-label="Search by execution id or playbook path"
+        placeholder="Execution id or playbook path"
+        value={text}
+        onChange={(event) => setText(event.target.value)}
       />
       <kbd aria-hidden="true">/</kbd>
     </form>

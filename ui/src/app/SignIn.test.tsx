@@ -1,21 +1,21 @@
 import { fireEvent, render, screen } from "@testing-library/react";
 import { expect, test } from "vitest";
-import { heldToken } from "../api/token";
+import { getToken } from "../api/token";
 import { SignIn } from "./SignIn";
 
-function typed(words: string) {
+function submit(token: string) {
   render(<SignIn error={undefined} />);
-  fireEvent.change(screen.getByLabelText("Token"), { target: { value: words } });
-  fireEvent.click(screen.getByRole("button", { name: "Go on" }));
+  fireEvent.change(screen.getByLabelText("Token"), { target: { value: token } });
+  fireEvent.click(screen.getByRole("button", { name: "Sign in" }));
 }
 
-test.each(["hunter2", "Bearer noetl_7f3a_secret", "noetl_", "токен", `noetl_${"x".repeat(300)}`])("%s is no token, and is not sent", (words) => {
-  typed(words);
-  expect(screen.getByText(/This is no token of NoETL/)).toBeTruthy();
-  expect(heldToken()).toBeNull();
+test.each(["hunter2", "Bearer noetl_7f3a_secret", "noetl_", "токен", `noetl_${"x".repeat(300)}`])("%s is not a token and is not sent", (token) => {
+  submit(token);
+  expect(screen.getByText(/This is not a NoETL token/)).toBeTruthy();
+  expect(getToken()).toBeNull();
 });
 
-test("a token is taken, with blanks around it from copying", () => {
-  typed(" noetl_7f3a_secret\n");
-  expect(heldToken()).toBe("noetl_7f3a_secret");
+test("a token is accepted with spaces around it", () => {
+  submit(" noetl_7f3a_secret\n");
+  expect(getToken()).toBe("noetl_7f3a_secret");
 });

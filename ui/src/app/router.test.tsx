@@ -1,28 +1,28 @@
 import { fireEvent, render, screen } from "@testing-library/react";
 import { expect, test } from "vitest";
-import { Link, changed, matched, navigate, placeOf, usePlace } from "./router";
+import { Link, withQuery, matchPath, navigate, parseLocation, useRouteLocation } from "./router";
 
-test("a pattern gives the values of its names", () => {
-  expect(matched("/executions/:id", "/executions/a%2Fb")).toEqual({ id: "a/b" });
-  expect(matched("/executions/:id", "/executions")).toBeNull();
-  expect(matched("/playbooks/one", "/playbooks/two")).toBeNull();
+test("a pattern yields the values of its parameters", () => {
+  expect(matchPath("/executions/:id", "/executions/a%2Fb")).toEqual({ id: "a/b" });
+  expect(matchPath("/executions/:id", "/executions")).toBeNull();
+  expect(matchPath("/playbooks/one", "/playbooks/two")).toBeNull();
 });
 
-test("a place keeps what is not changed of its query", () => {
-  const place = placeOf("/ui/executions/x?seq=3&step=a");
-  expect(place.path).toBe("/executions/x");
-  expect(changed(place, { seq: 4 })).toBe("/executions/x?seq=4&step=a");
-  expect(changed(place, { seq: null, step: "" })).toBe("/executions/x");
+test("unchanged query parameters are kept", () => {
+  const location = parseLocation("/ui/executions/x?seq=3&step=a");
+  expect(location.path).toBe("/executions/x");
+  expect(withQuery(location, { seq: 4 })).toBe("/executions/x?seq=4&step=a");
+  expect(withQuery(location, { seq: null, step: "" })).toBe("/executions/x");
 });
 
-function Where() {
-  const place = usePlace();
-  return <p>{place.path} {place.query.toString()}</p>;
+function Location() {
+  const location = useRouteLocation();
+  return <p>{location.path} {location.query.toString()}</p>;
 }
 
-test("a link goes without loading the page, and leaves other buttons to the browser", () => {
+test("a link navigates without a page load; other mouse buttons are left to the browser", () => {
   navigate("/executions");
-  render(<><Link to="/tools?x=1">Tools</Link><Where /></>);
+  render(<><Link to="/tools?x=1">Tools</Link><Location /></>);
   expect(screen.getByText("/executions")).toBeTruthy();
   fireEvent.click(screen.getByRole("link"), { ctrlKey: true });
   expect(window.location.pathname).toBe("/ui/executions");

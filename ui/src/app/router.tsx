@@ -23,23 +23,23 @@ function subscribe(listener: () => void): () => void {
 
 const here = (): string => window.location.pathname + window.location.search;
 
-export interface Place {
-  path: string; // below /ui, without a slash at its end
+export interface RouteLocation {
+  path: string; // below /ui, without a trailing slash
   query: URLSearchParams;
 }
 
-export function placeOf(href: string): Place {
+export function parseLocation(href: string): RouteLocation {
   const url = new URL(href, window.location.origin);
   const below = url.pathname.startsWith(BASE) ? url.pathname.slice(BASE.length) : url.pathname;
   return { path: below.replace(/\/+$/, "") || "/", query: url.searchParams };
 }
 
-export function usePlace(): Place {
+export function useRouteLocation(): RouteLocation {
   const href = useSyncExternalStore(subscribe, here);
-  return useMemo(() => placeOf(href), [href]);
+  return useMemo(() => parseLocation(href), [href]);
 }
 
-/** `replace` writes no step into the browser's history: for filters and cursors. */
+/** `replace` adds no entry to the browser history: for filters and cursors. */
 export function navigate(to: string, { replace = false }: { replace?: boolean } = {}): void {
   const url = BASE + to;
   if (url === here()) return;
@@ -48,27 +48,27 @@ export function navigate(to: string, { replace = false }: { replace?: boolean } 
   window.dispatchEvent(new Event(CHANGED));
 }
 
-export type Changes = Record<string, string | number | null>;
+export type QueryChanges = Record<string, string | number | null>;
 
-/** The same place with other values in its query; null takes one out. */
-export function changed(place: Place, changes: Changes): string {
-  const query = new URLSearchParams(place.query);
+/** The same location with changed query parameters; null removes one. */
+export function withQuery(location: RouteLocation, changes: QueryChanges): string {
+  const query = new URLSearchParams(location.query);
   for (const [key, value] of Object.entries(changes)) {
     if (value === null || value === "") query.delete(key);
     else query.set(key, String(value));
   }
   const text = query.toString();
-  return text ? `${place.path}?${text}` : place.path;
+  return text ? `${location.path}?${text}` : location.path;
 }
 
-/** One value of the query, and how to set it. */
-export function useQuery(name: string): [string | null, (value: string | number | null) => void] {
-  const place = usePlace();
+/** A query parameter and its setter. */
+export function useQueryParam(name: string): [string | null, (value: string | number | null) => void] {
+  const location = useRouteLocation();
   const set = useCallback(
-    (value: string | number | null) => navigate(changed(place, { [name]: value }), { replace: true }),
-    [place, name],
+    (value: string | number | null) => navigate(withQuery(location, { [name]: value }), { replace: true }),
+    [location, name],
   );
-  return [place.query.get(name), set];
+  return [location.query.get(name), set];
 }
 
 type LinkProps = AnchorHTMLAttributes<HTMLAnchorElement> & { to: string; children: ReactNode };
@@ -88,14 +88,14 @@ export function Link({ to, children, onClick, ...rest }: LinkProps) {
   );
 }
 
-/** `/executions/:id` against a path: the values of its names, or null. */
-export function matched(pattern: string, path: string): Record<string, string> | null {
-  const wanted = pattern.split("/");
-  const given = path.split("/");
-  if (wanted.length !== given.length) return null;
+/** Matches a path against a pattern such as `/executions/:id`. Returns the parameters, or null. */
+export function matchPath(pattern: string, path: string): Record<string, string> | null {
+  const names = pattern.split("/");
+  const parts = path.split("/");
+  if (names.length !== parts.length) return null;
   const values: Record<string, string> = {};
-  for (const [place, part] of wanted.entries()) {
-    const found = given[place] ?? "";
+  for (const [index, part] of names.entries()) {
+    const found = parts[index] ?? "";
     if (part.startsWith(":")) values[part.slice(1)] = decodeURIComponent(found);
     else if (part !== found) return null;
   }

@@ -1,4 +1,4 @@
-/** Who asks: everyone on this machine, or the holder of a token. */
+/** The session: anyone on this machine, or the holder of a token. */
 
 import { createContext, useContext } from "react";
 
@@ -14,9 +14,9 @@ export function useSession(): Session {
   return useContext(SessionContext);
 }
 
-/** May the one who asks do this? `read`, `run`, `write` or `admin`. */
-export function useMay(scope: string): boolean {
+/** Whether the session has a scope: `read`, `run`, `write` or `admin`. */
+export function useHasScope(scope: string): boolean {
   const { open, scopes } = useSession();
-  // Every other scope holds `read`, and `admin` holds all of them.
+  // Every scope includes `read`, and `admin` includes all scopes.
   return open || scopes.includes(scope) || scopes.includes("admin") || (scope === "read" && scopes.length > 0);
 }

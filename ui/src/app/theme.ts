@@ -1,4 +1,4 @@
-/** Light, dark, or what the system says. */
+/** The colour theme: light, dark or that of the system. */
 
 import { useSyncExternalStore } from "react";
 
@@ -7,12 +7,12 @@ export type Theme = "system" | "light" | "dark";
 const KEY = "noetl.theme";
 const listeners = new Set<() => void>();
 
-function chosen(): Theme {
+function storedTheme(): Theme {
   const theme = document.documentElement.dataset.theme;
   return theme === "light" || theme === "dark" ? theme : "system";
 }
 
-export function chooseTheme(theme: Theme): void {
+export function setTheme(theme: Theme): void {
   if (theme === "system") {
     delete document.documentElement.dataset.theme;
     localStorage.removeItem(KEY);
@@ -27,5 +27,5 @@ export function useTheme(): Theme {
   return useSyncExternalStore((listener) => {
     listeners.add(listener);
     return () => listeners.delete(listener);
-  }, chosen);
+  }, storedTheme);
 }

@@ -25,7 +25,7 @@ const TONES: Record<string, Tone> = {
   scheduled: "waiting",
 };
 
-/** The tone in which a status of an execution, a step or an event is shown. */
+/** The colour for the status of an execution, a step or an event. */
 export function toneOf(status: string): Tone {
   return TONES[status] ?? "neutral";
 }

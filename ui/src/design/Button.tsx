@@ -1,14 +1,14 @@
 import type { ButtonHTMLAttributes } from "react";
 
-type Look = "normal" | "primary" | "danger" | "quiet";
+type Variant = "normal" | "primary" | "danger" | "quiet";
 
 export type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & {
-  look?: Look;
+  variant?: Variant;
   small?: boolean;
-  icon?: boolean; // it shows a sign only: give it an aria-label
+  icon?: boolean; // shows an icon only: needs an aria-label
 };
 
-export function Button({ look = "normal", small, icon, className, type, ...rest }: ButtonProps) {
-  const names = ["button", look !== "normal" && look, small && "small", icon && "icon", className];
+export function Button({ variant = "normal", small, icon, className, type, ...rest }: ButtonProps) {
+  const names = ["button", variant !== "normal" && variant, small && "small", icon && "icon", className];
   return <button type={type ?? "button"} className={names.filter(Boolean).join(" ")} {...rest} />;
 }

@@ -5,11 +5,11 @@ interface DialogProps {
   title: string;
   onClose: () => void;
   children: ReactNode;
-  foot?: ReactNode;
+  footer?: ReactNode;
 }
 
-/** Over everything else; the browser keeps the focus inside, and Escape closes it. */
-export function Dialog({ title, onClose, children, foot }: DialogProps) {
+/** A modal dialog. The browser keeps the focus inside; Escape closes it. */
+export function Dialog({ title, onClose, children, footer }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => {
@@ -32,12 +32,12 @@ export function Dialog({ title, onClose, children, foot }: DialogProps) {
     >
       <div className="dialog-head">
         <h2 id={id}>{title}</h2>
-        <Button look="quiet" icon aria-label="Close" onClick={onClose}>
+        <Button variant="quiet" icon aria-label="Close" onClick={onClose}>
           ✕
         </Button>
       </div>
       <div className="dialog-body">{children}</div>
-      {foot !== undefined && <div className="dialog-foot">{foot}</div>}
+      {footer !== undefined && <div className="dialog-foot">{footer}</div>}
     </dialog>
   );
 }

@@ -1,4 +1,4 @@
-/** Stands where something will be, in its size, so that nothing jumps when it comes. */
+/** A placeholder in the size of the content that is loading, so that the layout does not jump. */
 export function Skeleton({ height = 16, width = "100%" }: { height?: number; width?: number | string }) {
   return <span className="skeleton" style={{ height, width }} aria-hidden="true" />;
 }
@@ -7,8 +7,8 @@ export function SkeletonRows({ rows = 6, height = 20 }: { rows?: number; height?
   return (
     <div className="stack" role="status">
       <span className="visually-hidden">Loading</span>
-      {Array.from({ length: rows }, (_, place) => (
-        <Skeleton key={place} height={height} width={`${100 - ((place * 13) % 35)}%`} />
+      {Array.from({ length: rows }, (_, index) => (
+        <Skeleton key={index} height={height} width={`${100 - ((index * 13) % 35)}%`} />
       ))}
     </div>
   );

@@ -1,6 +1,6 @@
 import { type KeyboardEvent, type ReactNode, useId, useRef } from "react";
 
-export interface TabShown {
+export interface Tab {
   id: string;
   label: string;
   count?: number | string | undefined;
@@ -8,27 +8,27 @@ export interface TabShown {
 }
 
 interface TabsProps {
-  label: string; // for whoever does not see them
-  tabs: TabShown[];
+  label: string; // for screen readers
+  tabs: Tab[];
   chosen: string;
   onChoose: (id: string) => void;
 }
 
-/** Only the chosen tab is drawn. Arrow keys go from one to the next. */
+/** Renders the body of the chosen tab only. Arrow keys select the next or previous tab. */
 export function Tabs({ label, tabs, chosen, onChoose }: TabsProps) {
   const prefix = useId();
   const list = useRef<HTMLDivElement>(null);
-  const shown = tabs.find((tab) => tab.id === chosen) ?? tabs[0];
+  const active = tabs.find((tab) => tab.id === chosen) ?? tabs[0];
   const step = (event: KeyboardEvent) => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (by === undefined || shown === undefined) return;
+    if (by === undefined || active === undefined) return;
     event.preventDefault();
     event.stopPropagation();
-    const place = (tabs.indexOf(shown) + by + tabs.length) % tabs.length;
-    const next = tabs[place];
+    const index = (tabs.indexOf(active) + by + tabs.length) % tabs.length;
+    const next = tabs[index];
     if (next === undefined) return;
     onChoose(next.id);
-    list.current?.querySelectorAll<HTMLElement>("[role=tab]")[place]?.focus();
+    list.current?.querySelectorAll<HTMLElement>("[role=tab]")[index]?.focus();
   };
   return (
     <>
@@ -40,9 +40,9 @@ export function Tabs({ label, tabs, chosen, onChoose }: TabsProps) {
             role="tab"
             className="tab"
             id={`${prefix}-${tab.id}`}
-            aria-selected={tab === shown}
+            aria-selected={tab === active}
             aria-controls={`${prefix}-body`}
-            tabIndex={tab === shown ? 0 : -1}
+            tabIndex={tab === active ? 0 : -1}
             onClick={() => onChoose(tab.id)}
           >
             {tab.label}
@@ -54,9 +54,9 @@ export function Tabs({ label, tabs, chosen, onChoose }: TabsProps) {
         role="tabpanel"
         className="tab-body"
         id={`${prefix}-body`}
-        aria-labelledby={shown && `${prefix}-${shown.id}`}
+        aria-labelledby={active && `${prefix}-${active.id}`}
       >
-        {shown?.body}
+        {active?.body}
       </div>
     </>
   );

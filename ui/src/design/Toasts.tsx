@@ -8,8 +8,8 @@ export function Toasts() {
     <div className="toasts" role="status" aria-live="polite">
       {toasts.map((each) => (
         <div key={each.id} className={`toast ${each.tone}`}>
-          <span className="grow">{each.words}</span>
-          <Button look="quiet" small icon aria-label="Dismiss" onClick={() => dismiss(each.id)}>
+          <span className="grow">{each.text}</span>
+          <Button variant="quiet" small icon aria-label="Dismiss" onClick={() => dismiss(each.id)}>
             ✕
           </Button>
         </div>

@@ -1,4 +1,4 @@
-/** A long list of rows of one height: only those in sight are in the page. */
+/** A long list of rows with equal height. Only the visible rows are in the page. */
 
 import { type CSSProperties, type ReactNode, type Ref, useCallback, useEffect, useImperativeHandle, useRef, useState } from "react";
 
@@ -13,28 +13,28 @@ interface VirtualRowsProps {
   role?: "list" | "rowgroup";
   className?: string;
   row: (place: number, style: CSSProperties) => ReactNode;
-  onSight?: (first: number, last: number) => void; // rows that are in sight, for whoever fetches them
+  onVisible?: (first: number, last: number) => void; // the visible rows have changed
   ref?: Ref<VirtualRowsHandle>;
 }
 
 const MARGIN_ROWS = 8;
-// Browsers can not draw a box that is higher; beyond it a pixel of scrolling is more than a pixel of rows.
+// The largest element height that browsers support. A longer list is scaled: one pixel of scrolling is several of rows.
 const HEIGHT_MAX = 8_000_000;
 
 export function VirtualRows(props: VirtualRowsProps) {
-  const { count, rowHeight, label, role = "list", className, row, onSight, ref } = props;
+  const { count, rowHeight, label, role = "list", className, row, onVisible, ref } = props;
   const box = useRef<HTMLDivElement>(null);
-  const [seen, setSeen] = useState({ top: 0, height: 600 });
+  const [view, setView] = useState({ top: 0, height: 600 });
   const whole = count * rowHeight;
   const drawn = Math.min(whole, HEIGHT_MAX);
-  const scale = drawn > seen.height ? (whole - seen.height) / (drawn - seen.height) : 1;
-  const top = seen.top * scale;
+  const scale = drawn > view.height ? (whole - view.height) / (drawn - view.height) : 1;
+  const top = view.top * scale;
   const first = Math.max(0, Math.floor(top / rowHeight) - MARGIN_ROWS);
-  const last = Math.min(count - 1, Math.ceil((top + seen.height) / rowHeight) + MARGIN_ROWS);
+  const last = Math.min(count - 1, Math.ceil((top + view.height) / rowHeight) + MARGIN_ROWS);
 
   const measure = useCallback(() => {
     const element = box.current;
-    if (element !== null) setSeen({ top: element.scrollTop, height: element.clientHeight });
+    if (element !== null) setView({ top: element.scrollTop, height: element.clientHeight });
   }, []);
 
   useEffect(() => {
@@ -47,14 +47,14 @@ export function VirtualRows(props: VirtualRowsProps) {
   }, [measure]);
 
   useEffect(() => {
-    if (last >= first) onSight?.(first, last);
-  }, [first, last, onSight]);
+    if (last >= first) onVisible?.(first, last);
+  }, [first, last, onVisible]);
 
   useImperativeHandle(ref, () => ({
-    reveal: (place) => {
+    reveal: (index) => {
       const element = box.current;
       if (element === null) return;
-      const at = (place * rowHeight) / scale;
+      const at = (index * rowHeight) / scale;
       const page = element.clientHeight;
       if (at < element.scrollTop + rowHeight || at > element.scrollTop + page - 2 * rowHeight) {
         element.scrollTop = Math.max(0, at - page / 2);
@@ -63,9 +63,9 @@ export function VirtualRows(props: VirtualRowsProps) {
   }));
 
   const rows: ReactNode[] = [];
-  for (let place = first; place <= last; place += 1) {
-    const y = place * rowHeight - top + seen.top;
-    rows.push(row(place, { position: "absolute", top: 0, left: 0, right: 0, height: rowHeight, transform: `translateY(${y}px)` }));
+  for (let index = first; index <= last; index += 1) {
+    const y = index * rowHeight - top + view.top;
+    rows.push(row(index, { position: "absolute", top: 0, left: 0, right: 0, height: rowHeight, transform: `translateY(${y}px)` }));
   }
   return (
     <div ref={box} className={className} onScroll={measure} tabIndex={0} role="region" aria-label={label}

@@ -1,30 +1,30 @@
-/** A component in a file of its own, loaded when it is first wanted, or before.
+/** A component whose code is loaded on first use, or earlier by `preload`.
  *
- * React.lazy would show its fallback for 300 ms at least; here the component is shown as soon as it is there. */
+ * React.lazy shows its fallback for at least 300 ms; this shows the component as soon as it is loaded. */
 
 import { type ComponentType, type ReactNode, useEffect, useState } from "react";
 
-type Loading<P> = ComponentType<P> & { preload: () => Promise<void> };
+type Loadable<P> = ComponentType<P> & { preload: () => Promise<void> };
 
-export function loadable<P extends object>(load: () => Promise<ComponentType<P>>, fallback: ReactNode): Loading<P> {
+export function loadable<P extends object>(load: () => Promise<ComponentType<P>>, fallback: ReactNode): Loadable<P> {
   let loaded: ComponentType<P> | null = null;
   const preload = async () => {
     loaded ??= await load();
   };
-  function Loadable(props: P) {
-    const [Shown, setShown] = useState<ComponentType<P> | null>(() => loaded);
+  function Wrapper(props: P) {
+    const [Component, setComponent] = useState<ComponentType<P> | null>(() => loaded);
     const [failed, setFailed] = useState(false);
     useEffect(() => {
-      if (Shown !== null) return;
+      if (Component !== null) return;
       let wanted = true;
-      preload().then(() => wanted && setShown(() => loaded), () => wanted && setFailed(true));
+      preload().then(() => wanted && setComponent(() => loaded), () => wanted && setFailed(true));
       return () => {
         wanted = false;
       };
-    }, [Shown]);
+    }, [Component]);
     if (failed) throw new Error("a part of this page could not be loaded"); // ErrorBoundary shows it
-    return Shown === null ? fallback : <Shown {...props} />;
+    return Component === null ? fallback : <Component {...props} />;
   }
-  Loadable.preload = preload;
-  return Loadable;
+  Wrapper.preload = preload;
+  return Wrapper;
 }

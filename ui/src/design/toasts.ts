@@ -1,9 +1,9 @@
-/** Short words about what was just done, for any part of the page to say. */
+/** Short messages about the last action. Any part of the page can add one. */
 
 export interface Toast {
   id: number;
   tone: "ok" | "error";
-  words: string;
+  text: string;
 }
 
 const SHOWN_MS = { ok: 4000, error: 10_000 };
@@ -11,17 +11,17 @@ const listeners = new Set<() => void>();
 let toasts: readonly Toast[] = [];
 let last = 0;
 
-export function toast(words: string, tone: Toast["tone"] = "ok"): void {
+export function toast(text: string, tone: Toast["tone"] = "ok"): void {
   last += 1;
   const id = last;
-  toasts = [...toasts.slice(-3), { id, tone, words }];
-  tell();
+  toasts = [...toasts.slice(-3), { id, tone, text }];
+  notify();
   setTimeout(() => dismiss(id), SHOWN_MS[tone]);
 }
 
 export function dismiss(id: number): void {
   toasts = toasts.filter((each) => each.id !== id);
-  tell();
+  notify();
 }
 
 export const toastsNow = (): readonly Toast[] => toasts;
@@ -31,6 +31,6 @@ export function onToasts(listener: () => void): () => void {
   return () => listeners.delete(listener);
 }
 
-function tell(): void {
+function notify(): void {
   for (const listener of listeners) listener();
 }

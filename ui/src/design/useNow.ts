@@ -1,4 +1,4 @@
-/** The time, told anew every so often, for what counts up while it is looked at. */
+/** The current time, updated periodically while `ticking`: for durations that grow. */
 
 import { useEffect, useState } from "react";
 

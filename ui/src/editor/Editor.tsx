@@ -1,4 +1,4 @@
-/** A YAML editor for playbooks: problems are underlined, fixes are a click away. Loaded when it is wanted. */
+/** A YAML editor for playbooks that underlines problems and offers fixes. Its code is loaded on first use. */
 
 import { type Diagnostic, setDiagnostics } from "@codemirror/lint";
 import { EditorState } from "@codemirror/state";
@@ -7,7 +7,7 @@ import { type Ref, useEffect, useImperativeHandle, useRef } from "react";
 import { editOf } from "./fixes";
 import { Language, type Schema } from "./language";
 import { type Edit, type Problem, offsetOf, spanOf } from "./problems";
-import { parts } from "./setup";
+import { editorExtensions } from "./extensions";
 import "./editor.css";
 
 export interface EditorHandle {
@@ -16,12 +16,12 @@ export interface EditorHandle {
 }
 
 interface EditorProps {
-  text: string; // another text from outside replaces what is there
+  text: string; // a new value replaces the content
   problems: readonly Problem[];
   schema: Schema | null;
   onChange: (text: string) => void;
   onSave: () => void;
-  onLine?: (line: number) => void; // the cursor has gone to another line
+  onLine?: (line: number) => void; // the cursor is on another line
   readOnly?: boolean;
   ref?: Ref<EditorHandle>;
 }
@@ -48,7 +48,7 @@ export default function Editor(props: EditorProps) {
       if (now !== line) latest.current.onLine?.((line = now));
     });
     const extensions = [
-      parts(() => language.current, () => latest.current.onSave()),
+      editorExtensions(() => language.current, () => latest.current.onSave()),
       listen,
       EditorState.readOnly.of(readOnly),
     ];
@@ -88,18 +88,18 @@ export default function Editor(props: EditorProps) {
 
 function diagnosticOf(text: string, problem: Problem): Diagnostic {
   const edit = editOf(text, problem);
-  const made: Diagnostic = {
+  const diagnostic: Diagnostic = {
     ...spanOf(text, problem),
     severity: problem.severity,
     source: problem.code,
     message: problem.message,
   };
-  if (edit === null) return made;
+  if (edit === null) return diagnostic;
   const name = `Change to ${edit.insert.trim()}`;
-  // Asked anew when it is clicked: the text may have moved since.
+  // Compute the edit again on click: the text may have changed.
   const apply = (view: EditorView) => {
     const changes = editOf(view.state.doc.toString(), problem);
     if (changes !== null) view.dispatch({ changes, userEvent: "input.fix" });
   };
-  return { ...made, actions: [{ name, apply }] };
+  return { ...diagnostic, actions: [{ name, apply }] };
 }

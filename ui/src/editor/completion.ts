@@ -1,4 +1,4 @@
-/** What the editor offers to write: keys and values of the language, names of the playbook itself. */
+/** Completions: keys and values of the language, and names in the playbook. */
 
 import {
   type Completion,
@@ -8,17 +8,17 @@ import {
 } from "@codemirror/autocomplete";
 import { stringify } from "yaml";
 import type { Choice, Language } from "./language";
-import { type Place, type Trail, placeAt, valueAt } from "./place";
+import { type CursorPosition, type KeyPath, positionAt, valueAt } from "./position";
 
-// What templates may read; each is explained in the reference of scopes.
+// The scopes that templates can read; docs/reference/scopes.md explains each.
 const SCOPES: Record<string, string> = {
   workload: "the inputs of the execution",
-  ctx: "what steps have set, shared by all of them",
-  input: "what was bound for this step or task",
-  iter: "the item of the loop, and what the iteration has set",
-  step: "what this step has set",
-  output: "what the task has given back: status, data, error, ref",
-  event: "what has just happened to the step",
+  ctx: "values that steps have set, shared by all steps",
+  input: "the input of this step or task",
+  iter: "the loop item, and values that the iteration has set",
+  step: "values that this step has set",
+  output: "the result of the task: status, data, error, ref",
+  event: "the latest event of the step",
   keychain: "credentials; never written to the log",
   execution_id: "the id of the execution",
 };
@@ -26,26 +26,26 @@ const SCOPES: Record<string, string> = {
 export function completions(language: () => Language | null) {
   return (context: CompletionContext): CompletionResult | null => {
     const text = context.state.doc.toString();
-    const inTemplate = templateNames(context, text);
+    const inTemplate = templateCompletions(context, text);
     if (inTemplate !== null) return inTemplate;
     const known = language();
-    const place = placeAt(text, context.pos);
-    if (known === null || place === null) return null;
-    if (place.typed === "" && !context.explicit) return null;
-    const options = place.isKey ? ofKeys(known, place) : ofValues(known, place);
-    return options.length === 0 ? null : { from: place.from, options, validFor: /^[\w./-]*$/ };
+    const position = positionAt(text, context.pos);
+    if (known === null || position === null) return null;
+    if (position.typed === "" && !context.explicit) return null;
+    const options = position.isKey ? keyCompletions(known, position) : valueCompletions(known, position);
+    return options.length === 0 ? null : { from: position.from, options, validFor: /^[\w./-]*$/ };
   };
 }
 
-function ofKeys(language: Language, place: Place): Completion[] {
-  const written = valueAt(place.root, place.trail);
+function keyCompletions(language: Language, position: CursorPosition): Completion[] {
+  const written = valueAt(position.root, position.keyPath);
   const taken = new Set(typeof written === "object" && written !== null ? Object.keys(written) : []);
   const keys = language
-    .keys(place.trail, place.root)
+    .keys(position.keyPath, position.root)
     .filter((each) => !taken.has(each.name))
     .map((each) => keyOption(each));
-  const isFresh = taken.size <= 1; // nothing but the mark
-  return isFresh ? [...keys, ...snippets(language, place.trail, place.root)] : keys;
+  const isFresh = taken.size <= 1; // only the mark at the cursor
+  return isFresh ? [...keys, ...snippets(language, position.keyPath, position.root)] : keys;
 }
 
 function keyOption(choice: Choice): Completion {
@@ -53,28 +53,28 @@ function keyOption(choice: Choice): Completion {
     label: choice.name,
     type: "property",
     info: choice.doc,
-    detail: choice.required ? "needed" : "",
-    apply: choice.nests === null ? `${choice.name}: ` : `${choice.name}:`,
+    detail: choice.required ? "required" : "",
+    apply: choice.nesting === null ? `${choice.name}: ` : `${choice.name}:`,
     boost: choice.required ? 2 : 0,
   };
 }
 
-function snippets(language: Language, trail: Trail, root: unknown): Completion[] {
-  return language.snippets(trail, root).map(({ label, body }) =>
+function snippets(language: Language, keyPath: KeyPath, root: unknown): Completion[] {
+  return language.snippets(keyPath, root).map(({ label, body }) =>
     snippetCompletion(stringify(body, { indentSeq: false }).trimEnd(), { label, type: "text", detail: "template" }),
   );
 }
 
-function ofValues(language: Language, place: Place): Completion[] {
+function valueCompletions(language: Language, position: CursorPosition): Completion[] {
   const values: Completion[] = language
-    .values(place.trail, place.root)
+    .values(position.keyPath, position.root)
     .map((each) => ({ label: each.name, info: each.doc, type: "enum" }));
-  return [...values, ...targets(place)];
+  return [...values, ...stepCompletions(position)];
 }
 
-/** Steps that an arc may lead to, and tasks that a rule may jump to. */
-function targets({ trail, root }: Place): Completion[] {
-  const leadsToStep = trail.includes("arcs") && (trail.at(-1) === "step" || trail.at(-2) === "to");
+/** Steps that an arc can lead to. */
+function stepCompletions({ keyPath, root }: CursorPosition): Completion[] {
+  const leadsToStep = keyPath.includes("arcs") && (keyPath.at(-1) === "step" || keyPath.at(-2) === "to");
   if (!leadsToStep) return [];
   return [...stepNames(root), "end"].map((label) => ({ label, type: "variable", detail: label === "end" ? "" : "step" }));
 }
@@ -85,7 +85,7 @@ export function stepNames(root: unknown): string[] {
   return workflow.map((each: unknown) => valueAt(each, ["step"])).filter((each) => typeof each === "string");
 }
 
-function templateNames(context: CompletionContext, text: string): CompletionResult | null {
+function templateCompletions(context: CompletionContext, text: string): CompletionResult | null {
   const line = context.state.doc.lineAt(context.pos);
   const before = line.text.slice(0, context.pos - line.from);
   const open = before.lastIndexOf("{{");
@@ -99,7 +99,7 @@ function templateNames(context: CompletionContext, text: string): CompletionResu
   return { from: context.pos - typed.length, options, validFor: /^[\w.]*$/ };
 }
 
-/** Names with a scope before them that occur in the text, and the keys of the workload. */
+/** Scoped names that occur in the text, and the keys of the workload. */
 function namesIn(text: string): string[] {
   const used = Array.from(text.matchAll(/\b(?:ctx|iter|step|input|keychain)\.[A-Za-z_]\w*/g), (each) => each[0]);
   const block = /^workload:[ \t]*\n((?:[ \t]+.*\n|\n)*)/m.exec(text)?.[1] ?? "";

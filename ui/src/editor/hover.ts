@@ -1,18 +1,18 @@
-/** What stands under the pointer, explained in the words of the language's own table. */
+/** Shows the documentation of the key or value under the pointer. */
 
 import { type Tooltip, hoverTooltip } from "@codemirror/view";
 import type { Language } from "./language";
-import { trailAt } from "./place";
-import { withCode } from "./words";
+import { hoverTargetAt } from "./position";
+import { textWithCode } from "./textWithCode";
 
-export function explanations(language: () => Language | null) {
+export function hoverDocs(language: () => Language | null) {
   return hoverTooltip((view, at): Tooltip | null => {
     const known = language();
-    const found = known === null ? null : trailAt(view.state.doc.toString(), at);
+    const found = known === null ? null : hoverTargetAt(view.state.doc.toString(), at);
     if (known === null || found === null) return null;
-    const ofValue = found.isKey ? "" : known.docOfValue(found.trail, found.root);
-    const words = ofValue || known.doc(found.trail, found.root);
-    if (words === "") return null;
+    const valueDoc = found.isKey ? "" : known.docOfValue(found.keyPath, found.root);
+    const text = valueDoc || known.doc(found.keyPath, found.root);
+    if (text === "") return null;
     return {
       pos: found.from,
       end: found.to,
@@ -21,8 +21,8 @@ export function explanations(language: () => Language | null) {
         const dom = document.createElement("div");
         dom.className = "editor-hover";
         const name = document.createElement("strong");
-        name.textContent = found.trail.filter((key) => typeof key === "string").join(" › ");
-        dom.append(name, ...withCode(words));
+        name.textContent = found.keyPath.filter((key) => typeof key === "string").join(" › ");
+        dom.append(name, ...textWithCode(text));
         return { dom };
       },
     };

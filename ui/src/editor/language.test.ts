@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { Language, type Schema } from "./language";
-import { placeAt, trailAt } from "./place";
+import { positionAt, hoverTargetAt } from "./position";
 
 const SCHEMA: Schema = {
   type: "object",
@@ -30,11 +30,11 @@ const SCHEMA: Schema = {
 };
 const LANGUAGE = new Language(SCHEMA);
 
-/** What is offered where `|` stands. */
+/** The completions at the position of `|`. */
 function offered(text: string): string[] {
-  const place = placeAt(text.replace("|", ""), text.indexOf("|"));
-  if (place === null) return [];
-  const found = place.isKey ? LANGUAGE.keys(place.trail, place.root) : LANGUAGE.values(place.trail, place.root);
+  const position = positionAt(text.replace("|", ""), text.indexOf("|"));
+  if (position === null) return [];
+  const found = position.isKey ? LANGUAGE.keys(position.keyPath, position.root) : LANGUAGE.values(position.keyPath, position.root);
   return found.map((each) => each.name);
 }
 
@@ -45,13 +45,13 @@ test("keys are offered at the root, in steps, and in lists of tasks", () => {
   expect(offered("workflow:\n- tool:\n  - ki|")).toEqual(["kind"]);
 });
 
-test("the kind of a task decides what else it takes, in braces too", () => {
+test("the kind of a task decides its other keys, also in braces", () => {
   expect(offered("workflow:\n- tool:\n    kind: http\n    |")).toEqual(["kind", "url", "verify"]);
   expect(offered("workflow:\n- tool: {kind: http, u|}")).toEqual(["kind", "url", "verify"]);
   expect(offered("workflow:\n- tool: {kind: noop, |}")).toEqual(["kind"]);
 });
 
-test("values are offered behind a colon", () => {
+test("values are offered after a colon", () => {
   expect(offered("workflow:\n- tool: {kind: |}")).toEqual(["http", "noop"]);
   expect(offered("workflow:\n- tool:\n    kind: http\n    verify: t|")).toEqual(["true", "false"]);
 });
@@ -60,21 +60,21 @@ test("nothing is offered in a comment", () => {
   expect(offered("kind: Playbook # ki|")).toEqual([]);
 });
 
-test("a key that is pointed at is explained", () => {
+test("a key under the pointer has documentation", () => {
   const text = "workflow:\n- tool: {kind: http, url: x}\n";
-  const found = trailAt(text, text.indexOf("url") + 1);
-  expect(found?.trail).toEqual(["workflow", 0, "tool", "url"]);
-  expect(LANGUAGE.doc(found?.trail ?? [], found?.root)).toBe("where `to`");
+  const found = hoverTargetAt(text, text.indexOf("url") + 1);
+  expect(found?.keyPath).toEqual(["workflow", 0, "tool", "url"]);
+  expect(LANGUAGE.doc(found?.keyPath ?? [], found?.root)).toBe("where `to`");
 });
 
-test("a value that is pointed at is explained by itself", () => {
+test("a value under the pointer has its own documentation", () => {
   const text = "workflow:\n- tool: {kind: noop}\n";
-  const found = trailAt(text, text.indexOf("noop") + 1);
+  const found = hoverTargetAt(text, text.indexOf("noop") + 1);
   expect(found?.isKey).toBe(false);
-  expect(LANGUAGE.docOfValue(found?.trail ?? [], found?.root)).toBe("nothing");
+  expect(LANGUAGE.docOfValue(found?.keyPath ?? [], found?.root)).toBe("nothing");
 });
 
-test("a text that is broken elsewhere still has places", () => {
+test("completion works in a text with errors elsewhere", () => {
   expect(offered("workflow:\n- step: a\n  nex\n- st|")).toEqual(["step", "tool"]);
   expect(offered('workflow:\n- step: "a\n  to|')).toEqual([]);
 });

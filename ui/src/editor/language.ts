@@ -1,6 +1,6 @@
-/** The JSON Schema of playbooks, asked by a trail of keys: what may stand there, and what it means. */
+/** Looks up a key path in the JSON Schema of playbooks: what is allowed there, and its documentation. */
 
-import { type Trail, valueAt } from "./place";
+import { type KeyPath, valueAt } from "./position";
 
 export interface Schema {
   $ref?: string;
@@ -30,7 +30,7 @@ export interface Choice {
   name: string;
   doc: string;
   required: boolean;
-  nests: "mapping" | "list" | null; // what its value is when it can be nothing else
+  nesting: "mapping" | "list" | null; // the type of its value, if only one is possible
 }
 
 const DEPTH_MAX = 32;
@@ -38,87 +38,87 @@ const DEPTH_MAX = 32;
 export class Language {
   constructor(private readonly root: Schema) {}
 
-  /** All that describes the value at the trail; `data` decides between kinds. */
-  at(trail: Trail, data: unknown): Schema[] {
-    let shapes = this.unfolded(this.root, data, 0);
-    for (const [place, key] of trail.entries()) {
-      const value = valueAt(data, trail.slice(0, place + 1));
-      shapes = shapes.flatMap((shape) => below(shape, key)).flatMap((shape) => this.unfolded(shape, value, 0));
+  /** All schemas for the value at the key path; `data` selects between kinds. */
+  at(keyPath: KeyPath, data: unknown): Schema[] {
+    let schemas = this.expand(this.root, data, 0);
+    for (const [index, key] of keyPath.entries()) {
+      const value = valueAt(data, keyPath.slice(0, index + 1));
+      schemas = schemas.flatMap((schema) => childSchemas(schema, key)).flatMap((schema) => this.expand(schema, value, 0));
     }
-    return shapes;
+    return schemas;
   }
 
-  keys(trail: Trail, data: unknown): Choice[] {
+  keys(keyPath: KeyPath, data: unknown): Choice[] {
     const found = new Map<string, Choice>();
-    for (const shape of this.at(trail, data)) {
-      for (const [name, property] of Object.entries(shape.properties ?? {})) {
+    for (const schema of this.at(keyPath, data)) {
+      for (const [name, property] of Object.entries(schema.properties ?? {})) {
         if (property.deprecationMessage !== undefined || found.get(name)?.doc) continue;
-        const required = shape.required?.includes(name) ?? false;
-        found.set(name, { name, doc: docOf(property), required, nests: this.nests(property) });
+        const required = schema.required?.includes(name) ?? false;
+        found.set(name, { name, doc: docOf(property), required, nesting: this.nesting(property) });
       }
     }
     return [...found.values()];
   }
 
-  values(trail: Trail, data: unknown): { name: string; doc: string }[] {
+  values(keyPath: KeyPath, data: unknown): { name: string; doc: string }[] {
     const found = new Map<string, string>();
-    for (const shape of this.at(trail, data)) {
-      for (const [place, value] of (shape.enum ?? []).entries()) {
-        if (value !== null) found.set(written(value), shape.markdownEnumDescriptions?.[place] ?? "");
+    for (const schema of this.at(keyPath, data)) {
+      for (const [index, value] of (schema.enum ?? []).entries()) {
+        if (value !== null) found.set(asYaml(value), schema.markdownEnumDescriptions?.[index] ?? "");
       }
-      if (shape.const !== undefined) found.set(written(shape.const), docOf(shape));
-      if (typesOf(shape).includes("boolean")) for (const each of ["true", "false"]) found.set(each, "");
-      if (shape.default !== undefined && shape.default !== null) found.set(written(shape.default), "the default");
+      if (schema.const !== undefined) found.set(asYaml(schema.const), docOf(schema));
+      if (typesOf(schema).includes("boolean")) for (const each of ["true", "false"]) found.set(each, "");
+      if (schema.default !== undefined && schema.default !== null) found.set(asYaml(schema.default), "the default");
     }
     return Array.from(found, ([name, doc]) => ({ name, doc }));
   }
 
-  snippets(trail: Trail, data: unknown): { label: string; body: unknown }[] {
-    return this.at(trail, data).flatMap((shape) => shape.defaultSnippets ?? []);
+  snippets(keyPath: KeyPath, data: unknown): { label: string; body: unknown }[] {
+    return this.at(keyPath, data).flatMap((schema) => schema.defaultSnippets ?? []);
   }
 
-  /** What is said of the value at the trail, by the key that leads there first. */
-  doc(trail: Trail, data: unknown): string {
-    const last = trail.at(-1);
-    const around = this.at(trail.slice(0, -1), data);
-    const direct = last === undefined ? [] : around.flatMap((shape) => below(shape, last));
-    return [...direct, ...this.at(trail, data)].map(docOf).find((words) => words !== "") ?? "";
+  /** The documentation of the value at the key path: that of the key first. */
+  doc(keyPath: KeyPath, data: unknown): string {
+    const last = keyPath.at(-1);
+    const around = this.at(keyPath.slice(0, -1), data);
+    const direct = last === undefined ? [] : around.flatMap((schema) => childSchemas(schema, last));
+    return [...direct, ...this.at(keyPath, data)].map(docOf).find((text) => text !== "") ?? "";
   }
 
-  /** What is said of the very value that stands at the trail: a kind of tool, a mode. */
-  docOfValue(trail: Trail, data: unknown): string {
-    const value = valueAt(data, trail);
-    return this.values(trail, data).find((each) => each.name === value)?.doc ?? "";
+  /** The documentation of the value itself, such as a kind of tool or a mode. */
+  docOfValue(keyPath: KeyPath, data: unknown): string {
+    const value = valueAt(data, keyPath);
+    return this.values(keyPath, data).find((each) => each.name === value)?.doc ?? "";
   }
 
-  private nests(property: Schema): Choice["nests"] {
-    const types = new Set(this.unfolded(property, undefined, 0).flatMap(typesOf).filter((each) => each !== "null"));
+  private nesting(property: Schema): Choice["nesting"] {
+    const types = new Set(this.expand(property, undefined, 0).flatMap(typesOf).filter((each) => each !== "null"));
     if (types.size !== 1) return null;
     return types.has("object") ? "mapping" : types.has("array") ? "list" : null;
   }
 
-  private unfolded(shape: Schema, value: unknown, depth: number): Schema[] {
+  private expand(schema: Schema, value: unknown, depth: number): Schema[] {
     if (depth > DEPTH_MAX) return [];
-    const name = shape.$ref?.replace("#/$defs/", "");
+    const name = schema.$ref?.replace("#/$defs/", "");
     const named = name === undefined ? undefined : this.root.$defs?.[name];
-    const parts = [...(named ? [named] : []), ...(shape.anyOf ?? []), ...(shape.allOf ?? [])];
-    if (shape.if !== undefined) {
-      const branch = holds(shape.if, value) ? shape.then : shape.else;
+    const parts = [...(named ? [named] : []), ...(schema.anyOf ?? []), ...(schema.allOf ?? [])];
+    if (schema.if !== undefined) {
+      const branch = matchesCondition(schema.if, value) ? schema.then : schema.else;
       if (branch !== undefined) parts.push(branch);
     }
-    return [shape, ...parts.flatMap((part) => this.unfolded(part, value, depth + 1))];
+    return [schema, ...parts.flatMap((part) => this.expand(part, value, depth + 1))];
   }
 }
 
-function below(shape: Schema, key: string | number): Schema[] {
-  if (typeof key === "number") return typeof shape.items === "object" ? [shape.items] : [];
-  const property = shape.properties?.[key];
+function childSchemas(schema: Schema, key: string | number): Schema[] {
+  if (typeof key === "number") return typeof schema.items === "object" ? [schema.items] : [];
+  const property = schema.properties?.[key];
   if (property !== undefined) return typeof property === "object" ? [property] : [];
-  return typeof shape.additionalProperties === "object" ? [shape.additionalProperties] : [];
+  return typeof schema.additionalProperties === "object" ? [schema.additionalProperties] : [];
 }
 
-/** As much of JSON Schema as our conditions use: keys that must be there, and what they must be. */
-function holds(condition: Schema, value: unknown): boolean {
+/** The part of JSON Schema that our conditions use: required keys and constant values. */
+function matchesCondition(condition: Schema, value: unknown): boolean {
   const record = typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
   if (condition.required?.some((name) => !(name in record))) return false;
   return Object.entries(condition.properties ?? {}).every(
@@ -126,15 +126,15 @@ function holds(condition: Schema, value: unknown): boolean {
   );
 }
 
-/** A value as it stands in YAML. */
-function written(value: unknown): string {
+/** A value as YAML text. */
+function asYaml(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-function typesOf(shape: Schema): string[] {
-  return shape.type === undefined ? [] : [shape.type].flat();
+function typesOf(schema: Schema): string[] {
+  return schema.type === undefined ? [] : [schema.type].flat();
 }
 
-function docOf(shape: Schema): string {
-  return shape.markdownDescription ?? shape.description ?? "";
+function docOf(schema: Schema): string {
+  return schema.markdownDescription ?? schema.description ?? "";
 }

@@ -1,8 +1,8 @@
-/** Problems of a playbook as the server tells them, and where they stand in the text. */
+/** Problems of a playbook from the server, and their positions in the text. */
 
-import type { components } from "../api/schema";
+import type { PlaybookProblem } from "../api/types";
 
-export type Problem = components["schemas"]["ProblemShown"];
+export type Problem = PlaybookProblem;
 
 export interface Span {
   from: number;
@@ -13,7 +13,7 @@ export interface Edit extends Span {
   insert: string;
 }
 
-/** The offset of a line and column in the text; the end of the text when it is shorter. */
+/** The offset of a line and column; the end of the text when the text is shorter. */
 export function offsetOf(text: string, line: number, column: number): number {
   let start = 0;
   for (let left = line - 1; left > 0; left -= 1) {
@@ -27,7 +27,7 @@ export function offsetOf(text: string, line: number, column: number): number {
 
 const TOKEN = /^(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\n]|'')*'|[\w.-]+|\S)/;
 
-/** What is underlined: the word or the quoted text that begins there. */
+/** The range to underline: the word or the quoted text at the position. */
 export function spanOf(text: string, problem: Problem): Span {
   const from = offsetOf(text, problem.line, problem.column);
   const token = TOKEN.exec(text.slice(from, from + 400))?.[0] ?? "";
@@ -36,25 +36,18 @@ export function spanOf(text: string, problem: Problem): Span {
   return { from: before, to: from };
 }
 
-export function worst(problems: readonly Problem[]): Problem["severity"] | null {
-  for (const severity of ["error", "warning", "info"] as const) {
-    if (problems.some((each) => each.severity === severity)) return severity;
-  }
-  return null;
-}
-
-// What the net itself can be reproached with: whether every token can come to an end (level L5).
-const OF_THE_NET = new Set([
+// Problems of the net: whether every token can reach an end (level L5).
+const SOUNDNESS_CODES = new Set([
   "unreachable-step", "unreachable-task", "dead-arc", "dead-rule", "endless-cycle", "endless-jump", "undeclared-join",
   "fall-through", "not-provable",
 ]);
 
 export type Soundness = "sound" | "doubtful" | "unsound" | "unknown";
 
-/** `unknown` while something else is wrong: the net of a text that can not be read says nothing. */
+/** `unknown` while the text has other errors: its net is incomplete. */
 export function soundness(problems: readonly Problem[]): Soundness {
-  const ofNet = problems.filter((each) => OF_THE_NET.has(each.code));
-  if (ofNet.some((each) => each.severity === "error")) return "unsound";
+  const relevant = problems.filter((each) => SOUNDNESS_CODES.has(each.code));
+  if (relevant.some((each) => each.severity === "error")) return "unsound";
   if (problems.some((each) => each.severity === "error")) return "unknown";
-  return ofNet.length > 0 ? "doubtful" : "sound";
+  return relevant.length > 0 ? "doubtful" : "sound";
 }

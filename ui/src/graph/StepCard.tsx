@@ -1,18 +1,18 @@
 import { Handle, type Node, type NodeProps, Position } from "@xyflow/react";
 import { memo } from "react";
-import type { StepDrawn } from "../api/types";
-import { useDrawn } from "./context";
-import { KindIcon } from "./kinds";
+import type { GraphStep } from "../api/types";
+import { useGraphState } from "./context";
+import { KindIcon } from "./KindIcon";
 import type { StepState } from "./overlay";
 
-export type StepNode = Node<{ step: StepDrawn }, "step">;
+export type StepNode = Node<{ step: GraphStep }, "step">;
 
-const SIGNS: Record<StepState["tone"], string> = {
+const ICONS: Record<StepState["tone"], string> = {
   idle: "", waiting: "", running: "", ok: "✓", error: "✕", handled: "!", stopped: "■",
 };
 
-/** xyflow wants ends for its lines; ours know their points themselves. */
-function Ends() {
+/** xyflow requires handles for its edges; our arcs have their own points. */
+function Handles() {
   return (
     <>
       <Handle type="target" position={Position.Left} isConnectable={false} />
@@ -21,12 +21,12 @@ function Ends() {
   );
 }
 
-function Badges({ step }: { step: StepDrawn }) {
+function Badges({ step }: { step: GraphStep }) {
   return (
     <>
-      {step.join && <span className="mini" title="Waits for all tokens that can still come">join</span>}
-      {step.gate && <span className="mini" title="It has rules of admission">admit</span>}
-      {step.fork && <span className="mini" title="Every arc that holds fires">fork</span>}
+      {step.join && <span className="mini" title="Waits for all tokens that can still arrive">join</span>}
+      {step.gate && <span className="mini" title="Has admission rules">admit</span>}
+      {step.fork && <span className="mini" title="Every arc whose condition is true fires">fork</span>}
     </>
   );
 }
@@ -42,24 +42,24 @@ function Progress({ progress }: { progress: NonNullable<StepState["progress"]> }
   );
 }
 
-function told(step: StepDrawn, state: StepState | undefined): string {
+function describeStep(step: GraphStep, state: StepState | undefined): string {
   if (state === undefined) return step.kinds.join(" · ") || "no task";
   const { progress } = state;
   const counted = progress === null ? "" : ` ${(progress.done + progress.lost).toLocaleString()}/${progress.total.toLocaleString()}`;
-  return state.words + counted;
+  return state.text + counted;
 }
 
-function Card({ step }: { step: StepDrawn }) {
-  const { overlay, live, selected, onSelect } = useDrawn();
+function Card({ step }: { step: GraphStep }) {
+  const { overlay, live, selected, onSelect } = useGraphState();
   const state = overlay.steps.get(step.name);
   const tone = state?.tone ?? (live ? "idle" : "plain");
-  const words = told(step, state);
+  const text = describeStep(step, state);
   return (
     <button
       type="button"
       className={`step-card ${tone}${step.reached ? "" : " unreached"}`}
       aria-pressed={selected === step.name}
-      title={[step.desc, words].filter(Boolean).join(": ")}
+      title={[step.desc, text].filter(Boolean).join(": ")}
       onClick={() => onSelect(step.name)}
     >
       <span className="step-icon">
@@ -71,14 +71,14 @@ function Card({ step }: { step: StepDrawn }) {
           <span className="cut">{step.name}</span>
           <Badges step={step} />
         </span>
-        <span className="step-words">
+        <span className="step-summary">
           {step.loop !== null && state === undefined && <b>{step.loop} </b>}
-          {words}
-          {state !== undefined && state.retries > 0 && <em title="retries of its tasks"> ↻{state.retries}</em>}
+          {text}
+          {state !== undefined && state.retries > 0 && <em title="task retries"> ↻{state.retries}</em>}
         </span>
       </span>
-      {state !== undefined && SIGNS[tone as StepState["tone"]] !== "" && (
-        <span className="step-sign" aria-hidden="true">{SIGNS[tone as StepState["tone"]]}</span>
+      {state !== undefined && ICONS[tone as StepState["tone"]] !== "" && (
+        <span className="step-sign" aria-hidden="true">{ICONS[tone as StepState["tone"]]}</span>
       )}
       {state !== undefined && state.runs > 1 && <span className="step-runs" title={`${state.runs} runs`}>×{state.runs}</span>}
       {state !== undefined && state.tokens > 0 && (
@@ -95,22 +95,22 @@ export const StepCard = memo(function StepCard({ data }: NodeProps<StepNode>) {
   const { step } = data;
   if (step.role === "entry" || step.role === "end") {
     return (
-      <div className={`net-mark ${step.role}`} title={step.role === "entry" ? "Here it begins" : "Here tokens end"}>
-        <Ends />
+      <div className={`net-mark ${step.role}`} title={step.role === "entry" ? "Start" : "End"}>
+        <Handles />
       </div>
     );
   }
   if (step.role !== "step") {
     return (
-      <div className={`net-ghost ${step.role}`} title={step.role === "any" ? "A template says which step" : "There is no such step"}>
-        <Ends />
+      <div className={`net-ghost ${step.role}`} title={step.role === "any" ? "A template chooses the step" : "This step does not exist"}>
+        <Handles />
         <code className="cut">{step.name}</code>
       </div>
     );
   }
   return (
     <>
-      <Ends />
+      <Handles />
       <Card step={step} />
     </>
   );

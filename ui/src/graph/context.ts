@@ -1,20 +1,20 @@
-/** What cards and arcs read while they are drawn: laid beside xyflow's data, so that a scrub moves nothing. */
+/** The state that cards and arcs render. It is separate from xyflow's data, so that a change does not move nodes. */
 
 import { createContext, useContext } from "react";
 import { NO_OVERLAY, type Overlay } from "./overlay";
 
-export interface Drawn {
+export interface GraphState {
   overlay: Overlay;
-  live: boolean; // an execution is laid over it: steps without a state have not been reached
+  live: boolean; // an execution is shown: steps without a state were not reached
   selected: string | null;
   onSelect: (step: string) => void;
 }
 
-export const DrawnContext = createContext<Drawn>({
+export const GraphContext = createContext<GraphState>({
   overlay: NO_OVERLAY,
   live: false,
   selected: null,
   onSelect: () => undefined,
 });
 
-export const useDrawn = (): Drawn => useContext(DrawnContext);
+export const useGraphState = (): GraphState => useContext(GraphContext);

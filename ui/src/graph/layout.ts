@@ -1,31 +1,31 @@
-/** Where steps and arcs are drawn. Laid out by ELK in a worker; large nets keep the places the server gives. */
+/** Positions of steps and arcs. A web worker computes them with ELK; large nets use the layout of the server. */
 
 import type { Graph } from "../api/types";
 import { labelOf, labelSize, sizeOf, type Size } from "./measure";
 
 export type Direction = "RIGHT" | "DOWN";
-export type Wanted = Direction | "BEST"; // the one in which it is drawn larger
+export type LayoutDirection = Direction | "BEST"; // the direction with the larger zoom
 
 export interface Point {
   x: number;
   y: number;
 }
 
-export interface Placed extends Size, Point {}
+export interface Box extends Size, Point {}
 
-export interface Laid {
-  steps: Placed[]; // in the order of the graph's steps: upper left corners
-  arcs: { points: Point[]; label: Point | null }[]; // labels by their middle
+export interface Layout {
+  steps: Box[]; // in the order of the graph's steps: top left corners
+  arcs: { points: Point[]; label: Point | null }[]; // labels by their centre
 }
 
-export const LAID_OUT_MAX = 100; // steps; beyond, a person sees a waterfall as well, and sooner
+export const ELK_STEPS_MAX = 100; // steps; larger nets would take too long
 
-interface ElkPlaced extends Point {
+interface ElkBox extends Point {
   id: string;
 }
 
-export interface ElkAnswer {
-  children?: ElkPlaced[];
+export interface ElkResult {
+  children?: ElkBox[];
   edges?: {
     id: string;
     sections?: { startPoint: Point; bendPoints?: Point[]; endPoint: Point }[];
@@ -33,7 +33,7 @@ export interface ElkAnswer {
   }[];
 }
 
-export function elkQuestion(graph: Graph, direction: Direction) {
+export function elkGraph(graph: Graph, direction: Direction) {
   return {
     id: "net",
     layoutOptions: {
@@ -55,10 +55,10 @@ export function elkQuestion(graph: Graph, direction: Direction) {
       ...sizeOf(step),
       ...(step.role === "end" ? { layoutOptions: { "elk.layered.layering.layerConstraint": "LAST" } } : {}),
     })),
-    edges: graph.arcs.map((arc, place) => {
+    edges: graph.arcs.map((arc, index) => {
       const label = labelOf(arc);
       return {
-        id: `a${place}`,
+        id: `a${index}`,
         sources: [`s${arc.start}`],
         targets: [`s${arc.to}`],
         labels: label === null ? [] : [{ text: label, ...labelSize(label) }],
@@ -67,16 +67,16 @@ export function elkQuestion(graph: Graph, direction: Direction) {
   };
 }
 
-export function laidByElk(graph: Graph, answer: ElkAnswer): Laid {
-  const places = new Map((answer.children ?? []).map((each) => [each.id, each]));
-  const arcs = new Map((answer.edges ?? []).map((each) => [each.id, each]));
+export function layoutFromElk(graph: Graph, result: ElkResult): Layout {
+  const boxes = new Map((result.children ?? []).map((each) => [each.id, each]));
+  const arcs = new Map((result.edges ?? []).map((each) => [each.id, each]));
   return {
     steps: graph.steps.map((step) => {
-      const { x, y } = places.get(`s${step.place}`) ?? { x: 0, y: 0 };
+      const { x, y } = boxes.get(`s${step.place}`) ?? { x: 0, y: 0 };
       return { x, y, ...sizeOf(step) };
     }),
-    arcs: graph.arcs.map((_, place) => {
-      const found = arcs.get(`a${place}`);
+    arcs: graph.arcs.map((_, index) => {
+      const found = arcs.get(`a${index}`);
       const section = found?.sections?.[0];
       const label = found?.labels?.[0];
       return {
@@ -87,8 +87,8 @@ export function laidByElk(graph: Graph, answer: ElkAnswer): Laid {
   };
 }
 
-/** The server's own places: its boxes are as large as its own drawings have them. */
-export function laidByServer(graph: Graph): Laid {
+/** The layout of the server, with the box sizes of its own drawings. */
+export function layoutFromServer(graph: Graph): Layout {
   return {
     steps: graph.steps.map(({ x, y, width, height }) => ({ x: x - width / 2, y, width, height })),
     arcs: graph.arcs.map((arc) => {
@@ -99,49 +99,49 @@ export function laidByServer(graph: Graph): Laid {
 }
 
 let worker: Worker | null = null;
-let asked = 0;
+let requests = 0;
 
-/** It reads a large file first: whoever knows that there will be a net calls this early. */
+/** Starts the worker. It loads a large file first, so call this early. */
 export function startElk(): Worker {
   worker ??= new Worker(new URL("./layout.worker.ts", import.meta.url), { type: "module" });
   return worker;
 }
 
-/** Raises when there is no worker, or ELK can not do it. */
-function askElk(graph: Graph, direction: Direction): Promise<ElkAnswer> {
+/** Rejects when there is no worker, or ELK fails. */
+function runElk(graph: Graph, direction: Direction): Promise<ElkResult> {
   const elk = startElk();
-  asked += 1;
-  const number = asked;
-  return new Promise((found, failed) => {
+  requests += 1;
+  const id = requests;
+  return new Promise((resolve, reject) => {
     const stop = () => {
       elk.removeEventListener("message", listen);
       elk.removeEventListener("error", broken);
     };
-    const listen = (event: MessageEvent<{ number: number; answer?: ElkAnswer; error?: string }>) => {
-      if (event.data.number !== number) return;
+    const listen = (event: MessageEvent<{ id: number; layout?: ElkResult; error?: string }>) => {
+      if (event.data.id !== id) return;
       stop();
-      if (event.data.answer !== undefined) found(event.data.answer);
-      else failed(new Error(event.data.error));
+      if (event.data.layout !== undefined) resolve(event.data.layout);
+      else reject(new Error(event.data.error));
     };
     const broken = () => {
       stop();
       worker = null;
-      failed(new Error("the worker that lays out nets has broken"));
+      reject(new Error("the layout worker has crashed"));
     };
     elk.addEventListener("message", listen);
     elk.addEventListener("error", broken);
-    elk.postMessage({ number, question: elkQuestion(graph, direction) });
+    elk.postMessage({ id, graph: elkGraph(graph, direction) });
   });
 }
 
-/** The box around all that is drawn: labels and arcs reach beyond the steps. */
-export function boundsOf(graph: Graph, laid: Laid): Placed {
-  const points = laid.steps.flatMap(({ x, y, width, height }) => [{ x, y }, { x: x + width, y: y + height }]);
-  for (const [place, arc] of laid.arcs.entries()) {
+/** The bounding box of steps, labels and arcs. */
+export function boundsOf(graph: Graph, layout: Layout): Box {
+  const points = layout.steps.flatMap(({ x, y, width, height }) => [{ x, y }, { x: x + width, y: y + height }]);
+  for (const [index, arc] of layout.arcs.entries()) {
     points.push(...arc.points);
-    const words = graph.arcs[place] === undefined ? null : labelOf(graph.arcs[place]);
-    if (arc.label === null || words === null) continue;
-    const { width, height } = labelSize(words);
+    const text = graph.arcs[index] === undefined ? null : labelOf(graph.arcs[index]);
+    if (arc.label === null || text === null) continue;
+    const { width, height } = labelSize(text);
     const { x, y } = arc.label;
     points.push({ x: x - width / 2, y: y - height / 2 }, { x: x + width / 2, y: y + height / 2 });
   }
@@ -150,20 +150,20 @@ export function boundsOf(graph: Graph, laid: Laid): Placed {
   return points.length === 0 ? { x: 0, y: 0, width: 1, height: 1 } : { x, y, width: Math.max(...xs) - x, height: Math.max(...ys) - y };
 }
 
-function zoomOf(graph: Graph, laid: Laid, room: Size): number {
-  const { width, height } = boundsOf(graph, laid);
+function zoomOf(graph: Graph, layout: Layout, room: Size): number {
+  const { width, height } = boundsOf(graph, layout);
   return Math.min(1, room.width / Math.max(1, width), room.height / Math.max(1, height));
 }
 
-/** `room`: how much place there is on the screen. */
-export async function layOut(graph: Graph, wanted: Wanted, room: Size): Promise<Laid> {
-  if (graph.steps.length > LAID_OUT_MAX) return laidByServer(graph);
+/** `room`: the available size on the screen. */
+export async function computeLayout(graph: Graph, direction: LayoutDirection, room: Size): Promise<Layout> {
+  if (graph.steps.length > ELK_STEPS_MAX) return layoutFromServer(graph);
   try {
-    const right = wanted === "DOWN" ? null : laidByElk(graph, await askElk(graph, "RIGHT"));
-    if (right !== null && (wanted === "RIGHT" || zoomOf(graph, right, room) > 0.8)) return right;
-    const down = laidByElk(graph, await askElk(graph, "DOWN"));
+    const right = direction === "DOWN" ? null : layoutFromElk(graph, await runElk(graph, "RIGHT"));
+    if (right !== null && (direction === "RIGHT" || zoomOf(graph, right, room) > 0.8)) return right;
+    const down = layoutFromElk(graph, await runElk(graph, "DOWN"));
     return right !== null && zoomOf(graph, right, room) >= zoomOf(graph, down, room) ? right : down;
   } catch {
-    return laidByServer(graph);
+    return layoutFromServer(graph);
   }
 }

@@ -1,19 +1,19 @@
-/** ELK, beside the page: it takes its time, and nothing waits for it. */
+/** Runs ELK in a web worker, so that a slow layout does not block the page. */
 
 import ELK, { type ElkNode } from "elkjs/lib/elk.bundled.js";
 
-interface Question {
-  number: number;
-  question: ElkNode;
+interface LayoutRequest {
+  id: number;
+  graph: ElkNode;
 }
 
 const elk = new ELK();
 
-self.onmessage = async (event: MessageEvent<Question>) => {
-  const { number, question } = event.data;
+self.onmessage = async (event: MessageEvent<LayoutRequest>) => {
+  const { id, graph } = event.data;
   try {
-    self.postMessage({ number, answer: await elk.layout(question) });
+    self.postMessage({ id, layout: await elk.layout(graph) });
   } catch (error) {
-    self.postMessage({ number, error: String(error) });
+    self.postMessage({ id, error: String(error) });
   }
 };

@@ -1,12 +1,12 @@
-/** What is laid over a net while it is looked at: how each step stands, and how often each arc has fired. */
+/** The state of an execution over its net: the state of each step, and how often each arc has fired. */
 
 export type StepTone = "idle" | "waiting" | "running" | "ok" | "error" | "handled" | "stopped";
 
 export interface StepState {
   tone: StepTone;
-  words: string; // "running", "waits for the signal go"
+  text: string; // "running", "waits for the signal go"
   tokens: number;
-  runs: number; // that have begun or ended
+  runs: number; // scheduled, running or ended
   retries: number;
   progress: { done: number; lost: number; total: number } | null;
 }

@@ -1,4 +1,4 @@
-/** A line through points, with round corners. */
+/** The SVG path through points, with rounded corners. */
 
 import type { Point } from "./layout";
 
@@ -11,14 +11,14 @@ function toward(from: Point, to: Point, length: number): Point {
 
 const write = ({ x, y }: Point): string => `${Math.round(x * 10) / 10} ${Math.round(y * 10) / 10}`;
 
-export function rounded(points: readonly Point[]): string {
+export function roundedPath(points: readonly Point[]): string {
   const [first, ...rest] = points;
   const last = rest.pop();
   if (first === undefined || last === undefined) return "";
   const parts = [`M${write(first)}`];
   let before = first;
-  for (const [place, corner] of rest.entries()) {
-    const after = rest[place + 1] ?? last;
+  for (const [index, corner] of rest.entries()) {
+    const after = rest[index + 1] ?? last;
     const room = Math.min(
       RADIUS,
       Math.hypot(corner.x - before.x, corner.y - before.y) / 2,

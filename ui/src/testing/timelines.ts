@@ -1,12 +1,12 @@
-/** Timelines and nets for tests, as the server gives them. */
+/** Timelines and nets for tests, in the format of the API. */
 
-import type { Graph, RunBar, StepDrawn, StepLine, Timeline } from "../api/types";
+import type { Graph, RunBar, GraphStep, StepLine, Timeline } from "../api/types";
 
 export const COUNTS = [
   "tokens", "waiting", "scheduled", "running", "parked", "ok", "failed", "handled", "stopped", "retries", "total", "done", "lost",
 ];
 
-/** A sample of a step's counts: those that are not named are 0. */
+/** A sample of the counts of a step; counts that are not named are 0. */
 export function sample(seq: number, counts: Record<string, number>): number[] {
   return [seq, ...COUNTS.map((name) => counts[name] ?? 0)];
 }
@@ -27,14 +27,14 @@ export function timelineOf(more: Partial<Timeline> = {}): Timeline {
   };
 }
 
-function drawn(place: number, name: string, role: StepDrawn["role"] = "step"): StepDrawn {
+function drawn(place: number, name: string, role: GraphStep["role"] = "step"): GraphStep {
   return {
     place, role, name, desc: null, kinds: ["noop"], loop: null, join: false, fork: false, gate: false, reached: true,
     line: 1, column: 1, x: 0, y: 0, width: 100, height: 50,
   };
 }
 
-/** ● → start → a | b → end, as `noetl explain` tells it. */
+/** ● → start → a | b → end, in the notation of `noetl explain`. */
 export function graphOf(arcs: [number, number][] = [[0, 1], [1, 2], [1, 3], [2, 4], [3, 4]]): Graph {
   return {
     name: "t", desc: null,

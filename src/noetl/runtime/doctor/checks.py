@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
+from noetl.errors import install_hint
 from noetl.secret import Secret
 
 Grade: TypeAlias = Literal["ok", "info", "warning", "error"]
@@ -78,7 +79,7 @@ async def _with_extra(name: str, look: Callable[[], Awaitable[list[Diagnosis]]])
         return await look()
     except ImportError:
         words = f"what speaks to it is not installed: {name}"
-        return [Diagnosis(f"{name}-extra", "error", words, f"pip install 'noetl[{name}]'")]
+        return [Diagnosis(f"{name}-extra", "error", words, install_hint(name))]
 
 
 def version_of(text: str) -> tuple[int, ...]:

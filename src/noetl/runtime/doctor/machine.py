@@ -12,7 +12,7 @@ from typing import Final
 
 from noetl import __version__
 from noetl.adapters.secrets.keys import KEY_BYTES, VARIABLE, KeyFile
-from noetl.errors import NoetlError
+from noetl.errors import NoetlError, install_hint
 from noetl.runtime.doctor.checks import Diagnosis, DoctorOptions, version_of
 from noetl.runtime.settings import LINK_KEY
 
@@ -75,7 +75,7 @@ def tools() -> list[Diagnosis]:
         module, extra = _NEEDS.get(point.name, ("", ""))
         if module and find_spec(module) is None:
             words = f'the tool "{point.name}" is there, but {module} is not: its calls will fail'
-            found.append(Diagnosis("tools", "info", words, f"pip install 'noetl[{extra}]'"))
+            found.append(Diagnosis("tools", "info", words, install_hint(extra)))
     return found or [Diagnosis("tools", "ok", f"all {kinds} kinds of tools can be loaded")]
 
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from noetl.errors import NoetlError, Unavailable
+from noetl.errors import NoetlError, Unavailable, install_hint
 from noetl.output import JSON, Failure, Output, failed
 from noetl.playbook.kinds import Sql
 from noetl.tool import Call, Tool
@@ -100,9 +100,7 @@ tables:
             from noetl.tools.duckdb.session import Session, Unfit, granted
             from noetl.tools.duckdb.tables import stage
         except ImportError:
-            return failed(
-                "tool", 'DuckDB is not installed here; install it with `pip install "noetl[duckdb]"`'
-            )
+            return failed("tool", f"DuckDB is not installed: {install_hint('duckdb')}")
         try:
             spec = msgspec.convert(call.spec, DuckdbSpec)
             spec = replace(spec, folders=granted(spec.folders or [], call.folder))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from noetl.errors import install_hint
 from noetl.output import JSON, Output, failed
 from noetl.playbook.kinds import Sql
 from noetl.tool import Auth, Call, Tool
@@ -90,7 +91,7 @@ query: SELECT id, name FROM customers WHERE city = {{ workload.city }}
         try:
             import asyncpg  # noqa: F401  # an extra, and of no use to a playbook without this tool
         except ImportError:
-            return failed("tool", "the driver of PostgreSQL is not here: install noetl[postgres]")
+            return failed("tool", f"the PostgreSQL driver is not installed: {install_hint('postgres')}")
         if call.auth is None:
             return failed("input", "`auth` must name a credential of the keychain for PostgreSQL")
         from noetl.tools.postgres.errors import is_credential, unreachable

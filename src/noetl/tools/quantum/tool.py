@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from noetl.errors import NoetlError, Unavailable
+from noetl.errors import NoetlError, Unavailable, install_hint
 from noetl.output import JSON, Output, failed
 from noetl.tool import Call, Tool
 
@@ -118,9 +118,7 @@ circuit: |
         from importlib.util import find_spec
 
         if find_spec("qiskit") is None:
-            return failed(
-                "tool", 'qiskit is not installed here; install it with `pip install "noetl[quantum]"`'
-            )
+            return failed("tool", f"qiskit is not installed: {install_hint('quantum')}")
         try:
             spec = msgspec.convert(call.spec, QuantumSpec)
             if input.op == "submit":

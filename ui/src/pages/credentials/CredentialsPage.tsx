@@ -1,53 +1,51 @@
 import { useState } from "react";
-import { ask, get } from "../../api/client";
-import { inWords } from "../../api/problem";
-import type { components } from "../../api/schema";
+import { request, get } from "../../api/client";
+import { errorMessage } from "../../api/problem";
+import type { CredentialList } from "../../api/types";
 import { useResource } from "../../api/useResource";
-import { useMay } from "../../app/session";
+import { useHasScope } from "../../app/session";
 import { Button } from "../../design/Button";
 import { Dialog } from "../../design/Dialog";
-import { Empty } from "../../design/Empty";
-import { Failed } from "../../design/Failed";
+import { EmptyState } from "../../design/EmptyState";
+import { ErrorNotice } from "../../design/ErrorNotice";
 import { SkeletonRows } from "../../design/Skeleton";
-import { shortTime, wholeTime } from "../../design/times";
+import { shortTime, wholeTime } from "../../design/time";
 import { toast } from "../../design/toasts";
 import { SetCredential } from "./SetCredential";
 import "./credentials.css";
 
-type Credentials = components["schemas"]["CredentialsShown"];
-
 export default function CredentialsPage() {
-  const kept = useResource<Credentials>("/credentials", (signal) => get("/credentials", {}, signal));
-  const mayWrite = useMay("write");
-  const [setting, setSetting] = useState<string | null>(null); // the name, "" is a new one
+  const stored = useResource<CredentialList>("/credentials", (signal) => get("/credentials", {}, signal));
+  const canWrite = useHasScope("write");
+  const [editing, setEditing] = useState<string | null>(null); // a name; "": a new credential
   const [removing, setRemoving] = useState<string | null>(null);
   const remove = async (name: string) => {
     setRemoving(null);
     try {
-      await ask(`/credentials/${encodeURIComponent(name)}`, { method: "DELETE" });
-      toast(`${name} is removed`);
+      await request(`/credentials/${encodeURIComponent(name)}`, { method: "DELETE" });
+      toast(`Removed ${name}`);
     } catch (error) {
-      toast(inWords(error), "error");
+      toast(errorMessage(error), "error");
     }
-    kept.reload();
+    stored.reload();
   };
   return (
     <div className="page">
       <div className="page-head">
         <h1>Credentials</h1>
-        <span className="soft credentials-says">Encrypted. Values are written here and never shown again.</span>
-        {mayWrite && <Button look="primary" onClick={() => setSetting("")}>Set a credential</Button>}
+        <span className="soft credentials-note">Values are stored encrypted and are never shown again.</span>
+        {canWrite && <Button variant="primary" onClick={() => setEditing("")}>Set a credential</Button>}
       </div>
-      {kept.error !== undefined && <Failed error={kept.error} onRetry={kept.reload} />}
-      {kept.data === undefined && kept.error === undefined && <SkeletonRows />}
-      {kept.data?.items.length === 0 && (
+      {stored.error !== undefined && <ErrorNotice error={stored.error} onRetry={stored.reload} />}
+      {stored.data === undefined && stored.error === undefined && <SkeletonRows />}
+      {stored.data?.items.length === 0 && (
         <div className="card">
-          <Empty title="No credentials are stored" command="noetl secrets set NAME">
-            Set one here or on the command line. Playbooks name it in <code>keychain</code>, tasks use it by <code>auth</code>.
-          </Empty>
+          <EmptyState title="No credentials are stored" command="noetl secrets set NAME">
+            Set one here or on the command line. A playbook lists it in <code>keychain</code>; a task uses it with <code>auth</code>.
+          </EmptyState>
         </div>
       )}
-      {kept.data !== undefined && kept.data.items.length > 0 && (
+      {stored.data !== undefined && stored.data.items.length > 0 && (
         <div className="card table-scroll">
           <table className="table credentials">
             <thead>
@@ -55,20 +53,20 @@ export default function CredentialsPage() {
                 <th scope="col">Name</th>
                 <th scope="col">Version</th>
                 <th scope="col" className="wide">Set</th>
-                <th scope="col"><span className="visually-hidden">What to do</span></th>
+                <th scope="col"><span className="visually-hidden">Actions</span></th>
               </tr>
             </thead>
             <tbody>
-              {kept.data.items.map((each) => (
+              {stored.data.items.map((each) => (
                 <tr key={each.name}>
                   <td className="mono">{each.name}</td>
                   <td className="numbers">{each.version}</td>
                   <td className="wide" title={wholeTime(each.at)}>{shortTime(each.at)}</td>
                   <td>
-                    {mayWrite && (
+                    {canWrite && (
                       <div className="row" style={{ justifyContent: "flex-end" }}>
-                        <Button small onClick={() => setSetting(each.name)} aria-label={`Replace ${each.name}`}>Replace</Button>
-                        <Button small look="danger" onClick={() => setRemoving(each.name)} aria-label={`Remove ${each.name}`}>Remove</Button>
+                        <Button small onClick={() => setEditing(each.name)} aria-label={`Replace ${each.name}`}>Replace</Button>
+                        <Button small variant="danger" onClick={() => setRemoving(each.name)} aria-label={`Remove ${each.name}`}>Remove</Button>
                       </div>
                     )}
                   </td>
@@ -78,21 +76,21 @@ export default function CredentialsPage() {
           </table>
         </div>
       )}
-      {setting !== null && (
-        <SetCredential name={setting} onClose={() => setSetting(null)} onDone={kept.reload} />
+      {editing !== null && (
+        <SetCredential name={editing} onClose={() => setEditing(null)} onDone={stored.reload} />
       )}
       {removing !== null && (
         <Dialog
           title={`Remove ${removing}?`}
           onClose={() => setRemoving(null)}
-          foot={
+          footer={
             <>
               <Button onClick={() => setRemoving(null)}>Keep it</Button>
-              <Button look="danger" onClick={() => void remove(removing)}>Remove it</Button>
+              <Button variant="danger" onClick={() => void remove(removing)}>Remove it</Button>
             </>
           }
         >
-          Tasks that use it fail from now on. It can not be brought back.
+          Tasks that use this credential will fail. You cannot undo this.
         </Dialog>
       )}
     </div>

@@ -1,21 +1,21 @@
 import { type SyntheticEvent, useId, useState } from "react";
-import { ask } from "../../api/client";
-import { inWords } from "../../api/problem";
-import type { components } from "../../api/schema";
+import { request } from "../../api/client";
+import { errorMessage } from "../../api/problem";
+import type { StoredCredential } from "../../api/types";
 import { Button } from "../../design/Button";
 import { Dialog } from "../../design/Dialog";
 import { TextField } from "../../design/Field";
 import { toast } from "../../design/toasts";
 
 interface SetCredentialProps {
-  name: string; // "": a new one
+  name: string; // "": a new credential
   onClose: () => void;
   onDone: () => void;
 }
 
-/** The value leaves the page with the request and is kept nowhere. */
-export function SetCredential({ name: given, onClose, onDone }: SetCredentialProps) {
-  const [name, setName] = useState(given);
+/** The page sends the value to the server and does not keep it. */
+export function SetCredential({ name: initialName, onClose, onDone }: SetCredentialProps) {
+  const [name, setName] = useState(initialName);
   const [value, setValue] = useState("");
   const [shown, setShown] = useState(false);
   const [wrong, setWrong] = useState<string>();
@@ -26,23 +26,23 @@ export function SetCredential({ name: given, onClose, onDone }: SetCredentialPro
     setSending(true);
     try {
       const path = `/credentials/${encodeURIComponent(name.trim())}`;
-      const stored = await ask<components["schemas"]["Stored"]>(path, { method: "PUT", body: { value } });
-      toast(`${stored.name} is stored, version ${stored.version}`);
+      const stored = await request<StoredCredential>(path, { method: "PUT", body: { value } });
+      toast(`Stored ${stored.name}, version ${stored.version}`);
       onDone();
       onClose();
     } catch (error) {
-      setWrong(inWords(error));
+      setWrong(errorMessage(error));
       setSending(false);
     }
   };
   return (
     <Dialog
-      title={given === "" ? "Set a credential" : `Replace ${given}`}
+      title={initialName === "" ? "Set a credential" : `Replace ${initialName}`}
       onClose={onClose}
-      foot={
+      footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <Button look="primary" type="submit" form={form} disabled={sending || name.trim() === "" || value === ""}>Store it</Button>
+          <Button variant="primary" type="submit" form={form} disabled={sending || name.trim() === "" || value === ""}>Store it</Button>
         </>
       }
     >
@@ -50,26 +50,26 @@ export function SetCredential({ name: given, onClose, onDone }: SetCredentialPro
         <TextField
           label="Name"
           value={name}
-          readOnly={given !== ""}
-          autoFocus={given === ""}
+          readOnly={initialName !== ""}
+          autoFocus={initialName === ""}
           placeholder="db/main"
           autoComplete="off"
-          hint="Playbooks know it by this: keychain: [{name: db, kind: stored, key: db/main}]"
+          hint="Playbooks refer to it by this name: keychain: [{name: db, kind: stored, key: db/main}]"
           onChange={(event) => setName(event.target.value)}
         />
         <TextField
           label="Value"
           type={shown ? "text" : "password"}
           value={value}
-          autoFocus={given !== ""}
+          autoFocus={initialName !== ""}
           autoComplete="new-password"
           wrong={wrong}
-          hint="A text, or JSON for a credential of several parts"
+          hint="Plain text, or JSON for a credential with several fields"
           onChange={(event) => setValue(event.target.value)}
         />
         <label className="row">
           <input type="checkbox" checked={shown} onChange={(event) => setShown(event.target.checked)} />
-          Show what I type
+          Show the value
         </label>
       </form>
     </Dialog>

@@ -4,7 +4,7 @@ import { SessionContext } from "../../app/session";
 import { timelineOf } from "../../testing/timelines";
 import { Actions } from "./Actions";
 
-// jsdom knows dialogs, and not how to open them.
+// jsdom does not implement showModal and close.
 beforeAll(() => {
   HTMLDialogElement.prototype.showModal = function showModal() {
     this.open = true;
@@ -15,7 +15,7 @@ beforeAll(() => {
 });
 afterEach(() => vi.unstubAllGlobals());
 
-function shown(status: "running" | "paused" | "ok" | "error", scopes = ["read", "run"], signals: string[] = [], seq = 10) {
+function renderActions(status: "running" | "paused" | "ok" | "error", scopes = ["read", "run"], signals: string[] = [], seq = 10) {
   render(
     <SessionContext value={{ name: "ada", scopes, open: false }}>
       <Actions timeline={timelineOf({ status, signals, seq })} />
@@ -24,15 +24,15 @@ function shown(status: "running" | "paused" | "ok" | "error", scopes = ["read", 
   return screen.queryAllByRole("button").map((button) => button.textContent);
 }
 
-test("only what can be done as it stands is offered", () => {
-  expect(shown("running")).toEqual(["Pause", "Cancel"]);
+test("only the possible actions are offered", () => {
+  expect(renderActions("running")).toEqual(["Pause", "Cancel"]);
 });
 
-test("one that is paused can go on", () => {
-  expect(shown("paused")).toEqual(["Resume", "Cancel"]);
+test("a paused execution can be resumed", () => {
+  expect(renderActions("paused")).toEqual(["Resume", "Cancel"]);
 });
 
-test("one that nobody runs can go on, too", () => {
+test("an interrupted execution can be resumed", () => {
   render(
     <SessionContext value={{ name: "ada", scopes: ["run"], open: false }}>
       <Actions timeline={timelineOf({ status: "running" })} owned={false} />
@@ -41,26 +41,26 @@ test("one that nobody runs can go on, too", () => {
   expect(screen.queryAllByRole("button").map((button) => button.textContent)).toEqual(["Resume", "Cancel"]);
 });
 
-test("one that has failed can be retried", () => {
-  expect(shown("error")).toEqual(["Retry what failed"]);
+test("a failed execution can be retried", () => {
+  expect(renderActions("error")).toEqual(["Retry failed parts"]);
 });
 
-test("one that was refused can not: it never began", () => {
-  expect(shown("error", ["run"], [], 3)).toEqual([]);
+test("a refused execution cannot be retried", () => {
+  expect(renderActions("error", ["run"], [], 3)).toEqual([]);
 });
 
-test("with one that is done there is nothing to do, and without the scope neither", () => {
-  expect(shown("ok")).toEqual([]);
-  expect(shown("running", ["read"])).toEqual([]);
+test("a finished execution has no actions, nor does a session without the scope", () => {
+  expect(renderActions("ok")).toEqual([]);
+  expect(renderActions("running", ["read"])).toEqual([]);
 });
 
-test("a signal that is waited for is named, and sent with its data", async () => {
+test("a signal that the execution waits for is named and sent with data", async () => {
   const sent: [string, unknown][] = [];
   vi.stubGlobal("fetch", (url: string, init: RequestInit) => {
     sent.push([url, JSON.parse(init.body as string)]);
     return Promise.resolve(new Response("{}"));
   });
-  shown("running", ["run"], ["approval"]);
+  renderActions("running", ["run"], ["approval"]);
   fireEvent.click(screen.getByRole("button", { name: "Signal approval" }));
   fireEvent.change(screen.getByPlaceholderText('{"approved": true}'), { target: { value: "{" } });
   expect(screen.getByRole<HTMLButtonElement>("button", { name: "Send" }).disabled).toBe(true);

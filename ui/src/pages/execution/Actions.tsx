@@ -1,42 +1,42 @@
 import { useState } from "react";
-import { type Command, command, fitting, isLive } from "../../api/commands";
+import { type Command, sendCommand, allowedCommands, isLive } from "../../api/commands";
 import type { Timeline } from "../../api/types";
-import { useMay } from "../../app/session";
+import { useHasScope } from "../../app/session";
 import { Button } from "../../design/Button";
 import { CancelDialog } from "../executions/CancelDialog";
 import { SignalDialog } from "./SignalDialog";
 
 const LABELS: Record<Exclude<Command, "signal">, string> = {
-  pause: "Pause", resume: "Resume", cancel: "Cancel", retry: "Retry what failed",
+  pause: "Pause", resume: "Resume", cancel: "Cancel", retry: "Retry failed parts",
 };
 
-/** Only what can be done as it stands. */
+/** Buttons for the commands that are possible now. */
 export function Actions({ timeline, owned = true }: { timeline: Timeline; owned?: boolean }) {
-  const [asking, setAsking] = useState<"cancel" | "signal" | null>(null);
-  const may = useMay("run");
-  if (!may) return null;
+  const [dialog, setDialog] = useState<"cancel" | "signal" | null>(null);
+  const canRun = useHasScope("run");
+  if (!canRun) return null;
   const { execution_id: id, path, status, signals } = timeline;
-  const close = () => setAsking(null);
+  const close = () => setDialog(null);
   return (
     <div className="row wrap">
       {isLive(status) && signals.length > 0 && (
-        <Button look="primary" onClick={() => setAsking("signal")}>
+        <Button variant="primary" onClick={() => setDialog("signal")}>
           {signals.length === 1 ? `Signal ${signals[0] ?? ""}` : "Signal"}
         </Button>
       )}
-      {fitting({ ...timeline, owner_alive: owned }).map((word) =>
-        word === "signal" ? null : (
+      {allowedCommands({ ...timeline, owner_alive: owned }).map((command) =>
+        command === "signal" ? null : (
           <Button
-            key={word}
-            look={word === "cancel" ? "danger" : word === "pause" ? "normal" : "primary"}
-            onClick={() => (word === "cancel" ? setAsking("cancel") : void command(id, word))}
+            key={command}
+            variant={command === "cancel" ? "danger" : command === "pause" ? "normal" : "primary"}
+            onClick={() => (command === "cancel" ? setDialog("cancel") : void sendCommand(id, command))}
           >
-            {LABELS[word]}
+            {LABELS[command]}
           </Button>
         ),
       )}
-      {asking === "cancel" && <CancelDialog id={id} path={path} onClose={close} />}
-      {asking === "signal" && <SignalDialog id={id} names={signals} onClose={close} />}
+      {dialog === "cancel" && <CancelDialog id={id} path={path} onClose={close} />}
+      {dialog === "signal" && <SignalDialog id={id} names={signals} onClose={close} />}
     </div>
   );
 }

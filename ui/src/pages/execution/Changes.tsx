@@ -1,9 +1,9 @@
 import type { Change } from "../../api/types";
-import { brief } from "./data/shapes";
+import { shorten } from "./data/shapes";
 
 const SHOWN_MAX = 50;
 
-/** What a fact has changed in ctx: before and after. */
+/** The changes that a fact made to ctx: old and new values. */
 export function Changes({ changes }: { changes: readonly Change[] }) {
   return (
     <section>
@@ -12,8 +12,8 @@ export function Changes({ changes }: { changes: readonly Change[] }) {
         {changes.slice(0, SHOWN_MAX).map(({ path, before, after }) => (
           <li key={path}>
             <code>{path}</code>
-            {before !== undefined && <del>{brief(before, 160)}</del>}
-            {after !== undefined && <ins>{brief(after, 160)}</ins>}
+            {before !== undefined && <del>{shorten(before, 160)}</del>}
+            {after !== undefined && <ins>{shorten(after, 160)}</ins>}
           </li>
         ))}
         {changes.length > SHOWN_MAX && <li className="faint">{changes.length - SHOWN_MAX} more</li>}

@@ -1,18 +1,18 @@
 import { useMemo } from "react";
-import { Failed } from "../../design/Failed";
+import { ErrorNotice } from "../../design/ErrorNotice";
 import { SkeletonRows } from "../../design/Skeleton";
 import { Changes } from "./Changes";
 import { JsonTree } from "./data/JsonTree";
-import type { MomentShown } from "./useMoment";
+import type { MomentState } from "./useMoment";
 
-/** ctx and workload as they stood under the cursor. */
-export function ContextPane({ shown }: { shown: MomentShown }) {
-  const { moment, ctx, error, fresh } = shown;
+/** ctx and workload at the cursor. */
+export function ContextPane({ state }: { state: MomentState }) {
+  const { moment, ctx, error, fresh } = state;
   const marked = useMemo(
     () => new Set((moment?.changes ?? []).map((change) => change.path.replace(/^ctx\./, ""))),
     [moment],
   );
-  if (error !== undefined) return <Failed error={error} />;
+  if (error !== undefined) return <ErrorNotice error={error} />;
   if (moment === null) return <SkeletonRows rows={5} />;
   return (
     <div className={`stack${fresh ? "" : " stale"}`}>
@@ -21,7 +21,7 @@ export function ContextPane({ shown }: { shown: MomentShown }) {
       <section>
         <h3 className="label">ctx</h3>
         {Object.keys(ctx).length === 0 ? (
-          <p className="faint">Nothing was written yet.</p>
+          <p className="faint">Nothing has been set yet.</p>
         ) : (
           <JsonTree key={moment.ctx_seq} value={ctx} marked={marked} />
         )}

@@ -1,10 +1,10 @@
 import type { CSSProperties } from "react";
 import type { FactLine } from "../../api/types";
 import { Skeleton } from "../../design/Skeleton";
-import { duration, secondsBetween } from "../../design/times";
+import { duration, secondsBetween } from "../../design/time";
 
 interface RowProps {
-  line: FactLine | undefined; // undefined: it is being read
+  line: FactLine | undefined; // undefined: loading
   startedAt: string;
   current: boolean;
   future: boolean;
@@ -23,15 +23,15 @@ export function EventRow({ line, startedAt, current, future, style, onPick }: Ro
   if (line === undefined) {
     return <div className="event-row" role="listitem" style={style}><Skeleton height={12} width="60%" /></div>;
   }
-  const looks = ["event-row", current && "current", future && "future"].filter(Boolean).join(" ");
+  const classes = ["event-row", current && "current", future && "future"].filter(Boolean).join(" ");
   return (
     <div role="listitem" style={style}>
-      <button type="button" className={looks} aria-current={current ? "true" : undefined} onClick={() => onPick(line.seq)}>
+      <button type="button" className={classes} aria-current={current ? "true" : undefined} onClick={() => onPick(line.seq)}>
         <span className="event-seq numbers faint">{line.seq}</span>
         <span className={`event-dot ${toneOfFact(line)}`} aria-hidden="true" />
         <span className="event-name">{line.name}</span>
         <code className="event-about cut">{line.about}</code>
-        <span className={`event-words cut${line.bad === true ? " bad" : ""}`}>{line.words}</span>
+        <span className={`event-summary cut${line.bad === true ? " bad" : ""}`}>{line.words}</span>
         <span className="event-ms faint numbers">{line.ms == null ? "" : duration(line.ms / 1000)}</span>
         <span className="event-at faint numbers">+{duration(secondsBetween(startedAt, line.at)) || "0 ms"}</span>
       </button>

@@ -1,11 +1,11 @@
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import type { Timeline } from "../../api/types";
 import { Button } from "../../design/Button";
-import { Empty } from "../../design/Empty";
+import { EmptyState } from "../../design/EmptyState";
 import { VirtualRows, type VirtualRowsHandle } from "../../design/VirtualRows";
 import { EventRow } from "./EventRow";
 import type { Cursor } from "./useCursor";
-import { type FactFilter, isFiltered, useFound, useLog } from "./useFacts";
+import { type FactFilter, isFiltered, useFilteredFacts, useFactPages } from "./useFacts";
 
 interface EventsProps {
   timeline: Timeline;
@@ -14,34 +14,34 @@ interface EventsProps {
 }
 
 const ROW = 30;
-const SETTLE_MS = 250;
+const DEBOUNCE_MS = 250;
 
-/** The same words, once they have not changed for a moment. */
-function useSettled(words: string): string {
-  const [settled, setSettled] = useState(words);
+/** The text, once it has not changed for a moment. */
+function useDebounced(text: string): string {
+  const [debounced, setDebounced] = useState(text);
   useEffect(() => {
-    const timer = setTimeout(() => setSettled(words), SETTLE_MS);
+    const timer = setTimeout(() => setDebounced(text), DEBOUNCE_MS);
     return () => clearTimeout(timer);
-  }, [words]);
-  return settled;
+  }, [text]);
+  return debounced;
 }
 
 interface FiltersProps {
   timeline: Timeline;
   filter: FactFilter;
   selected: string | null;
-  words: string;
-  told: string;
-  onWords: (words: string) => void;
+  search: string;
+  status: string;
+  onSearch: (search: string) => void;
   onChange: (filter: FactFilter) => void;
 }
 
-function EventFilters({ timeline, filter, selected, words, told, onWords, onChange }: FiltersProps) {
+function EventFilters({ timeline, filter, selected, search, status, onSearch, onChange }: FiltersProps) {
   return (
     <div className="event-filters">
       <input
-        className="input" type="search" aria-label="Search events" placeholder="Search in events"
-        value={words} onChange={(event) => onWords(event.target.value)}
+        className="input" type="search" aria-label="Search events" placeholder="Search events"
+        value={search} onChange={(event) => onSearch(event.target.value)}
       />
       <select
         className="input" aria-label="Kind of event" value={filter.kind ?? ""}
@@ -63,57 +63,57 @@ function EventFilters({ timeline, filter, selected, words, told, onWords, onChan
         <Button small onClick={() => onChange({ ...filter, step: selected })}>Only {selected}</Button>
       )}
       <Button small aria-pressed={filter.bad} onClick={() => onChange({ ...filter, bad: !filter.bad })}>Failures</Button>
-      <span className="faint numbers" role="status">{told}</span>
+      <span className="faint numbers" role="status">{status}</span>
     </div>
   );
 }
 
 export function Events({ timeline, cursor, selected }: EventsProps) {
   const [chosen, setChosen] = useState<FactFilter>({ kind: null, step: null, text: null, bad: false });
-  const [words, setWords] = useState("");
-  const text = useSettled(words.trim()) || null;
+  const [search, setSearch] = useState("");
+  const text = useDebounced(search.trim()) || null;
   const filter = useMemo<FactFilter>(() => ({ ...chosen, text }), [chosen, text]);
   const filtered = isFiltered(filter);
   const last = timeline.seq;
-  const log = useLog(timeline.execution_id, last);
-  const found = useFound(timeline.execution_id, filter, last);
+  const log = useFactPages(timeline.execution_id, last);
+  const found = useFilteredFacts(timeline.execution_id, filter, last);
   const rows = useRef<VirtualRowsHandle>(null);
   const seq = useDeferredValue(cursor.seq);
   const count = filtered ? found.items.length : last;
 
-  const { items, more } = found;
-  const { look } = log;
-  const onSight = useCallback(
+  const { items, loadMore } = found;
+  const { load } = log;
+  const onVisible = useCallback(
     (first: number, until: number) => {
-      if (!filtered) look(first, until);
-      else if (until > items.length - 30) more();
+      if (!filtered) load(first, until);
+      else if (until > items.length - 30) loadMore();
     },
-    [filtered, look, items.length, more],
+    [filtered, load, items.length, loadMore],
   );
   useEffect(() => {
-    const place = filtered ? items.findLastIndex((line) => line.seq <= seq) : seq - 1;
-    if (place >= 0) rows.current?.reveal(place);
+    const index = filtered ? items.findLastIndex((line) => line.seq <= seq) : seq - 1;
+    if (index >= 0) rows.current?.reveal(index);
   }, [seq, filtered, items]);
 
-  const told = filtered ? `${count.toLocaleString()}${found.done ? "" : "+"} of ${last.toLocaleString()}` : `${last.toLocaleString()} facts`;
+  const status = filtered ? `${count.toLocaleString()}${found.done ? "" : "+"} of ${last.toLocaleString()}` : `${last.toLocaleString()} facts`;
   return (
     <div className="events">
       <EventFilters
-        timeline={timeline} filter={filter} selected={selected} words={words} told={told} onWords={setWords}
+        timeline={timeline} filter={filter} selected={selected} search={search} status={status} onSearch={setSearch}
         onChange={({ kind, step, bad }) => setChosen({ kind, step, bad, text: null })}
       />
       {filtered && found.done && count === 0 ? (
-        <Empty title="No event fits" />
+        <EmptyState title="No matching events" />
       ) : (
         <VirtualRows
-          ref={rows} className="event-rows" label="Events" count={count} rowHeight={ROW} onSight={onSight}
-          row={(place, style) => {
-            const line = filtered ? items[place] : log.at(place);
+          ref={rows} className="event-rows" label="Events" count={count} rowHeight={ROW} onVisible={onVisible}
+          row={(index, style) => {
+            const line = filtered ? items[index] : log.at(index);
             return (
               <EventRow
-                key={filtered ? (line?.seq ?? place) : place} line={line} style={style}
+                key={filtered ? (line?.seq ?? index) : index} line={line} style={style}
                 startedAt={timeline.started_at} current={line?.seq === seq}
-                future={(line?.seq ?? place + 1) > seq} onPick={cursor.move}
+                future={(line?.seq ?? index + 1) > seq} onPick={cursor.move}
               />
             );
           }}

@@ -1,10 +1,10 @@
 import { render, screen } from "@testing-library/react";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { SessionContext } from "../../app/session";
-import { answering } from "../../testing/answering";
+import { serveDocuments } from "../../testing/fakeServer";
 import ExecutionPage from "./ExecutionPage";
 
-// jsdom has no screen, so it knows nothing of its width.
+// jsdom does not implement matchMedia.
 beforeEach(() => void vi.stubGlobal("matchMedia", () => Object.assign(new EventTarget(), { matches: false })));
 afterEach(() => vi.unstubAllGlobals());
 
@@ -14,26 +14,26 @@ const HEAD = {
 };
 
 function opened(documents: Record<string, unknown>) {
-  answering(documents);
+  serveDocuments(documents);
   render(
     <SessionContext value={{ name: "ada", scopes: ["run"], open: false }}>
-      <ExecutionPage place={{ path: "/executions/0199b3c2", query: new URLSearchParams() }} values={{ id: "0199b3c2" }} />
+      <ExecutionPage location={{ path: "/executions/0199b3c2", query: new URLSearchParams() }} values={{ id: "0199b3c2" }} />
     </SessionContext>,
   );
 }
 
-test("while a long log is read, its result is there", async () => {
+test("the result is shown while a long log is loading", async () => {
   opened({
     "/executions/0199b3c2/head": HEAD,
     "/executions/0199b3c2/facts/200014": { seq: 200_014, at: HEAD.updated_at, name: "workflow.finished", data: { status: "ok", output: { data: { n: 100_000 } } } },
   });
   expect(await screen.findByText("100000")).toBeTruthy();
   expect(screen.getByRole("heading", { name: "demo/large" })).toBeTruthy();
-  expect(screen.getByText("200,015 facts are being read")).toBeTruthy();
+  expect(screen.getByText("Loading 200,015 facts")).toBeTruthy();
   expect(screen.queryByRole("slider")).toBeNull();
 });
 
-test("what was refused says why in place of a net, and offers no retry", async () => {
+test("a refused execution shows the reason instead of a net, and no retry", async () => {
   opened({
     "/executions/0199b3c2/head": { ...HEAD, digest: "", status: "error", seq: 3 },
     "/executions/0199b3c2/facts/2": {
@@ -42,7 +42,7 @@ test("what was refused says why in place of a net, and offers no retry", async (
     },
   });
   expect(await screen.findByText('no playbook is registered under "demo/large"')).toBeTruthy();
-  expect(screen.getByRole("heading", { name: "It did not begin" })).toBeTruthy();
+  expect(screen.getByRole("heading", { name: "Not started" })).toBeTruthy();
   expect(screen.getByRole("link", { name: "All playbooks" })).toBeTruthy();
   expect(screen.queryByRole("button", { name: /Retry/ })).toBeNull();
   expect(screen.queryByRole("button", { name: "Try again" })).toBeNull();

@@ -1,30 +1,30 @@
-import { Failed } from "../../design/Failed";
+import { ErrorNotice } from "../../design/ErrorNotice";
 import { SkeletonRows } from "../../design/Skeleton";
-import { wholeTime } from "../../design/times";
+import { wholeTime } from "../../design/time";
 import { FailureView } from "./FailureView";
 import { OutputView } from "./OutputView";
 import { Changes } from "./Changes";
 import { JsonTree } from "./data/JsonTree";
-import { isMapping } from "./data/shapes";
-import type { MomentShown } from "./useMoment";
+import { isObject } from "./data/shapes";
+import type { MomentState } from "./useMoment";
 
-const SHOWN_APART = new Set(["output", "error", "set"]);
+const SHOWN_SEPARATELY = new Set(["output", "error", "set"]);
 
-/** The fact under the cursor: what was recorded, and what it changed. */
-export function FactPane({ execution, shown }: { execution: string; shown: MomentShown }) {
-  const { moment, error, fresh } = shown;
-  if (error !== undefined) return <Failed error={error} />;
+/** The fact at the cursor: its recorded data, and its changes. */
+export function FactPane({ execution, state }: { execution: string; state: MomentState }) {
+  const { moment, error, fresh } = state;
+  if (error !== undefined) return <ErrorNotice error={error} />;
   if (moment === null) return <SkeletonRows rows={5} />;
   const { fact, changes } = moment;
   const { output, error: failure } = fact.data;
-  const rest = Object.fromEntries(Object.entries(fact.data).filter(([key]) => !SHOWN_APART.has(key)));
+  const rest = Object.fromEntries(Object.entries(fact.data).filter(([key]) => !SHOWN_SEPARATELY.has(key)));
   return (
     <div className={`stack${fresh ? "" : " stale"}`}>
       <div className="row wrap">
         <h2>{fact.name}</h2>
         <span className="faint numbers">fact {fact.seq.toLocaleString()}, {wholeTime(fact.at)}</span>
       </div>
-      {isMapping(failure) && <FailureView kind={String(failure.kind)} message={String(failure.message)} details={failure.details} />}
+      {isObject(failure) && <FailureView kind={String(failure.kind)} message={String(failure.message)} details={failure.details} />}
       {changes.length > 0 && <Changes changes={changes} />}
       {output !== undefined && (
         <section>

@@ -1,5 +1,5 @@
 import { JsonTree } from "./data/JsonTree";
-import { isMapping } from "./data/shapes";
+import { isObject } from "./data/shapes";
 
 interface FailureProps {
   kind: string;
@@ -11,7 +11,7 @@ export function FailureView({ kind, message, details }: FailureProps) {
   return (
     <div className="notice error">
       <b>{kind}</b>: <span className="failure-message">{message}</span>
-      {isMapping(details) && Object.keys(details).length > 0 && <JsonTree value={details} level={1} />}
+      {isObject(details) && Object.keys(details).length > 0 && <JsonTree value={details} level={1} />}
     </div>
   );
 }

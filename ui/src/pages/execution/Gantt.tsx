@@ -2,11 +2,11 @@ import { useCallback, useMemo, useState } from "react";
 import { isLive } from "../../api/commands";
 import type { RunBar, StepLine, Timeline } from "../../api/types";
 import { useTheme } from "../../app/theme";
-import { Empty } from "../../design/Empty";
-import { duration } from "../../design/times";
-import { useMedia } from "../../design/useMedia";
+import { EmptyState } from "../../design/EmptyState";
+import { duration } from "../../design/time";
+import { useMediaQuery } from "../../design/useMediaQuery";
 import { useNow } from "../../design/useNow";
-import { GanttRow, wordsOf } from "./GanttRow";
+import { GanttRow, summaryOf } from "./GanttRow";
 import { msAt, seqAt } from "./clock";
 import { type Scale, idleGaps, marksOf, scaleOf } from "./timescale";
 import type { Cursor } from "./useCursor";
@@ -23,8 +23,8 @@ const RUNS_OPEN_MAX = 100;
 function Axis({ scale }: { scale: Scale }) {
   return (
     <div className="gantt-axis" aria-hidden="true">
-      {marksOf(scale).map(({ x, words }) => (
-        <span key={x} className="numbers" style={{ left: `${100 * x}%` }}>{words}</span>
+      {marksOf(scale).map(({ x, label }) => (
+        <span key={x} className="numbers" style={{ left: `${100 * x}%` }}>{label}</span>
       ))}
     </div>
   );
@@ -33,9 +33,9 @@ function Axis({ scale }: { scale: Scale }) {
 function Gaps({ scale }: { scale: Scale }) {
   return scale.gaps.map((gap) => {
     const [left, right] = [scale.x(gap.from), scale.x(gap.to)];
-    const words = `nothing ran for ${duration((gap.to - gap.from) / 1000)}`;
+    const text = `nothing ran for ${duration((gap.to - gap.from) / 1000)}`;
     return (
-      <span key={gap.from} className="gantt-gap" title={words} style={{ left: `${100 * left}%`, width: `${100 * (right - left)}%` }}>
+      <span key={gap.from} className="gantt-gap" title={text} style={{ left: `${100 * left}%`, width: `${100 * (right - left)}%` }}>
         <em>{duration((gap.to - gap.from) / 1000)}</em>
       </span>
     );
@@ -47,10 +47,10 @@ function toggled(steps: ReadonlySet<string>, step: string): ReadonlySet<string> 
   return new Set(steps.has(step) ? others : [...others, step]);
 }
 
-/** What is drawn depends on the timeline alone; the cursor is a line over it, so that a scrub paints nothing. */
+/** The bars depend on the timeline only. The cursor is a separate line, so that moving it repaints nothing. */
 export function Gantt({ timeline, cursor, selected, onSelect }: GanttProps) {
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
-  const theme = `${useTheme()} ${useMedia("(prefers-color-scheme: dark)")}`;
+  const theme = `${useTheme()} ${useMediaQuery("(prefers-color-scheme: dark)")}`;
   const ticking = isLive(timeline.status) && timeline.status !== "paused";
   const now = useNow(500, ticking);
   const started = Date.parse(timeline.started_at);
@@ -69,7 +69,7 @@ export function Gantt({ timeline, cursor, selected, onSelect }: GanttProps) {
       <GanttRow
         key={inner ? label : line.step}
         timeline={timeline} scale={scale} line={line} runs={runs} label={label}
-        words={wordsOf(runs, started + scale.end)} inner={inner} theme={theme}
+        summary={summaryOf(runs, started + scale.end)} inner={inner} theme={theme}
         selected={selected === line.step && !inner}
         open={!inner && line.runs.length > 1 ? opened.has(line.step) : null}
         onOpen={() => toggle(line.step)} onSelect={() => onSelect(line.step)} onTime={onTime}
@@ -81,7 +81,7 @@ export function Gantt({ timeline, cursor, selected, onSelect }: GanttProps) {
     });
   }, [timeline, scale, started, opened, selected, theme, onSelect, onTime]);
   if (timeline.steps.length === 0) {
-    return <Empty title={isLive(timeline.status) ? "No step has been reached yet" : "It ended before any step began"} />;
+    return <EmptyState title={isLive(timeline.status) ? "No step has started yet" : "The execution ended before any step started"} />;
   }
   const at = ticking && cursor.live ? 100 : 100 * scale.x(msAt(timeline.clock, cursor.seq));
   return (

@@ -1,27 +1,27 @@
 import { type MouseEvent, memo, useEffect, useRef } from "react";
 import type { RunBar, StepLine, Timeline } from "../../api/types";
-import { duration, secondsBetween } from "../../design/times";
-import { coloursOf, paintProgress, paintRun, prepared } from "./paint";
+import { duration, secondsBetween } from "../../design/time";
+import { coloursOf, paintProgress, paintRun, prepareCanvas } from "./canvas";
 import type { Scale } from "./timescale";
 
 interface RowProps {
   timeline: Timeline;
   scale: Scale;
   line: StepLine;
-  runs: readonly RunBar[]; // those that this row draws
+  runs: readonly RunBar[]; // the runs of this row
   label: string;
-  words: string;
-  inner: boolean; // it is one run of the row above
+  summary: string;
+  inner: boolean; // a single run of the step above
   selected: boolean;
-  theme: string; // another theme paints anew
-  open: boolean | null; // null: there is nothing to open
+  theme: string; // a new theme repaints the canvas
+  open: boolean | null; // null: cannot be expanded
   onOpen: () => void;
   onSelect: () => void;
   onTime: (x: number) => void; // 0 to 1
 }
 
-/** `until`: how long what still goes on is counted, in milliseconds since the epoch. */
-export function wordsOf(runs: readonly RunBar[], until: number): string {
+/** `until`: the end of a run that is still going on, in milliseconds since the epoch. */
+export function summaryOf(runs: readonly RunBar[], until: number): string {
   const last = runs.at(-1);
   if (last === undefined) return "";
   const seconds = last.started_at == null ? null : secondsBetween(last.started_at, last.ended_at ?? until);
@@ -31,13 +31,13 @@ export function wordsOf(runs: readonly RunBar[], until: number): string {
 }
 
 export const GanttRow = memo(function GanttRow(props: RowProps) {
-  const { timeline, scale, line, runs, label, words, inner, selected, theme, open, onOpen, onSelect, onTime } = props;
+  const { timeline, scale, line, runs, label, summary, inner, selected, theme, open, onOpen, onSelect, onTime } = props;
   const canvas = useRef<HTMLCanvasElement>(null);
   useEffect(() => {
     const element = canvas.current;
     if (element === null) return;
     const paint = () => {
-      const ready = prepared(element);
+      const ready = prepareCanvas(element);
       if (ready === null) return;
       const colours = coloursOf(element);
       const looped = runs.length > 0 && runs.every((run) => run.iterations != null) && !inner;
@@ -65,7 +65,7 @@ export const GanttRow = memo(function GanttRow(props: RowProps) {
           </button>
         )}
         <button type="button" className="gantt-name cut" aria-pressed={selected} onClick={onSelect}>{label}</button>
-        <span className="gantt-words faint numbers cut">{words}</span>
+        <span className="gantt-summary faint numbers cut">{summary}</span>
       </span>
       <canvas ref={canvas} className="gantt-canvas" onClick={pick} aria-hidden="true" />
     </div>

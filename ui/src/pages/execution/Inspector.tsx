@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { hasBegun, isLive } from "../../api/commands";
+import { hasStarted, isLive } from "../../api/commands";
 import type { Timeline } from "../../api/types";
 import { Tabs } from "../../design/Tabs";
 import { ContextPane } from "./ContextPane";
@@ -17,22 +17,22 @@ interface InspectorProps {
   onSelect: (step: string) => void;
 }
 
-const NO_STEP = <p className="soft">Choose a step in the net or in the timeline.</p>;
+const NO_STEP = <p className="soft">Select a step in the net or in the timeline.</p>;
 
-/** What lies under the cursor, and what is known of the step that was chosen. */
+/** Details of the fact at the cursor and of the selected step. */
 export function Inspector({ timeline, cursor, step, onSelect }: InspectorProps) {
   const id = timeline.execution_id;
   const [state, setState] = useState<{ step: string | null; tab: string | null }>({ step, tab: step === null ? null : "step" });
-  // Whoever chooses a step wants to see it.
+  // Selecting a step opens its tab.
   if (state.step !== step) setState({ step, tab: step === null ? null : state.tab === "why" ? "why" : "step" });
-  const begun = hasBegun(timeline);
-  const ended = !isLive(timeline.status) && begun;
+  const started = hasStarted(timeline);
+  const ended = !isLive(timeline.status) && started;
   const result = { id: "result", label: "Result", body: <ResultPane timeline={timeline} onSelect={onSelect} /> };
-  // Until something is chosen: at the end what came of it, on the way what happened.
-  const chosen = state.tab === "result" && !ended ? null : state.tab; // It may have been taken up again.
+  // The default tab: the result at the end of a finished execution, otherwise the fact at the cursor.
+  const chosen = state.tab === "result" && !ended ? null : state.tab; // A retry may have resumed it.
   const tab = chosen ?? (ended && cursor.live ? "result" : "fact");
-  const shown = useMoment(id, tab === "result" ? 0 : cursor.seq); // Beside the result nothing is shown of it.
-  // Where only one step was reached, there is nothing to choose.
+  const atCursor = useMoment(id, tab === "result" ? 0 : cursor.seq); // The result tab does not need it.
+  // If only one step was reached, show that one.
   const known = step ?? (timeline.steps.length === 1 ? (timeline.steps[0]?.step ?? null) : null);
   const ofStep = [
     { id: "step", label: "Step", body: known === null ? NO_STEP : <StepPane key={known} timeline={timeline} step={known} cursor={cursor} /> },
@@ -41,14 +41,14 @@ export function Inspector({ timeline, cursor, step, onSelect }: InspectorProps) 
   return (
     <aside className="inspector card" aria-label="Inspector">
       <Tabs
-        label="What to look at"
+        label="Details"
         chosen={tab}
         onChoose={(wanted) => setState({ step, tab: wanted })}
         tabs={[
           ...(ended ? [result] : []),
-          { id: "fact", label: "Event", body: <FactPane execution={id} shown={shown} /> },
-          { id: "ctx", label: "Context", count: (tab !== "result" && shown.moment?.changes.length) || undefined, body: <ContextPane shown={shown} /> },
-          ...(begun ? ofStep : []),
+          { id: "fact", label: "Event", body: <FactPane execution={id} state={atCursor} /> },
+          { id: "ctx", label: "Context", count: (tab !== "result" && atCursor.moment?.changes.length) || undefined, body: <ContextPane state={atCursor} /> },
+          ...(started ? ofStep : []),
         ]}
       />
     </aside>

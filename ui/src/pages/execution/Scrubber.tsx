@@ -1,21 +1,21 @@
 import { memo, useMemo } from "react";
 import type { Timeline } from "../../api/types";
-import { useKeys } from "../../app/keyboard";
+import { useShortcuts } from "../../app/keyboard";
 import { Button } from "../../design/Button";
-import { copy } from "../../design/Command";
-import { duration } from "../../design/times";
+import { copyToClipboard } from "../../design/ShellCommand";
+import { duration } from "../../design/time";
 import { msAt } from "./clock";
 import type { Cursor } from "./useCursor";
 import { usePlay } from "./usePlay";
 
-const FAR = 100; // facts, with Shift
+const FAR = 100; // facts
 
 function toneOf(name: string): string {
   if (name.endsWith("failed")) return "error";
   return name === "workflow.finished" ? "end" : "note";
 }
 
-/** Where something failed or was commanded, and where ctx was written. */
+/** Marks for failures, commands and changes of ctx. */
 const Ticks = memo(function Ticks({ timeline }: { timeline: Timeline }) {
   const left = (seq: number) => `${timeline.seq < 2 ? 0 : (100 * (seq - 1)) / (timeline.seq - 1)}%`;
   return (
@@ -46,20 +46,20 @@ export function Scrubber({ timeline, cursor }: { timeline: Timeline; cursor: Cur
       ArrowLeft: by(-1), ArrowRight: by(1), "[": by(-FAR), "]": by(FAR), " ": toggle, l: () => move(null),
     };
   }, [move, last, seq, toggle]);
-  useKeys(keys);
+  useShortcuts(keys);
   const at = duration(msAt(timeline.clock, seq) / 1000) || "0 ms";
   return (
     <div className="scrubber card" role="group" aria-label="Time travel">
-      <Button small icon aria-label="One fact back" title="One fact back (←)" disabled={seq <= 1} onClick={keys.ArrowLeft}>‹</Button>
-      <Button small icon aria-label={playing ? "Stop" : "Play"} title="Play, stop (Space)" onClick={toggle}>
+      <Button small icon aria-label="Previous fact" title="Previous fact (←)" disabled={seq <= 1} onClick={keys.ArrowLeft}>‹</Button>
+      <Button small icon aria-label={playing ? "Stop" : "Play"} title="Play or stop (Space)" onClick={toggle}>
         {playing ? "❚❚" : "▶"}
       </Button>
-      <Button small icon aria-label="One fact on" title="One fact on (→)" disabled={seq >= last} onClick={keys.ArrowRight}>›</Button>
+      <Button small icon aria-label="Next fact" title="Next fact (→)" disabled={seq >= last} onClick={keys.ArrowRight}>›</Button>
       <div className="track">
         <Ticks timeline={timeline} />
         <input
           type="range"
-          aria-label="Place in the log"
+          aria-label="Position in the log"
           aria-valuetext={`fact ${seq} of ${last}, ${at} after the start`}
           min={1}
           max={Math.max(1, last)}
@@ -71,8 +71,8 @@ export function Scrubber({ timeline, cursor }: { timeline: Timeline; cursor: Cur
       <output className="numbers scrubber-place">
         <b>{seq.toLocaleString()}</b> of {last.toLocaleString()} <span className="soft">+{at}</span>
       </output>
-      <Button small look="quiet" title="Copy a link to this moment" onClick={() => void copy(linkTo(seq))}>Link</Button>
-      <Button small aria-pressed={live} title="Go along with the end of the log (l)" onClick={() => move(null)}>
+      <Button small variant="quiet" title="Copy a link to this moment" onClick={() => void copyToClipboard(linkTo(seq))}>Link</Button>
+      <Button small aria-pressed={live} title="Follow the end of the log (l)" onClick={() => move(null)}>
         {timeline.status === "running" ? "Live" : "End"}
       </Button>
     </div>

@@ -1,16 +1,16 @@
 import { useState } from "react";
-import { command } from "../../api/commands";
+import { sendCommand } from "../../api/commands";
 import { Button } from "../../design/Button";
 import { Dialog } from "../../design/Dialog";
 import { TextField } from "../../design/Field";
 
 interface SignalProps {
   id: string;
-  names: readonly string[]; // that the execution waits for now
+  names: readonly string[]; // signals that the execution waits for now
   onClose: () => void;
 }
 
-/** JSON, or null and why it is none. Nothing at all is null, which is JSON. */
+/** Parses JSON; an empty text is null. `wrong`: the error message. */
 function parsed(text: string): { value: unknown; wrong: string | undefined } {
   if (text.trim() === "") return { value: null, wrong: undefined };
   try {
@@ -24,29 +24,29 @@ export function SignalDialog({ id, names, onClose }: SignalProps) {
   const [name, setName] = useState(names[0] ?? "");
   const [text, setText] = useState("");
   const { value, wrong } = parsed(text);
-  const sendIt = async () => {
-    if (await command(id, "signal", { name: name.trim(), data: value })) onClose();
+  const send = async () => {
+    if (await sendCommand(id, "signal", { name: name.trim(), data: value })) onClose();
   };
   return (
     <Dialog
       title="Send a signal"
       onClose={onClose}
-      foot={
+      footer={
         <>
-          <Button onClick={onClose}>Not now</Button>
-          <Button look="primary" disabled={name.trim() === "" || wrong !== undefined} onClick={() => void sendIt()}>Send</Button>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button variant="primary" disabled={name.trim() === "" || wrong !== undefined} onClick={() => void send()}>Send</Button>
         </>
       }
     >
       <div className="stack">
         <TextField
           label="Name"
-          hint={names.length > 0 ? `It waits for ${names.join(", ")}.` : "Nothing waits for a signal any more."}
+          hint={names.length > 0 ? `The execution waits for ${names.join(", ")}.` : "The execution waits for no signal."}
           value={name}
           onChange={(event) => setName(event.target.value)}
         />
         <label className="field">
-          <span className="label">Data, as JSON</span>
+          <span className="label">Data (JSON)</span>
           <textarea
             className="input"
             placeholder={'{"approved": true}'}
@@ -54,7 +54,7 @@ export function SignalDialog({ id, names, onClose }: SignalProps) {
             value={text}
             onChange={(event) => setText(event.target.value)}
           />
-          <span className={wrong === undefined ? "hint" : "wrong"}>{wrong ?? "The task that waits gives it back as its output."}</span>
+          <span className={wrong === undefined ? "hint" : "wrong"}>{wrong ?? "It becomes the output of the waiting task."}</span>
         </label>
       </div>
     </Dialog>

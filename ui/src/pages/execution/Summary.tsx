@@ -7,8 +7,8 @@ import { useResource } from "../../api/useResource";
 import { Link } from "../../app/router";
 import { StatusBadge } from "../../design/Badge";
 import { Button } from "../../design/Button";
-import { copy } from "../../design/Command";
-import { duration, secondsBetween, shortTime, wholeTime } from "../../design/times";
+import { copyToClipboard } from "../../design/ShellCommand";
+import { duration, secondsBetween, shortTime, wholeTime } from "../../design/time";
 import { useNow } from "../../design/useNow";
 import { Actions } from "./Actions";
 
@@ -16,7 +16,7 @@ interface Versions {
   items: { version: number; digest: string }[];
 }
 
-/** The version by which people know the text that it runs. */
+/** The version number of the playbook text. */
 function useVersion(path: string, digest: string): number | undefined {
   const { data } = useResource<Versions>(digest === "" ? null : `versions ${path}`, (signal) => get("/playbooks/versions", { path }, signal));
   return data?.items.find((item) => item.digest === digest)?.version;
@@ -31,10 +31,10 @@ function By({ timeline }: { timeline: Timeline }) {
 interface SummaryProps {
   timeline: Timeline;
   connection: Connection;
-  owned: boolean; // false: nobody runs it
+  owned: boolean; // false: no process runs it
 }
 
-/** It does not hang on the cursor: a scrub does not draw it anew. */
+/** Independent of the cursor: moving the cursor does not render it again. */
 export const Summary = memo(function Summary({ timeline, connection, owned }: SummaryProps) {
   const { path, digest, status, execution_id: id, started_at: started } = timeline;
   const version = useVersion(path, digest);
@@ -47,13 +47,13 @@ export const Summary = memo(function Summary({ timeline, connection, owned }: Su
         <div className="row wrap">
           <h1><Link to={page}>{path}</Link>{version !== undefined && <span className="faint">@{version}</span>}</h1>
           <StatusBadge status={isInterrupted({ ...timeline, owner_alive: owned }) ? "interrupted" : status} />
-          {live && connection === "lost" && <span className="notice waiting lost" role="status">The server does not answer; it is asked again.</span>}
+          {live && connection === "lost" && <span className="notice waiting lost" role="status">The server does not answer. Trying again.</span>}
         </div>
         <div className="row wrap soft numbers">
           <span title={wholeTime(started)}>started {shortTime(started)}</span>
           <span>· {duration(secondsBetween(started, live && owned ? now : timeline.updated_at))}</span>
           <By timeline={timeline} />
-          <Button look="quiet" small className="mono" title="Copy the id" onClick={() => void copy(id)}>{id}</Button>
+          <Button variant="quiet" small className="mono" title="Copy id" onClick={() => void copyToClipboard(id)}>{id}</Button>
         </div>
       </div>
       <Actions timeline={timeline} owned={owned} />

@@ -1,4 +1,4 @@
-/** How each step and arc stood after a fact, from the timeline that the server gives. */
+/** The state of each step and arc after a fact, computed from the timeline. */
 
 import type { ArcLine, Graph, StepLine, Timeline } from "../../api/types";
 import type { ArcState, Overlay, StepState, StepTone } from "../../graph/overlay";
@@ -9,7 +9,7 @@ type Counts = Record<string, number>;
 export function countsAt(line: StepLine, names: readonly string[], seq: number): Counts | null {
   const sample = line.changes[lastBelow(line.changes, seq)];
   if (sample === undefined) return null;
-  return Object.fromEntries(names.map((name, place) => [name, sample[place + 1] ?? 0]));
+  return Object.fromEntries(names.map((name, index) => [name, sample[index + 1] ?? 0]));
 }
 
 function toneOf(counts: Counts): StepTone {
@@ -23,20 +23,20 @@ function toneOf(counts: Counts): StepTone {
   return tokens > 0 ? "waiting" : "idle";
 }
 
-const WORDS: Record<StepTone, string> = {
+const TEXTS: Record<StepTone, string> = {
   idle: "not reached", waiting: "waits", running: "running", ok: "done", error: "failed",
   handled: "failed, handled", stopped: "stopped",
 };
 
-function wordsOf(tone: StepTone, counts: Counts, why: string | null): string {
-  if (tone !== "waiting") return WORDS[tone];
+function textOf(tone: StepTone, counts: Counts, why: string | null): string {
+  if (tone !== "waiting") return TEXTS[tone];
   if (why !== null) return why;
-  if ((counts.parked ?? 0) > 0) return WORDS.waiting;
+  if ((counts.parked ?? 0) > 0) return TEXTS.waiting;
   if ((counts.scheduled ?? 0) > 0) return "waits for a worker";
-  return (counts.waiting ?? 0) > 0 ? "waits to be admitted" : "a token has come";
+  return (counts.waiting ?? 0) > 0 ? "waits to be admitted" : "a token has arrived";
 }
 
-/** Why a step waits is known for now only: the past has its own facts for it. */
+/** The reason why a step waits. It is known for the present only. */
 function whyNow(timeline: Timeline, line: StepLine, seq: number): string | null {
   if (seq < timeline.seq) return null;
   const waiting = timeline.waiting.find((token) => token.step === line.step);
@@ -48,7 +48,7 @@ function stateOf(timeline: Timeline, line: StepLine, counts: Counts, seq: number
   const { total = 0, done = 0, lost = 0, ok = 0, failed = 0, running = 0, scheduled = 0, stopped = 0 } = counts;
   return {
     tone,
-    words: wordsOf(tone, counts, whyNow(timeline, line, seq)),
+    text: textOf(tone, counts, whyNow(timeline, line, seq)),
     tokens: counts.tokens ?? 0,
     runs: ok + failed + running + scheduled + stopped,
     retries: counts.retries ?? 0,
@@ -58,18 +58,18 @@ function stateOf(timeline: Timeline, line: StepLine, counts: Counts, seq: number
 
 const NEVER: ArcState = { fired: 0, refused: 0 };
 
-/** Of one step, the states of its drawn arcs, in their order.
+/** The states of the arcs of one step, in drawing order.
  *
- * The place of an arc is that of its line, unless one before it leads to several steps: then where it leads
- * tells them apart, and arcs that have never fired stay as they are. */
+ * The place of an arc is that of its line, unless an earlier arc leads to several steps. Then the target
+ * identifies the arc, and arcs that have never fired keep their state. */
 function arcsOf(lines: readonly ArcLine[], targets: readonly string[], seq: number): ArcState[] {
   const stateOf = (line: ArcLine): ArcState => {
     const [, fired = 0, refused = 0] = line.changes[lastBelow(line.changes, seq)] ?? [];
     return { fired, refused };
   };
   const placed = lines.every((line) => line.to === null || targets[line.place] === line.to);
-  return targets.map((target, place) => {
-    const line = lines.find((each) => (placed ? each.place === place : each.to === target));
+  return targets.map((target, index) => {
+    const line = lines.find((each) => (placed ? each.place === index : each.to === target));
     return line === undefined ? NEVER : stateOf(line);
   });
 }
@@ -84,7 +84,7 @@ function arcsAt(timeline: Timeline, graph: Graph, seq: number, steps: ReadonlyMa
   }
   return graph.arcs.map((arc) => {
     if (arc.start === entry) return { fired: steps.size > 0 ? 1 : 0, refused: 0 };
-    // No arc was written and none was asked: what is done there ends there.
+    // A step without arcs leads to the end.
     if (arc.implied) return { fired: steps.get(names.get(arc.start) ?? "")?.tone === "ok" ? 1 : 0, refused: 0 };
     return states.get(arc.start)?.shift() ?? NEVER;
   });

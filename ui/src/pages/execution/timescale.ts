@@ -1,8 +1,8 @@
-/** Time on the screen: as long as something runs it goes evenly; a long time in which nothing does is a break. */
+/** The time axis: linear while something runs; a long idle time is shown as a short break. */
 
 import { isLive } from "../../api/commands";
 import type { Timeline } from "../../api/types";
-import { duration } from "../../design/times";
+import { duration } from "../../design/time";
 import { type Samples, msAt } from "./clock";
 
 export interface Gap {
@@ -19,14 +19,14 @@ export interface Scale {
 
 const BREAK = 0.065; // of the width
 const BREAKS_MAX = 8;
-const GAP_SHARE = 0.12; // of all time, at least, for a break to be worth it
+const GAP_SHARE = 0.12; // the minimum share of the total time for a break
 const GAP_MS_MIN = 1000;
 
-/** Between which times nothing ran: steps were all parked, or there was none. `end` as in scaleOf. */
+/** The times when nothing ran: all steps were parked, or none had started. `end` as in scaleOf. */
 export function idleGaps(timeline: Timeline, end: number): Gap[] {
   const at = (name: string) => timeline.counts.indexOf(name) + 1;
   const [running, parked] = [at("running"), at("parked")];
-  const changes: [number, number][] = []; // seq, by how many the number of busy runs changes
+  const changes: [number, number][] = []; // seq, and the change in the number of busy runs
   for (const line of timeline.steps) {
     let before = 0;
     for (const sample of line.changes) {
@@ -39,16 +39,16 @@ export function idleGaps(timeline: Timeline, end: number): Gap[] {
   const gaps: Gap[] = [];
   let busy = 0;
   let since = 1;
-  for (const [place, [seq, by]] of changes.entries()) {
+  for (const [index, [seq, by]] of changes.entries()) {
     if (busy === 0) gaps.push({ from: msAt(timeline.clock, since), to: msAt(timeline.clock, seq) });
     busy += by;
-    if (changes[place + 1]?.[0] !== seq && busy === 0) since = seq;
+    if (changes[index + 1]?.[0] !== seq && busy === 0) since = seq;
   }
   if (busy === 0 && isLive(timeline.status)) gaps.push({ from: msAt(timeline.clock, since), to: end });
   return gaps;
 }
 
-/** `end`: milliseconds since the start that are shown. */
+/** `end`: the end of the axis, in milliseconds since the start. */
 export function scaleOf(idle: readonly Gap[], end: number): Scale {
   const least = Math.max(GAP_MS_MIN, end * GAP_SHARE);
   const gaps = idle
@@ -76,18 +76,18 @@ export function scaleOf(idle: readonly Gap[], end: number): Scale {
   };
 }
 
-/** The times on the axis. Beside a break two of them may read the same: then the one nearer to the end tells it. */
-export function marksOf(scale: Scale): { x: number; words: string }[] {
-  const marks = [0, 0.25, 0.5, 0.75, 1].map((x) => ({ x, words: duration(scale.ms(x) / 1000) }));
-  return marks.filter(({ x, words }, place) => x === 0 || (words !== marks[0]?.words && words !== marks[place + 1]?.words));
+/** The labels of the axis. If two labels near a break are equal, only the later one is shown. */
+export function marksOf(scale: Scale): { x: number; label: string }[] {
+  const marks = [0, 0.25, 0.5, 0.75, 1].map((x) => ({ x, label: duration(scale.ms(x) / 1000) }));
+  return marks.filter(({ x, label }, index) => x === 0 || (label !== marks[0]?.label && label !== marks[index + 1]?.label));
 }
 
 function interpolated(stops: Samples, value: number, column: 0 | 1): number {
   const other = column === 0 ? 1 : 0;
   const last = stops.length - 1;
-  let place = 0;
-  while (place < last - 1 && (stops[place + 1]?.[column] ?? Infinity) <= value) place += 1;
-  const [low, high] = [stops[place], stops[place + 1]];
+  let index = 0;
+  while (index < last - 1 && (stops[index + 1]?.[column] ?? Infinity) <= value) index += 1;
+  const [low, high] = [stops[index], stops[index + 1]];
   const [from = 0, start = 0] = [low?.[column], low?.[other]];
   const [to = from, end = start] = [high?.[column], high?.[other]];
   const share = to === from ? 1 : Math.min(1, Math.max(0, (value - from) / (to - from)));

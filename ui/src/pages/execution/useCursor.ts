@@ -1,35 +1,35 @@
-/** The one cursor: the seq that everything on the page shows. Without one it is live, at the end of the log. */
+/** The cursor: the fact that all parts of the page show. Without a position it follows the end of the log. */
 
 import { useCallback, useEffect, useRef, useState } from "react";
-import { changed, navigate, type Place } from "../../app/router";
+import { withQuery, navigate, type RouteLocation } from "../../app/router";
 
-const WRITE_MS = 250; // browsers allow few changes of the address in a second
+const WRITE_MS = 250; // browsers limit how often the URL may change
 
 export interface Cursor {
   seq: number; // within the log
-  live: boolean; // it goes along with the end
-  move: (seq: number | null) => void; // null: go live
+  live: boolean; // it follows the end of the log
+  move: (seq: number | null) => void; // null: follow the end
 }
 
-export function useCursor(place: Place, last: number): Cursor {
-  const given = Number(place.query.get("seq"));
-  const written = Number.isInteger(given) && given > 0 ? given : null;
-  const [state, setState] = useState({ written, at: written });
+export function useCursor(location: RouteLocation, last: number): Cursor {
+  const value = Number(location.query.get("seq"));
+  const fromUrl = Number.isInteger(value) && value > 0 ? value : null;
+  const [state, setState] = useState({ fromUrl, at: fromUrl });
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  const now = useRef(place);
+  const now = useRef(location);
   useEffect(() => {
-    now.current = place;
-  }, [place]);
+    now.current = location;
+  }, [location]);
   useEffect(() => () => clearTimeout(timer.current), []);
 
-  // The address was changed by another hand: a link, or the browser's way back.
-  if (state.written !== written) setState({ written, at: written });
-  const at = state.written === written ? state.at : written;
+  // Something else has changed the URL: a link, or the Back button.
+  if (state.fromUrl !== fromUrl) setState({ fromUrl, at: fromUrl });
+  const at = state.fromUrl === fromUrl ? state.at : fromUrl;
 
   const move = useCallback((seq: number | null) => {
     setState((old) => ({ ...old, at: seq }));
     clearTimeout(timer.current);
-    timer.current = setTimeout(() => navigate(changed(now.current, { seq }), { replace: true }), WRITE_MS);
+    timer.current = setTimeout(() => navigate(withQuery(now.current, { seq }), { replace: true }), WRITE_MS);
   }, []);
   const live = at === null || last === 0;
   return { seq: live ? last : Math.min(at, last), live, move };

@@ -1,4 +1,4 @@
-/** The facts of a log as lines: the page around what is in sight, or all that fit a filter, page by page. */
+/** Loads the facts of a log page by page: those that are visible, or those that match a filter. */
 
 import { useCallback, useEffect, useReducer, useRef } from "react";
 import { get } from "../../api/client";
@@ -16,18 +16,18 @@ export const isFiltered = (filter: FactFilter): boolean =>
 
 const PAGE = 200;
 const PAGES_MAX = 40;
-const FOUND_PAGE = 500;
-const REST_MS = 40;
+const FILTERED_PAGE = 500;
+const DEBOUNCE_MS = 40;
 
-/** Every fact is a row, so that a place in the log is a place in the list. */
-export function useLog(id: string, last: number) {
+/** All facts, one row each: the position in the list is the position in the log. */
+export function useFactPages(id: string, last: number) {
   const pages = useRef(new Map<number, FactLine[]>());
   const reading = useRef(new Set<number>());
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  const [, drawAnew] = useReducer((turn: number) => turn + 1, 0);
+  const [, redraw] = useReducer((turn: number) => turn + 1, 0);
   useEffect(() => {
     pages.current.clear();
-    drawAnew();
+    redraw();
   }, [id]);
 
   const read = useCallback(
@@ -40,52 +40,52 @@ export function useLog(id: string, last: number) {
         pages.current.set(page, items);
         const [oldest] = pages.current.keys();
         if (pages.current.size > PAGES_MAX && oldest !== undefined) pages.current.delete(oldest);
-        drawAnew();
+        redraw();
       } catch {
-        // The rows stay empty; they are asked for again when they come into sight again.
+        // The rows stay empty and are requested again when they become visible.
       } finally {
         reading.current.delete(page);
       }
     },
     [id],
   );
-  const look = useCallback(
+  const load = useCallback(
     (first: number, until: number) => {
       clearTimeout(timer.current);
-      // What only flies by is not read.
+      // Skip rows that are visible only for a moment while scrolling.
       timer.current = setTimeout(() => {
         for (let page = Math.floor(first / PAGE); page <= Math.floor(until / PAGE); page += 1) {
           const wanted = Math.min(PAGE, last - page * PAGE);
           if ((pages.current.get(page)?.length ?? 0) < wanted) void read(page);
         }
-      }, REST_MS);
+      }, DEBOUNCE_MS);
     },
     [read, last],
   );
-  const at = (place: number): FactLine | undefined => pages.current.get(Math.floor(place / PAGE))?.[place % PAGE];
-  return { at, look };
+  const at = (index: number): FactLine | undefined => pages.current.get(Math.floor(index / PAGE))?.[index % PAGE];
+  return { at, load };
 }
 
-interface Found {
+interface FilteredFacts {
   key: string;
   items: FactLine[];
   next: number | null;
   done: boolean;
 }
 
-type News = { kind: "clear"; key: string } | { kind: "page"; key: string; page: FactsPage };
+type Action = { kind: "clear"; key: string } | { kind: "page"; key: string; page: FactsPage };
 
-function reduce(found: Found, news: News): Found {
-  if (news.kind === "clear") return { key: news.key, items: [], next: 0, done: false };
-  if (news.key !== found.key) return found;
-  const next = news.page.next ?? null;
-  return { key: found.key, items: [...found.items, ...news.page.items], next, done: next === null };
+function reduce(found: FilteredFacts, action: Action): FilteredFacts {
+  if (action.kind === "clear") return { key: action.key, items: [], next: 0, done: false };
+  if (action.key !== found.key) return found;
+  const next = action.page.next ?? null;
+  return { key: found.key, items: [...found.items, ...action.page.items], next, done: next === null };
 }
 
-/** Those that fit. The log is looked through as far as there is something to show, and on when asked. */
-export function useFound(id: string, filter: FactFilter, last: number) {
+/** The facts that match a filter. Reads until it finds some; `loadMore` continues. */
+export function useFilteredFacts(id: string, filter: FactFilter, last: number) {
   const key = isFiltered(filter) ? `${id} ${JSON.stringify(filter)}` : "";
-  const [found, tell] = useReducer(reduce, { key: "", items: [], next: null, done: true });
+  const [found, dispatch] = useReducer(reduce, { key: "", items: [], next: null, done: true });
   const busy = useRef(false);
 
   const read = useCallback(
@@ -93,14 +93,14 @@ export function useFound(id: string, filter: FactFilter, last: number) {
       const wanted = JSON.parse(key.slice(id.length + 1)) as FactFilter;
       busy.current = true;
       try {
-        const query = { ...wanted, bad: wanted.bad || null, after, limit: FOUND_PAGE };
+        const query = { ...wanted, bad: wanted.bad || null, after, limit: FILTERED_PAGE };
         let page = await get<FactsPage>(`/executions/${id}/facts`, query, signal);
         while (page.items.length === 0 && page.next != null) {
           page = await get<FactsPage>(`/executions/${id}/facts`, { ...query, after: page.next }, signal);
         }
-        if (signal?.aborted !== true) tell({ kind: "page", key, page });
+        if (signal?.aborted !== true) dispatch({ kind: "page", key, page });
       } catch {
-        // A filter that was left, or a server that is away: the timeline says so.
+        // The filter has changed, or the server is unreachable, which the timeline reports.
       } finally {
         busy.current = false;
       }
@@ -110,23 +110,23 @@ export function useFound(id: string, filter: FactFilter, last: number) {
   useEffect(() => {
     if (key === "") return;
     const abort = new AbortController();
-    tell({ kind: "clear", key });
+    dispatch({ kind: "clear", key });
     void read(0, abort.signal);
     return () => abort.abort();
   }, [key, read]);
 
   const { next, items, done } = found.key === key ? found : { next: null, items: [], done: false };
-  const seen = items.at(-1)?.seq ?? 0;
+  const lastSeq = items.at(-1)?.seq ?? 0;
   useEffect(() => {
-    // The log has grown since it was read to its end.
-    if (key !== "" && done && last > seen && !busy.current) {
-      const timer = setTimeout(() => void read(seen), 500);
+    // The log has grown since its end was read.
+    if (key !== "" && done && last > lastSeq && !busy.current) {
+      const timer = setTimeout(() => void read(lastSeq), 500);
       return () => clearTimeout(timer);
     }
     return undefined;
-  }, [last]); // eslint-disable-line react-hooks/exhaustive-deps -- only what is new in the log asks again
-  const more = useCallback(() => {
+  }, [last]); // eslint-disable-line react-hooks/exhaustive-deps -- only a longer log triggers a request
+  const loadMore = useCallback(() => {
     if (next !== null && next > 0 && !busy.current) void read(next);
   }, [next, read]);
-  return { items, done, more };
+  return { items, done, loadMore };
 }

@@ -1,4 +1,4 @@
-/** What the server says of the moment under the cursor: asked when the cursor rests, the latest wish wins. */
+/** Loads the state at the cursor, once the cursor stops moving. The latest request wins. */
 
 import { useEffect, useRef, useState } from "react";
 import { get } from "../../api/client";
@@ -7,20 +7,20 @@ import type { Moment } from "../../api/types";
 
 export type Ctx = Record<string, unknown>;
 
-export interface MomentShown {
-  moment: Moment | null; // the last that was told; its own seq says of when
+export interface MomentState {
+  moment: Moment | null; // the last one loaded; its `fact.seq` tells its position
   ctx: Ctx;
   error: unknown;
-  fresh: boolean; // it is of the cursor's place
+  fresh: boolean; // it belongs to the position of the cursor
 }
 
-const REST_MS = 40;
-const KEPT_MAX = 400;
+const DEBOUNCE_MS = 40;
+const CACHE_MAX = 400;
 
-export function useMoment(id: string, seq: number): MomentShown {
-  const kept = useRef(new Map<string, Moment>());
+export function useMoment(id: string, seq: number): MomentState {
+  const cache = useRef(new Map<string, Moment>());
   const contexts = useRef(new Map<string, Ctx>());
-  const [told, setTold] = useState<{ id: string; moment: Moment | null; ctx: Ctx; error: unknown }>({
+  const [loaded, setLoaded] = useState<{ id: string; moment: Moment | null; ctx: Ctx; error: unknown }>({
     id, moment: null, ctx: {}, error: undefined,
   });
 
@@ -29,10 +29,10 @@ export function useMoment(id: string, seq: number): MomentShown {
     const abort = new AbortController();
     const show = (moment: Moment) => {
       const ctx = moment.ctx ?? contexts.current.get(`${id}/${moment.ctx_seq}`) ?? {};
-      setTold({ id, moment, ctx, error: undefined });
+      setLoaded({ id, moment, ctx, error: undefined });
     };
-    const ask = async () => {
-      const known = kept.current.get(`${id}/${seq}`);
+    const load = async () => {
+      const known = cache.current.get(`${id}/${seq}`);
       if (known !== undefined && contexts.current.has(`${id}/${known.ctx_seq}`)) {
         show(known);
         return;
@@ -40,25 +40,25 @@ export function useMoment(id: string, seq: number): MomentShown {
       const have = newest(contexts.current, id, seq);
       try {
         const moment = await get<Moment>(`/executions/${id}/moment`, { at: seq, have }, abort.signal);
-        if (moment.ctx !== null) keep(contexts.current, `${id}/${moment.ctx_seq}`, moment.ctx, 20);
-        keep(kept.current, `${id}/${seq}`, { ...moment, ctx: null }, KEPT_MAX);
+        if (moment.ctx !== null) store(contexts.current, `${id}/${moment.ctx_seq}`, moment.ctx, 20);
+        store(cache.current, `${id}/${seq}`, { ...moment, ctx: null }, CACHE_MAX);
         show(moment);
       } catch (error) {
-        if (!wasAborted(error)) setTold((old) => ({ ...old, id, error }));
+        if (!wasAborted(error)) setLoaded((old) => ({ ...old, id, error }));
       }
     };
-    const timer = setTimeout(() => void ask(), kept.current.has(`${id}/${seq}`) ? 0 : REST_MS);
+    const timer = setTimeout(() => void load(), cache.current.has(`${id}/${seq}`) ? 0 : DEBOUNCE_MS);
     return () => {
       abort.abort();
       clearTimeout(timer);
     };
   }, [id, seq]);
 
-  const ours = told.id === id ? told : { moment: null, ctx: {}, error: undefined };
-  return { ...ours, fresh: ours.moment?.fact.seq === seq };
+  const current = loaded.id === id ? loaded : { moment: null, ctx: {}, error: undefined };
+  return { ...current, fresh: current.moment?.fact.seq === seq };
 }
 
-/** Of the contexts that we have, the one that may still hold at this place. */
+/** The newest cached context that can still be valid at this position. */
 function newest(contexts: ReadonlyMap<string, Ctx>, id: string, seq: number): number | null {
   let found: number | null = null;
   for (const key of contexts.keys()) {
@@ -68,7 +68,7 @@ function newest(contexts: ReadonlyMap<string, Ctx>, id: string, seq: number): nu
   return found;
 }
 
-function keep<T>(map: Map<string, T>, key: string, value: T, most: number): void {
+function store<T>(map: Map<string, T>, key: string, value: T, most: number): void {
   map.set(key, value);
   const [oldest] = map.keys();
   if (map.size > most && oldest !== undefined) map.delete(oldest);

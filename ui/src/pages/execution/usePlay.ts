@@ -1,4 +1,4 @@
-/** Plays an execution: moves the cursor on by itself, all of it in about twelve seconds. */
+/** Plays an execution: moves the cursor through the whole log in about twelve seconds. */
 
 import { useCallback, useEffect, useRef, useState } from "react";
 import type { Cursor } from "./useCursor";
@@ -35,7 +35,7 @@ export function usePlay(cursor: Cursor, last: number): { playing: boolean; toggl
 
   const toggle = useCallback(() => {
     const { cursor: held, last: end } = now.current;
-    if (held.seq >= end) held.move(1); // From the end there is nowhere to go but to the beginning.
+    if (held.seq >= end) held.move(1); // At the end, start again from the beginning.
     setPlaying((old) => !old);
   }, []);
   return { playing, toggle };

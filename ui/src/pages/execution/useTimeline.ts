@@ -1,4 +1,4 @@
-/** The timeline of an execution, read anew whenever its log has grown. */
+/** The timeline of an execution, loaded again whenever its log has grown. */
 
 import { useCallback, useEffect, useState } from "react";
 import { get } from "../../api/client";
@@ -7,61 +7,61 @@ import { Unreachable, wasAborted } from "../../api/problem";
 import { type Connection, follow } from "../../api/stream";
 import type { Timeline } from "../../api/types";
 
-const APART_MS = 150; // between two readings: a loop tells of itself a thousand times a second
-const AGAIN_MS = 1000; // after the server did not answer
+const READ_INTERVAL_MS = 150; // between two requests: a loop can emit a thousand events per second
+const RETRY_MS = 1000; // after the server did not answer
 
-interface Told {
+interface LoadState {
   id: string;
   timeline: Timeline | null;
   error: unknown;
   connection: Connection;
 }
 
-const nothing = (id: string): Told => ({ id, timeline: null, error: undefined, connection: "connecting" });
+const initialState = (id: string): LoadState => ({ id, timeline: null, error: undefined, connection: "connecting" });
 
-/** Was it asked for once more meanwhile? It is told once. */
-function taken(state: { again: boolean }): boolean {
-  const { again } = state;
-  state.again = false;
-  return again;
+/** Returns and clears the flag that another read was requested meanwhile. */
+function takePending(state: { pending: boolean }): boolean {
+  const { pending } = state;
+  state.pending = false;
+  return pending;
 }
 
 export function useTimeline(id: string) {
-  const [told, setTold] = useState<Told>(() => nothing(id));
-  const [turn, setTurn] = useState(0);
-  const retry = useCallback(() => setTurn((old) => old + 1), []);
-  const shown = told.id === id ? told.timeline : null;
+  const [loaded, setLoaded] = useState<LoadState>(() => initialState(id));
+  const [attempt, setAttempt] = useState(0);
+  const retry = useCallback(() => setAttempt((old) => old + 1), []);
+  const shown = loaded.id === id ? loaded.timeline : null;
 
   useEffect(() => {
     const abort = new AbortController();
-    const state = { reading: false, again: false };
+    const state = { reading: false, pending: false };
     let timer: ReturnType<typeof setTimeout> | undefined;
     let stop: (() => void) | undefined;
 
-    const tell = (news: Partial<Told>) => {
-      if (!abort.signal.aborted) setTold((old) => ({ ...(old.id === id ? old : nothing(id)), ...news }));
+    const update = (changes: Partial<LoadState>) => {
+      if (!abort.signal.aborted) setLoaded((old) => ({ ...(old.id === id ? old : initialState(id)), ...changes }));
     };
-    const later = (ms: number) => {
+    const readLater = (ms: number) => {
       clearTimeout(timer);
       timer = setTimeout(() => void read(), ms);
     };
     const read = async (): Promise<void> => {
       if (state.reading) {
-        state.again = true;
+        state.pending = true;
         return;
       }
       state.reading = true;
       try {
         const timeline = await get<Timeline>(`/executions/${id}/timeline`, {}, abort.signal);
-        tell({ timeline, error: undefined });
+        update({ timeline, error: undefined });
         if (isLive(timeline.status)) stop ??= listen(timeline.seq);
       } catch (error) {
         if (wasAborted(error)) return;
-        tell({ error });
-        if (error instanceof Unreachable) later(AGAIN_MS);
+        update({ error });
+        if (error instanceof Unreachable) readLater(RETRY_MS);
       } finally {
         state.reading = false;
-        if (taken(state)) later(APART_MS);
+        if (takePending(state)) readLater(READ_INTERVAL_MS);
       }
     };
     const listen = (after: number) =>
@@ -69,28 +69,28 @@ export function useTimeline(id: string) {
         path: `/executions/${id}/stream`,
         after,
         onConnection: (connection) => {
-          tell({ connection });
+          update({ connection });
           if (connection !== "ended") return;
           stop = undefined;
           void read();
         },
-        // What the events say is not read here: the timeline says it in fewer words.
+        // The content of the events is ignored: the timeline contains all of it.
         onEvents: () => void read(),
       });
-    const look = () => void read(); // Others may have taken it up again meanwhile.
-    const deaf = onCommand((commanded) => {
-      if (commanded === id) look();
+    const refresh = () => void read(); // Another client may have resumed it.
+    const unsubscribe = onCommand((commanded) => {
+      if (commanded === id) refresh();
     });
-    window.addEventListener("focus", look);
+    window.addEventListener("focus", refresh);
     void read();
     return () => {
       abort.abort();
-      deaf();
-      window.removeEventListener("focus", look);
+      unsubscribe();
+      window.removeEventListener("focus", refresh);
       clearTimeout(timer);
       stop?.();
     };
-  }, [id, turn]);
+  }, [id, attempt]);
 
-  return { timeline: shown, error: told.id === id ? told.error : undefined, connection: told.connection, reload: retry };
+  return { timeline: shown, error: loaded.id === id ? loaded.error : undefined, connection: loaded.connection, reload: retry };
 }

@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { command } from "../../api/commands";
+import { sendCommand } from "../../api/commands";
 import { Button } from "../../design/Button";
 import { Dialog } from "../../design/Dialog";
 import { TextField } from "../../design/Field";
@@ -10,28 +10,28 @@ interface CancelProps {
   onClose: () => void;
 }
 
-/** Cancelling can not be undone, so it is asked once. */
+/** Asks for confirmation, because a cancellation cannot be undone. */
 export function CancelDialog({ id, path, onClose }: CancelProps) {
   const [reason, setReason] = useState("");
   const cancel = async () => {
-    if (await command(id, "cancel", { reason })) onClose();
+    if (await sendCommand(id, "cancel", { reason })) onClose();
   };
   return (
     <Dialog
       title="Cancel this execution?"
       onClose={onClose}
-      foot={
+      footer={
         <>
-          <Button onClick={onClose}>Keep it</Button>
-          <Button look="danger" onClick={() => void cancel()}>Cancel the execution</Button>
+          <Button onClick={onClose}>Keep running</Button>
+          <Button variant="danger" onClick={() => void cancel()}>Cancel the execution</Button>
         </>
       }
     >
       <div className="stack">
         <p>
-          <b>{path}</b> begins nothing new; calls that run are waited for. What is done stays done.
+          <b>{path}</b> starts no new step and waits for running calls to finish. Completed steps are not undone.
         </p>
-        <TextField label="Reason" hint="It goes on record." value={reason} onChange={(event) => setReason(event.target.value)} />
+        <TextField label="Reason" hint="Written to the log." value={reason} onChange={(event) => setReason(event.target.value)} />
       </div>
     </Dialog>
   );

@@ -1,11 +1,11 @@
 import type { CSSProperties } from "react";
-import { command, fitting, isInterrupted, isLive } from "../../api/commands";
+import { sendCommand, allowedCommands, isInterrupted, isLive } from "../../api/commands";
 import type { Glance, Head } from "../../api/types";
 import { Link } from "../../app/router";
-import { useMay } from "../../app/session";
+import { useHasScope } from "../../app/session";
 import { StatusBadge } from "../../design/Badge";
 import { Button } from "../../design/Button";
-import { ago, duration, secondsBetween, wholeTime } from "../../design/times";
+import { ago, duration, secondsBetween, wholeTime } from "../../design/time";
 import { StepsBar } from "./StepsBar";
 
 interface RowProps {
@@ -25,21 +25,21 @@ function Trigger({ head, glance }: { head: Head; glance: Glance | undefined }) {
 }
 
 function Actions({ head, onCancel }: { head: Head; onCancel: (head: Head) => void }) {
-  const may = useMay("run");
-  const words = may ? fitting(head) : [];
-  if (isInterrupted(head) && words.includes("resume")) {
+  const canRun = useHasScope("run");
+  const commands = canRun ? allowedCommands(head) : [];
+  if (isInterrupted(head) && commands.includes("resume")) {
     return (
-      <Button small look="quiet" aria-label={`Resume ${head.path}`} onClick={() => void command(head.execution_id, "resume")}>
+      <Button small variant="quiet" aria-label={`Resume ${head.path}`} onClick={() => void sendCommand(head.execution_id, "resume")}>
         Resume
       </Button>
     );
   }
-  if (words.includes("cancel")) {
-    return <Button small look="quiet" aria-label={`Cancel ${head.path}`} onClick={() => onCancel(head)}>Cancel</Button>;
+  if (commands.includes("cancel")) {
+    return <Button small variant="quiet" aria-label={`Cancel ${head.path}`} onClick={() => onCancel(head)}>Cancel</Button>;
   }
-  if (words.includes("retry")) {
+  if (commands.includes("retry")) {
     return (
-      <Button small look="quiet" aria-label={`Retry ${head.path}`} onClick={() => void command(head.execution_id, "retry")}>
+      <Button small variant="quiet" aria-label={`Retry ${head.path}`} onClick={() => void sendCommand(head.execution_id, "retry")}>
         Retry
       </Button>
     );
@@ -49,12 +49,12 @@ function Actions({ head, onCancel }: { head: Head; onCancel: (head: Head) => voi
 
 export function ExecutionRow({ head, glance, now, style, onCancel }: RowProps) {
   const live = isLive(head.status);
-  const stalled = isInterrupted(head);
+  const interrupted = isInterrupted(head);
   const seconds = secondsBetween(head.started_at, live && head.owner_alive ? now : head.updated_at);
   return (
     <div className="execution-row" role="listitem" style={style}>
-      <span className="cell-status" title={stalled ? "Nobody runs it: its process has ended" : undefined}>
-        <StatusBadge status={stalled ? "interrupted" : head.status} />
+      <span className="cell-status" title={interrupted ? "No process runs this execution. Resume continues it." : undefined}>
+        <StatusBadge status={interrupted ? "interrupted" : head.status} />
       </span>
       <Link className="cell-path" to={`/executions/${head.execution_id}`}>
         <b className="cut">{head.path}</b>

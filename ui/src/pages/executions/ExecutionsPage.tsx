@@ -1,12 +1,12 @@
 import { useCallback, useMemo, useState } from "react";
 import { isLive } from "../../api/commands";
 import type { Head } from "../../api/types";
-import { Link, changed, navigate } from "../../app/router";
-import { Empty } from "../../design/Empty";
-import { Failed } from "../../design/Failed";
+import { Link, withQuery, navigate } from "../../app/router";
+import { EmptyState } from "../../design/EmptyState";
+import { ErrorNotice } from "../../design/ErrorNotice";
 import { Skeleton } from "../../design/Skeleton";
 import { VirtualRows } from "../../design/VirtualRows";
-import { useIsNarrow } from "../../design/useMedia";
+import { useIsNarrow } from "../../design/useMediaQuery";
 import { useNow } from "../../design/useNow";
 import type { PageProps } from "../../routes";
 import { CancelDialog } from "./CancelDialog";
@@ -17,51 +17,51 @@ import type { Filter } from "./heads";
 import { useGlances } from "./useGlances";
 import { useHeads } from "./useHeads";
 
-const NEAR_THE_END = 20; // rows: then the next page is read
+const PREFETCH_ROWS = 20; // load the next page when this close to the end
 
-function Nothing({ filtered }: { filtered: boolean }) {
-  if (filtered) return <Empty title="No execution fits">Take a filter away to see more.</Empty>;
+function NoExecutions({ filtered }: { filtered: boolean }) {
+  if (filtered) return <EmptyState title="No matching executions">Remove a filter to see more.</EmptyState>;
   return (
-    <Empty
-      title="Nothing has run yet"
+    <EmptyState
+      title="No executions yet"
       command="noetl init && noetl run hello.yaml"
-      action={<Link className="button primary" to="/playbooks">To the playbooks</Link>}
+      action={<Link className="button primary" to="/playbooks">Go to playbooks</Link>}
     >
-      Register a playbook and run it here, or run one from the shell on the same database.
-    </Empty>
+      Register and run a playbook here, or run one on the command line with the same database.
+    </EmptyState>
   );
 }
 
-export default function ExecutionsPage({ place }: PageProps) {
+export default function ExecutionsPage({ location }: PageProps) {
   const filter = useMemo<Filter>(
     () => ({
-      status: place.query.get("status"),
-      path: place.query.get("path"),
-      open: place.query.get("open") === "true",
+      status: location.query.get("status"),
+      path: location.query.get("path"),
+      open: location.query.get("open") === "true",
     }),
-    [place.query],
+    [location.query],
   );
-  const { heads, error, more, reload } = useHeads(filter);
-  const { glances, look } = useGlances();
+  const { heads, error, loadMore, reload } = useHeads(filter);
+  const { glances, load } = useGlances();
   const [cancelling, setCancelling] = useState<Head | null>(null);
   const narrow = useIsNarrow();
   const now = useNow(1000, heads?.items.some((head) => isLive(head.status)) ?? false);
-  const onSight = useCallback(
+  const onVisible = useCallback(
     (first: number, last: number) => {
       if (heads === null) return;
-      look(heads.items.slice(first, last + 1));
-      if (last > heads.items.length - NEAR_THE_END) more();
+      load(heads.items.slice(first, last + 1));
+      if (last > heads.items.length - PREFETCH_ROWS) loadMore();
     },
-    [heads, look, more],
+    [heads, load, loadMore],
   );
   const filtered = filter.status !== null || filter.path !== null || filter.open;
   return (
     <div className="page executions">
       <div className="page-head">
         <h1 className="grow">Executions</h1>
-        <Filters filter={filter} onChange={(changes) => navigate(changed(place, changes))} />
+        <Filters filter={filter} onChange={(changes) => navigate(withQuery(location, changes))} />
       </div>
-      {error !== undefined && <Failed error={error} onRetry={reload} />}
+      {error !== undefined && <ErrorNotice error={error} onRetry={reload} />}
       <div className="card executions-list">
         {!narrow && (
           <div className="execution-head" aria-hidden="true">
@@ -71,14 +71,14 @@ export default function ExecutionsPage({ place }: PageProps) {
         {heads === null && error === undefined && (
           <div className="stack executions-waiting">{Array.from({ length: 8 }, (_, row) => <Skeleton key={row} height={28} />)}</div>
         )}
-        {heads?.items.length === 0 && <Nothing filtered={filtered} />}
+        {heads?.items.length === 0 && <NoExecutions filtered={filtered} />}
         {heads !== null && heads.items.length > 0 && (
           <VirtualRows
             className="executions-rows"
             label="Executions"
             count={heads.items.length}
             rowHeight={narrow ? 92 : 54}
-            onSight={onSight}
+            onVisible={onVisible}
             row={(row, style) => {
               const head = heads.items[row];
               if (head === undefined) return null;

@@ -10,22 +10,22 @@ interface FiltersProps {
 }
 
 function PathFilter({ path, onChange }: { path: string | null; onChange: (path: string | null) => void }) {
-  const [words, setWords] = useState(path ?? "");
+  const [text, setText] = useState(path ?? "");
   return (
     <form
       className="path-filter"
       onSubmit={(event) => {
         event.preventDefault();
-        onChange(words.trim() || null);
+        onChange(text.trim() || null);
       }}
     >
       <input
         className="input"
         aria-label="Playbook path"
-        placeholder="Playbook path, whole"
-        value={words}
-        onChange={(event) => setWords(event.target.value)}
-        onBlur={() => onChange(words.trim() || null)}
+        placeholder="Full playbook path"
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+        onBlur={() => onChange(text.trim() || null)}
       />
     </form>
   );

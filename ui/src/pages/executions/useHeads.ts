@@ -3,37 +3,37 @@ import { get } from "../../api/client";
 import { wasAborted } from "../../api/problem";
 import { follow } from "../../api/stream";
 import type { Head, HeadsPage } from "../../api/types";
-import { type Filter, type Heads, joined, withNews } from "./heads";
+import { type Filter, type Heads, appendPage, applyUpdates } from "./heads";
 
 const PAGE = 100;
 
-interface Held {
+interface State {
   key: string;
-  heads: Heads | null; // null: nothing was read yet
+  heads: Heads | null; // null: not loaded yet
   error: unknown;
 }
 
-type News =
+type Action =
   | { kind: "first" | "more"; key: string; page: HeadsPage }
   | { kind: "changed"; heads: Head[]; filter: Filter }
   | { kind: "failed"; key: string; error: unknown };
 
-function reduce(held: Held, news: News): Held {
-  if (news.kind === "changed") {
-    return held.heads === null ? held : { ...held, heads: withNews(held.heads, news.heads, news.filter) };
+function reduce(state: State, action: Action): State {
+  if (action.kind === "changed") {
+    return state.heads === null ? state : { ...state, heads: applyUpdates(state.heads, action.heads, action.filter) };
   }
-  if (news.kind === "failed") {
-    return { key: news.key, heads: held.key === news.key ? held.heads : null, error: news.error };
+  if (action.kind === "failed") {
+    return { key: action.key, heads: state.key === action.key ? state.heads : null, error: action.error };
   }
-  const before = news.kind === "more" && held.key === news.key ? held.heads : null;
-  if (news.kind === "more" && before === null) return held; // of a filter that was left
-  return { key: news.key, heads: joined(before ?? { items: [], next: null }, news.page), error: undefined };
+  const before = action.kind === "more" && state.key === action.key ? state.heads : null;
+  if (action.kind === "more" && before === null) return state; // for a previous filter
+  return { key: action.key, heads: appendPage(before ?? { items: [], next: null }, action.page), error: undefined };
 }
 
-/** The executions that fit a filter, as they are now, and how to read more of them. */
+/** The executions that match a filter, kept up to date, and a function that loads more. */
 export function useHeads(filter: Filter) {
   const key = JSON.stringify(filter);
-  const [held, tell] = useReducer(reduce, { key: "", heads: null, error: undefined });
+  const [state, dispatch] = useReducer(reduce, { key: "", heads: null, error: undefined });
   const reading = useRef<string | null>(null);
 
   const read = useCallback(
@@ -42,9 +42,9 @@ export function useHeads(filter: Filter) {
       const query = { ...wanted, open: wanted.open || null, before, limit: PAGE };
       try {
         const page = await get<HeadsPage>("/executions", query, signal);
-        tell({ kind: before === null ? "first" : "more", key, page });
+        dispatch({ kind: before === null ? "first" : "more", key, page });
       } catch (error) {
-        if (!wasAborted(error)) tell({ kind: "failed", key, error });
+        if (!wasAborted(error)) dispatch({ kind: "failed", key, error });
       }
     },
     [key],
@@ -58,13 +58,13 @@ export function useHeads(filter: Filter) {
     const stop = follow({
       path: "/stream",
       onConnection: (connection) => {
-        // What happened while nobody listened is only in the list.
+        // Load the list again: events during the lost connection are missing.
         if (connection === "live" && lost) void read(null, abort.signal);
         lost = connection === "lost" || (lost && connection !== "live");
       },
       onEvents: (events) => {
         const heads = events.filter((each) => each.event === "head").map((each) => JSON.parse(each.data) as Head);
-        if (heads.length > 0) tell({ kind: "changed", heads, filter });
+        if (heads.length > 0) dispatch({ kind: "changed", heads, filter });
       },
     });
     return () => {
@@ -73,14 +73,14 @@ export function useHeads(filter: Filter) {
     };
   }, [key, read]);
 
-  const heads = held.key === key ? held.heads : null;
+  const heads = state.key === key ? state.heads : null;
   const next = heads?.next ?? null;
-  const more = useCallback(() => {
+  const loadMore = useCallback(() => {
     if (next === null || reading.current === next) return;
     reading.current = next;
     void read(next).finally(() => {
       reading.current = null;
     });
   }, [next, read]);
-  return { heads, error: held.key === key ? held.error : undefined, more, reload: () => void read(null) };
+  return { heads, error: state.key === key ? state.error : undefined, loadMore, reload: () => void read(null) };
 }

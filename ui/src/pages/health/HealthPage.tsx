@@ -1,39 +1,37 @@
 import { get, send } from "../../api/client";
-import type { components } from "../../api/schema";
-import { useEvery } from "../../api/useEvery";
+import type { Health } from "../../api/types";
+import { useInterval } from "../../api/useInterval";
 import { useResource } from "../../api/useResource";
 import { useSession } from "../../app/session";
 import { Badge } from "../../design/Badge";
-import { Failed } from "../../design/Failed";
+import { ErrorNotice } from "../../design/ErrorNotice";
 import { Skeleton, SkeletonRows } from "../../design/Skeleton";
-import { duration, wholeTime } from "../../design/times";
-import { type Sample, mean, samplesOf, sum } from "./metrics";
+import { duration, wholeTime } from "../../design/time";
+import { type Sample, mean, parseMetrics, sum } from "./metrics";
 import "./health.css";
 
-type Health = components["schemas"]["Health"];
-
-const LOOK_AGAIN_MS = 5000;
+const REFRESH_MS = 5000;
 const NOT_MEASURED = "–";
 
 export default function HealthPage() {
   const ready = useResource<Health>("/ready", (signal) => get("/ready", {}, signal));
-  const metrics = useResource("/metrics", async (signal) => samplesOf(await (await send("/metrics", { signal })).text()));
-  useEvery(LOOK_AGAIN_MS, ready.reload);
-  useEvery(LOOK_AGAIN_MS, metrics.reload);
+  const metrics = useResource("/metrics", async (signal) => parseMetrics(await (await send("/metrics", { signal })).text()));
+  useInterval(REFRESH_MS, ready.reload);
+  useInterval(REFRESH_MS, metrics.reload);
   return (
     <div className="page">
       <div className="page-head">
         <h1>Health</h1>
         <Readiness ready={ready} />
       </div>
-      {ready.error !== undefined && <Failed error={ready.error} onRetry={ready.reload} />}
+      {ready.error !== undefined && <ErrorNotice error={ready.error} onRetry={ready.reload} />}
       <div className="stack">
         <About version={ready.data?.version} samples={metrics.data} />
-        {metrics.error !== undefined && <Failed error={metrics.error} onRetry={metrics.reload} />}
+        {metrics.error !== undefined && <ErrorNotice error={metrics.error} onRetry={metrics.reload} />}
         {metrics.data === undefined && metrics.error === undefined && <SkeletonRows rows={8} height={48} />}
-        {metrics.data !== undefined && <Figures samples={metrics.data} />}
+        {metrics.data !== undefined && <Metrics samples={metrics.data} />}
         <p className="soft">
-          All figures, for Prometheus: <code>/metrics</code>. What the API can do:{" "}
+          All metrics for Prometheus: <code>/metrics</code>. OpenAPI document:{" "}
           <a href="/schema/openapi.json">/schema/openapi.json</a>.
         </p>
       </div>
@@ -54,16 +52,16 @@ function About({ version, samples }: { version: string | undefined; samples: Sam
   const memory = samples === undefined ? 0 : sum(samples, "process_resident_memory_bytes");
   return (
     <dl className="card padded about">
-      <Fact name="Version">{version}</Fact>
-      <Fact name="Runs since">{at !== null && wholeTime(at)}</Fact>
-      <Fact name="Memory">{memory > 0 && `${Math.round(memory / 1e6)} MB`}</Fact>
-      <Fact name="You are">{session.name}</Fact>
-      <Fact name="You may">{session.open ? "do everything: no token is asked for" : session.scopes.join(", ")}</Fact>
+      <Item name="Version">{version}</Item>
+      <Item name="Started">{at !== null && wholeTime(at)}</Item>
+      <Item name="Memory">{memory > 0 && `${Math.round(memory / 1e6)} MB`}</Item>
+      <Item name="Signed in as">{session.name}</Item>
+      <Item name="Permissions">{session.open ? "all: this server requires no token" : session.scopes.join(", ")}</Item>
     </dl>
   );
 }
 
-function Fact({ name, children }: { name: string; children: React.ReactNode }) {
+function Item({ name, children }: { name: string; children: React.ReactNode }) {
   return (
     <div>
       <dt className="label">{name}</dt>
@@ -72,9 +70,9 @@ function Fact({ name, children }: { name: string; children: React.ReactNode }) {
   );
 }
 
-function Figures({ samples }: { samples: Sample[] }) {
+function Metrics({ samples }: { samples: Sample[] }) {
   const count = (name: string, labels = {}) => sum(samples, name, labels).toLocaleString();
-  const took = (name: string, labels = {}) => {
+  const average = (name: string, labels = {}) => {
     const seconds = mean(samples, name, labels);
     return seconds === null ? NOT_MEASURED : duration(seconds);
   };
@@ -82,38 +80,38 @@ function Figures({ samples }: { samples: Sample[] }) {
   const groups: [string, [string, string][]][] = [
     ["Executions", [
       ["started", count("noetl_executions_started_total")],
-      ["ended well", count(ended, { status: "ok" })],
-      ["ended in error", count(ended, { status: "error" })],
+      ["succeeded", count(ended, { status: "ok" })],
+      ["failed", count(ended, { status: "error" })],
       ["cancelled", count(ended, { status: "cancelled" })],
-      ["on average", took("noetl_execution_seconds")],
+      ["average duration", average("noetl_execution_seconds")],
     ]],
     ["Steps and tasks", [
-      ["facts on record", count("noetl_facts_total")],
-      ["a step, on average", took("noetl_step_seconds")],
-      ["a task, on average", took("noetl_task_seconds")],
-      ["a step waits", took("noetl_step_wait_seconds")],
-      ["timers set", count("noetl_timers")],
+      ["facts in the log", count("noetl_facts_total")],
+      ["average step duration", average("noetl_step_seconds")],
+      ["average task duration", average("noetl_task_seconds")],
+      ["average step wait", average("noetl_step_wait_seconds")],
+      ["pending timers", count("noetl_timers")],
     ]],
     ["Storage", [
-      ["a commit takes", took("noetl_store_append_seconds")],
-      ["not answered", count("noetl_store_unavailable_total")],
-      ["late writers refused", count("noetl_stale_writes_refused_total")],
+      ["average commit time", average("noetl_store_append_seconds")],
+      ["requests without an answer", count("noetl_store_unavailable_total")],
+      ["stale writes refused", count("noetl_stale_writes_refused_total")],
       ["frames lost", count("noetl_frames_lost_total")],
     ]],
     ["API", [
       ["requests", count("noetl_api_request_seconds_count")],
-      ["an answer takes", took("noetl_api_request_seconds")],
-      ["followers now", count("noetl_followers")],
-      ["commands waiting", count("noetl_commands_waiting")],
+      ["average response time", average("noetl_api_request_seconds")],
+      ["open event streams", count("noetl_followers")],
+      ["queued commands", count("noetl_commands_waiting")],
     ]],
   ];
   return (
     <div className="figures">
-      {groups.map(([title, figures]) => (
+      {groups.map(([title, values]) => (
         <section key={title} className="card padded">
           <h2>{title}</h2>
           <dl>
-            {figures.filter(([, value]) => value !== NOT_MEASURED).map(([name, value]) => (
+            {values.filter(([, value]) => value !== NOT_MEASURED).map(([name, value]) => (
               <div key={name}>
                 <dt className="soft">{name}</dt>
                 <dd className="numbers">{value}</dd>

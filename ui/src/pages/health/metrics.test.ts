@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { mean, samplesOf, sum } from "./metrics";
+import { mean, parseMetrics, sum } from "./metrics";
 
 const TEXT = `# HELP ended executions that ended
 # TYPE ended counter
@@ -11,19 +11,19 @@ up 1.0
 `;
 
 test("samples have a name, labels and a value", () => {
-  expect(samplesOf(TEXT)[0]).toEqual({ name: "ended", labels: { playbook: 'a "b"', status: "ok" }, value: 3 });
-  expect(samplesOf(TEXT)).toHaveLength(5);
+  expect(parseMetrics(TEXT)[0]).toEqual({ name: "ended", labels: { playbook: 'a "b"', status: "ok" }, value: 3 });
+  expect(parseMetrics(TEXT)).toHaveLength(5);
 });
 
-test("samples are summed over the labels that are not named", () => {
-  const samples = samplesOf(TEXT);
+test("samples are summed over labels that are not given", () => {
+  const samples = parseMetrics(TEXT);
   expect(sum(samples, "ended")).toBe(4);
   expect(sum(samples, "ended", { status: "error" })).toBe(1);
   expect(sum(samples, "nothing")).toBe(0);
 });
 
-test("an average of nothing is not zero", () => {
-  const samples = samplesOf(TEXT);
+test("an average without samples is null, not zero", () => {
+  const samples = parseMetrics(TEXT);
   expect(mean(samples, "took_seconds")).toBe(0.5);
   expect(mean(samples, "other_seconds")).toBeNull();
 });

@@ -1,4 +1,4 @@
-/** Reads what /metrics shows (the text format of Prometheus), and sums it up for people. */
+/** Parses the response of /metrics (Prometheus text format) and aggregates samples. */
 
 export interface Sample {
   name: string;
@@ -9,7 +9,7 @@ export interface Sample {
 const LINE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/;
 const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
 
-export function samplesOf(text: string): Sample[] {
+export function parseMetrics(text: string): Sample[] {
   const samples: Sample[] = [];
   for (const line of text.split("\n")) {
     const found = line.startsWith("#") ? null : LINE.exec(line);
@@ -27,7 +27,7 @@ export function sum(samples: Sample[], name: string, labels: Record<string, stri
     .reduce((total, each) => total + each.value, 0);
 }
 
-/** Seconds on average; null: nothing was measured. */
+/** The average in seconds; null: no samples. */
 export function mean(samples: Sample[], name: string, labels: Record<string, string> = {}): number | null {
   const count = sum(samples, `${name}_count`, labels);
   return count === 0 ? null : sum(samples, `${name}_sum`, labels) / count;

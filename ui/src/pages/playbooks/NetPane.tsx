@@ -1,16 +1,16 @@
 import { Suspense, lazy, useCallback } from "react";
+import type { Graph } from "../../api/types";
 import { SkeletonRows } from "../../design/Skeleton";
-import type { Graph } from "./useCheck";
 
 const NetGraph = lazy(async () => ({ default: (await import("../../graph/NetGraph")).NetGraph }));
 
 interface NetPaneProps {
   graph: Graph;
-  line: number; // where the cursor is: the step that stands there is selected
+  line: number; // of the cursor: the step on this line is selected
   onStep: (place: { line: number; column: number }) => void;
 }
 
-/** The net of the text as it stands; a step leads to its lines, and lines select their step. */
+/** The net of the current text. Selecting a step moves the cursor to its lines, and vice versa. */
 export function NetPane({ graph, line, onStep }: NetPaneProps) {
   const select = useCallback(
     (name: string) => {
@@ -28,7 +28,7 @@ export function NetPane({ graph, line, onStep }: NetPaneProps) {
   );
 }
 
-/** The step whose text holds the line: the last one that begins before it. */
+/** The step that contains the line: the last one that starts at or before it. */
 function stepAt(graph: Graph, line: number): string | null {
   let found: { name: string; line: number } | null = null;
   for (const { name, line: begins } of graph.steps) {

@@ -10,7 +10,7 @@ export function NewPlaybook({ onClose }: { onClose: () => void }) {
           <li key={each.id}>
             <Link to={`/playbooks/one?new=${each.id}`} onClick={onClose}>
               <strong>{each.title}</strong>
-              <span className="soft">{each.says}</span>
+              <span className="soft">{each.description}</span>
             </Link>
           </li>
         ))}

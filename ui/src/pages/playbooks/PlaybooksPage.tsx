@@ -1,34 +1,31 @@
 import { useDeferredValue, useState } from "react";
-import { ask, get } from "../../api/client";
-import { inWords } from "../../api/problem";
-import type { components } from "../../api/schema";
+import { request, get } from "../../api/client";
+import { errorMessage } from "../../api/problem";
+import type { PlaybookVersion, VersionsPage } from "../../api/types";
 import { useResource } from "../../api/useResource";
-import { Link, useQuery } from "../../app/router";
-import { useMay } from "../../app/session";
+import { Link, useQueryParam } from "../../app/router";
+import { useHasScope } from "../../app/session";
 import { Badge } from "../../design/Badge";
 import { Button } from "../../design/Button";
 import { Dialog } from "../../design/Dialog";
-import { Empty } from "../../design/Empty";
-import { Failed } from "../../design/Failed";
+import { EmptyState } from "../../design/EmptyState";
+import { ErrorNotice } from "../../design/ErrorNotice";
 import { SkeletonRows } from "../../design/Skeleton";
-import { shortTime, wholeTime } from "../../design/times";
+import { shortTime, wholeTime } from "../../design/time";
 import { toast } from "../../design/toasts";
 import { NewPlaybook } from "./NewPlaybook";
-import { linkTo } from "./links";
+import { playbookLink } from "./links";
 import "./playbooks.css";
 
-type Version = components["schemas"]["VersionShown"];
-type Page = components["schemas"]["VersionsPage"];
-
 const PAGE = 1000;
-const PAGES_MAX = 10; // so many playbooks are searched here; who has more knows their paths
+const PAGES_MAX = 10; // the page loads and searches at most 10 × 1000 playbooks
 const ROWS = 200;
 
-async function catalog(archived: boolean, signal: AbortSignal): Promise<Version[]> {
-  const found: Version[] = [];
+async function catalog(archived: boolean, signal: AbortSignal): Promise<PlaybookVersion[]> {
+  const found: PlaybookVersion[] = [];
   let after: string | null = null;
   for (let page = 0; page < PAGES_MAX; page += 1) {
-    const next: Page = await get<Page>("/playbooks", { after, archived, limit: PAGE }, signal);
+    const next: VersionsPage = await get<VersionsPage>("/playbooks", { after, archived, limit: PAGE }, signal);
     found.push(...next.items);
     after = next.next ?? null;
     if (after === null) break;
@@ -37,13 +34,13 @@ async function catalog(archived: boolean, signal: AbortSignal): Promise<Version[
 }
 
 export default function PlaybooksPage() {
-  const [sought, setSought] = useQuery("q");
-  const [archived, setArchived] = useQuery("archived");
-  const [making, setMaking] = useState(false);
-  const mayWrite = useMay("write");
+  const [search, setSearch] = useQueryParam("q");
+  const [archived, setArchived] = useQueryParam("archived");
+  const [creating, setCreating] = useState(false);
+  const canWrite = useHasScope("write");
   const known = useResource(`catalog ${archived ?? ""}`, (signal) => catalog(archived === "1", signal));
-  const words = useDeferredValue(sought ?? "").trim().toLowerCase();
-  const found = known.data?.filter((each) => each.path.toLowerCase().includes(words));
+  const query = useDeferredValue(search ?? "").trim().toLowerCase();
+  const found = known.data?.filter((each) => each.path.toLowerCase().includes(query));
   return (
     <div className="page">
       <div className="page-head">
@@ -53,54 +50,54 @@ export default function PlaybooksPage() {
           type="search"
           aria-label="Find a playbook by its path"
           placeholder="Find by path"
-          value={sought ?? ""}
-          onChange={(event) => setSought(event.target.value)}
+          value={search ?? ""}
+          onChange={(event) => setSearch(event.target.value)}
         />
         <label className="row grow">
           <input type="checkbox" checked={archived === "1"} onChange={(event) => setArchived(event.target.checked ? "1" : null)} />
-          Archived ones too
+          Include archived
         </label>
-        {mayWrite && <Button look="primary" onClick={() => setMaking(true)}>New playbook</Button>}
+        {canWrite && <Button variant="primary" onClick={() => setCreating(true)}>New playbook</Button>}
       </div>
-      {known.error !== undefined && <Failed error={known.error} onRetry={known.reload} />}
+      {known.error !== undefined && <ErrorNotice error={known.error} onRetry={known.reload} />}
       {found === undefined && known.error === undefined && <SkeletonRows />}
-      {found !== undefined && found.length > 0 && <Catalog playbooks={found} mayWrite={mayWrite} onChange={known.reload} />}
+      {found !== undefined && found.length > 0 && <Catalog playbooks={found} canWrite={canWrite} onChange={known.reload} />}
       {found?.length === 0 && (
         <div className="card">
-          {words === "" ? (
-            <Empty
-              title="The catalog is empty"
+          {query === "" ? (
+            <EmptyState
+              title="No playbooks yet"
               command="noetl register hello.yaml"
-              action={mayWrite && <Button look="primary" onClick={() => setMaking(true)}>New playbook</Button>}
+              action={canWrite && <Button variant="primary" onClick={() => setCreating(true)}>New playbook</Button>}
             >
               Write the first playbook here, or register a file.
-            </Empty>
+            </EmptyState>
           ) : (
-            <Empty title={`No path has “${words}” in it`} />
+            <EmptyState title={`No playbook path contains “${query}”`} />
           )}
         </div>
       )}
-      {making && <NewPlaybook onClose={() => setMaking(false)} />}
+      {creating && <NewPlaybook onClose={() => setCreating(false)} />}
     </div>
   );
 }
 
 interface CatalogProps {
-  playbooks: Version[];
-  mayWrite: boolean;
+  playbooks: PlaybookVersion[];
+  canWrite: boolean;
   onChange: () => void;
 }
 
-function Catalog({ playbooks, mayWrite, onChange }: CatalogProps) {
+function Catalog({ playbooks, canWrite, onChange }: CatalogProps) {
   const [rows, setRows] = useState(ROWS);
   const [archiving, setArchiving] = useState<string | null>(null);
   const archive = async (path: string) => {
     setArchiving(null);
     try {
-      await ask("/playbooks/archive", { method: "POST", query: { path } });
-      toast(`${path} is archived`);
+      await request("/playbooks/archive", { method: "POST", query: { path } });
+      toast(`Archived ${path}`);
     } catch (error) {
-      toast(inWords(error), "error");
+      toast(errorMessage(error), "error");
     }
     onChange();
   };
@@ -112,23 +109,23 @@ function Catalog({ playbooks, mayWrite, onChange }: CatalogProps) {
             <th scope="col">Path</th>
             <th scope="col">Version</th>
             <th scope="col" className="wide">Registered</th>
-            <th scope="col"><span className="visually-hidden">What to do</span></th>
+            <th scope="col"><span className="visually-hidden">Actions</span></th>
           </tr>
         </thead>
         <tbody>
           {playbooks.slice(0, rows).map((each) => (
             <tr key={each.path}>
               <td>
-                <Link to={linkTo(each.path)} className="path">{each.path}</Link>{" "}
+                <Link to={playbookLink(each.path)} className="path">{each.path}</Link>{" "}
                 {each.archived && <Badge>archived</Badge>}
               </td>
               <td className="numbers">{each.version}</td>
               <td className="wide" title={wholeTime(each.at)}>{shortTime(each.at)}</td>
               <td>
                 <div className="row" style={{ justifyContent: "flex-end" }}>
-                  <Link className="button small" to={`${linkTo(each.path)}&tab=run`} aria-label={`Run ${each.path}`}>Run</Link>
-                  {mayWrite && !each.archived && (
-                    <Button small look="quiet" className="wide" onClick={() => setArchiving(each.path)} aria-label={`Archive ${each.path}`}>Archive</Button>
+                  <Link className="button small" to={`${playbookLink(each.path)}&tab=run`} aria-label={`Run ${each.path}`}>Run</Link>
+                  {canWrite && !each.archived && (
+                    <Button small variant="quiet" className="wide" onClick={() => setArchiving(each.path)} aria-label={`Archive ${each.path}`}>Archive</Button>
                   )}
                 </div>
               </td>
@@ -138,21 +135,21 @@ function Catalog({ playbooks, mayWrite, onChange }: CatalogProps) {
       </table>
       {playbooks.length > rows && (
         <div className="row more">
-          <Button onClick={() => setRows(rows + ROWS)}>Show more: {(playbooks.length - rows).toLocaleString()} are left</Button>
+          <Button onClick={() => setRows(rows + ROWS)}>Show more ({(playbooks.length - rows).toLocaleString()} left)</Button>
         </div>
       )}
       {archiving !== null && (
         <Dialog
           title={`Archive ${archiving}?`}
           onClose={() => setArchiving(null)}
-          foot={
+          footer={
             <>
               <Button onClick={() => setArchiving(null)}>Keep it</Button>
-              <Button look="danger" onClick={() => void archive(archiving)}>Archive it</Button>
+              <Button variant="danger" onClick={() => void archive(archiving)}>Archive it</Button>
             </>
           }
         >
-          Nothing new starts from it. What runs goes on, and to register a version opens it again.
+          An archived playbook cannot be started. Running executions continue. Registering a new version restores it.
         </Dialog>
       )}
     </div>

@@ -11,23 +11,23 @@ const WRONG: Problem = {
 };
 const NOTE: Problem = { ...WRONG, code: "failure-without-arc", severity: "info", message: "no arc takes a failure", fix: "- step: …" };
 
-function shown(problems: Problem[]) {
+function renderList(problems: Problem[]) {
   const onReveal = vi.fn();
   const onApply = vi.fn();
   render(<ProblemList text={TEXT} problems={problems} onReveal={onReveal} onApply={onApply} />);
   return { onReveal, onApply };
 }
 
-test("a problem leads to its place, and its fix writes it", async () => {
-  const { onReveal, onApply } = shown([WRONG]);
+test("a click on a problem shows its position, and a click on its fix applies it", async () => {
+  const { onReveal, onApply } = renderList([WRONG]);
   await userEvent.click(screen.getByRole("button", { name: /is no step/ }));
   expect(onReveal).toHaveBeenCalledWith(WRONG);
   await userEvent.click(screen.getByRole("button", { name: "Fix: validate" }));
   expect(onApply).toHaveBeenCalledWith({ from: 8, to: 15, insert: "validate" });
 });
 
-test("notes are folded, and advice has no button", () => {
-  shown([NOTE]);
+test("notes are collapsed, and advice has no button", () => {
+  renderList([NOTE]);
   expect(screen.queryByRole("list", { name: "Problems" })).toBeNull();
   expect(screen.getByText("1 note")).toBeTruthy();
   expect(screen.queryByRole("button", { name: /^Fix/ })).toBeNull();

@@ -1,5 +1,5 @@
 import { Button } from "../../design/Button";
-import { Words } from "../../design/Words";
+import { TextWithCode } from "../../design/TextWithCode";
 import { editOf } from "../../editor/fixes";
 import type { Edit, Problem } from "../../editor/problems";
 
@@ -12,7 +12,7 @@ interface ProblemListProps {
   onApply: (edit: Edit) => void;
 }
 
-/** What the server has to say of the text; a click leads there, another one mends it. Notes are folded. */
+/** The problems of the text. A click shows the position, and a button applies the fix. Notes are collapsed. */
 export function ProblemList({ problems, ...rest }: ProblemListProps) {
   const notes = problems.filter((each) => each.severity === "info");
   const others = problems.filter((each) => each.severity !== "info");
@@ -39,7 +39,7 @@ function Problems({ label, text, problems, onReveal, onApply }: ProblemListProps
             <span className="sign" title={each.severity} aria-hidden="true">{SIGNS[each.severity]}</span>
             <button type="button" className="problem" onClick={() => onReveal(each)}>
               <span className="visually-hidden">{each.severity}: </span>
-              <span className="numbers faint">{each.line}:{each.column}</span> <Words text={each.message} />{" "}
+              <span className="numbers faint">{each.line}:{each.column}</span> <TextWithCode text={each.message} />{" "}
               <code className="faint">{each.code}</code>
             </button>
             {edit !== null && (

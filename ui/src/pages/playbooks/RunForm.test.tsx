@@ -5,7 +5,7 @@ import { RunForm } from "./RunForm";
 
 const TEXT = "workload:\n  name: world\n  many: 3\n  loud: false\n  list: [1, 2]\n";
 
-function shown(disabled: string | null = null, text = TEXT) {
+function renderForm(disabled: string | null = null, text = TEXT) {
   const onRun = vi.fn<(workload: Record<string, unknown>) => Promise<void>>(() => Promise.resolve());
   render(<RunForm text={text} path="a/b" label="Run" disabled={disabled} onRun={onRun} />);
   return onRun;
@@ -13,14 +13,14 @@ function shown(disabled: string | null = null, text = TEXT) {
 
 const button = () => screen.getByRole("button", { name: "Run" });
 
-test("what is left alone is not sent", async () => {
-  const onRun = shown();
+test("unchanged inputs are not sent", async () => {
+  const onRun = renderForm();
   await userEvent.click(button());
   expect(onRun).toHaveBeenCalledWith({});
 });
 
-test("what is typed is sent as what it is", async () => {
-  const onRun = shown();
+test("inputs are sent with their types", async () => {
+  const onRun = renderForm();
   const user = userEvent.setup();
   await user.clear(screen.getByRole("textbox", { name: "many" }));
   await user.type(screen.getByRole("textbox", { name: "many" }), "7");
@@ -29,29 +29,29 @@ test("what is typed is sent as what it is", async () => {
   expect(onRun).toHaveBeenCalledWith({ many: 7, loud: true });
 });
 
-test("what is no number is told, and nothing can be run", async () => {
-  shown();
+test("an invalid number is reported and disables the button", async () => {
+  renderForm();
   await userEvent.type(screen.getByRole("textbox", { name: "many" }), "x");
-  expect(screen.getByText("a number, please")).toBeTruthy();
+  expect(screen.getByText("enter a number")).toBeTruthy();
   expect(button()).toHaveProperty("disabled", true);
 });
 
-test("the defaults come back", async () => {
-  shown();
+test("the defaults can be restored", async () => {
+  renderForm();
   const name = screen.getByRole("textbox", { name: "name" });
   await userEvent.type(name, "!");
-  await userEvent.click(screen.getByRole("button", { name: "Back to the defaults" }));
+  await userEvent.click(screen.getByRole("button", { name: "Reset to defaults" }));
   expect(name).toHaveProperty("value", "world");
 });
 
-test("why it can not be run is said", () => {
-  shown("It has errors: mend them first.");
-  expect(screen.getByText("It has errors: mend them first.")).toBeTruthy();
+test("the reason is shown when it cannot run", () => {
+  renderForm("The playbook has errors. Fix them first.");
+  expect(screen.getByText("The playbook has errors. Fix them first.")).toBeTruthy();
   expect(button()).toHaveProperty("disabled", true);
 });
 
 test("a playbook without inputs says so", () => {
-  shown(null, "workflow: []\n");
+  renderForm(null, "workflow: []\n");
   expect(screen.queryAllByRole("textbox")).toEqual([]);
-  expect(screen.getByText(/It has no inputs/)).toBeTruthy();
+  expect(screen.getByText(/has no inputs/)).toBeTruthy();
 });

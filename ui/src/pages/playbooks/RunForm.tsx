@@ -1,19 +1,19 @@
 import { useId, useMemo, useState } from "react";
 import { Button } from "../../design/Button";
-import { Command } from "../../design/Command";
-import { type Input, type Written, inputsOf, readInputs } from "./workload";
+import { ShellCommand } from "../../design/ShellCommand";
+import { type Input, type Written, parseInputs, readInputs } from "./workload";
 
 interface RunFormProps {
   text: string;
   path: string;
   label: string; // of the button
-  disabled: string | null; // why it can not be run
+  disabled: string | null; // the reason why it cannot run; null: it can
   onRun: (workload: Record<string, unknown>) => Promise<void>;
 }
 
-/** One field for each key of the workload; what is left alone stays as the playbook says. */
+/** One field for each key of the workload. Unchanged fields keep the defaults of the playbook. */
 export function RunForm({ text, path, label, disabled, onRun }: RunFormProps) {
-  const inputs = useMemo(() => inputsOf(text), [text]);
+  const inputs = useMemo(() => parseInputs(text), [text]);
   const [written, setWritten] = useState<Written>({});
   const [running, setRunning] = useState(false);
   const { workload, wrong } = readInputs(inputs, written);
@@ -31,7 +31,7 @@ export function RunForm({ text, path, label, disabled, onRun }: RunFormProps) {
         void run();
       }}
     >
-      {inputs.length === 0 && <p className="soft">It has no inputs: <code>workload</code> is empty.</p>}
+      {inputs.length === 0 && <p className="soft">This playbook has no inputs: its <code>workload</code> is empty.</p>}
       {inputs.map((each) => (
         <InputField
           key={each.name}
@@ -43,22 +43,22 @@ export function RunForm({ text, path, label, disabled, onRun }: RunFormProps) {
       ))}
       {disabled !== null && <p className="notice waiting">{disabled}</p>}
       <div className="row wrap">
-        <Button look="primary" type="submit" disabled={running || disabled !== null || Object.keys(wrong).length > 0}>
+        <Button variant="primary" type="submit" disabled={running || disabled !== null || Object.keys(wrong).length > 0}>
           {running ? "Starting…" : label}
         </Button>
-        {Object.keys(written).length > 0 && <Button look="quiet" onClick={() => setWritten({})}>Back to the defaults</Button>}
+        {Object.keys(written).length > 0 && <Button variant="quiet" onClick={() => setWritten({})}>Reset to defaults</Button>}
       </div>
       {path !== "" && (
         <div className="stack">
-          <span className="label">The same by the API</span>
-          <Command text={asCommand(path, workload)} />
+          <span className="label">The same request with curl</span>
+          <ShellCommand text={curlCommand(path, workload)} />
         </div>
       )}
     </form>
   );
 }
 
-function asCommand(path: string, workload: Record<string, unknown>): string {
+function curlCommand(path: string, workload: Record<string, unknown>): string {
   const body = JSON.stringify({ path, ...(Object.keys(workload).length > 0 ? { workload } : {}) }).replaceAll("'", "'\\''");
   return `curl -X POST ${window.location.origin}/executions -H 'Content-Type: application/json' -d '${body}'`;
 }

@@ -1,34 +1,30 @@
 import { useState } from "react";
 import { get } from "../../api/client";
-import type { components } from "../../api/schema";
+import type { PlaybookVersion, VersionDiff, VersionsPage } from "../../api/types";
 import { useResource } from "../../api/useResource";
 import { Link } from "../../app/router";
 import { Badge } from "../../design/Badge";
-import { Empty } from "../../design/Empty";
-import { Failed } from "../../design/Failed";
+import { EmptyState } from "../../design/EmptyState";
+import { ErrorNotice } from "../../design/ErrorNotice";
 import { SkeletonRows } from "../../design/Skeleton";
-import { shortTime, wholeTime } from "../../design/times";
+import { shortTime, wholeTime } from "../../design/time";
 import { Diff } from "./Diff";
-import { linkTo } from "./links";
+import { playbookLink } from "./links";
 
-type Page = components["schemas"]["VersionsPage"];
-type Version = components["schemas"]["VersionShown"];
-type Difference = components["schemas"]["Difference"];
-
-/** All versions of a path; two of them can be compared. */
+/** All versions of a playbook, and the difference between two of them. */
 export function Versions({ path, latest }: { path: string; latest: number }) {
-  // A version that was just registered is read along: hence `latest` in the key.
-  const versions = useResource<Page>(`versions ${path} ${latest}`, (signal) => get("/playbooks/versions", { path }, signal));
-  if (versions.error !== undefined) return <Failed error={versions.error} onRetry={versions.reload} />;
+  // `latest` is part of the key, so that a new version is loaded.
+  const versions = useResource<VersionsPage>(`versions ${path} ${latest}`, (signal) => get("/playbooks/versions", { path }, signal));
+  if (versions.error !== undefined) return <ErrorNotice error={versions.error} onRetry={versions.reload} />;
   if (versions.data === undefined) return <SkeletonRows />;
-  return <Compared path={path} versions={versions.data.items} />;
+  return <VersionTable path={path} versions={versions.data.items} />;
 }
 
-function Compared({ path, versions }: { path: string; versions: Version[] }) {
+function VersionTable({ path, versions }: { path: string; versions: PlaybookVersion[] }) {
   const [from, setFrom] = useState(versions[1]?.version ?? versions[0]?.version ?? 1);
   const [to, setTo] = useState(versions[0]?.version ?? 1);
   const wanted = from === to ? null : `diff ${path} ${from} ${to}`;
-  const diff = useResource<Difference>(wanted, (signal) => get("/playbooks/diff", { path, from, to }, signal));
+  const diff = useResource<VersionDiff>(wanted, (signal) => get("/playbooks/diff", { path, from, to }, signal));
   return (
     <div className="stack">
       <div className="table-scroll">
@@ -45,7 +41,7 @@ function Compared({ path, versions }: { path: string; versions: Version[] }) {
             {versions.map((each) => (
               <tr key={each.version}>
                 <td>
-                  <Link to={linkTo(path, each.version)}>{each.version}</Link>{" "}
+                  <Link to={playbookLink(path, each.version)}>{each.version}</Link>{" "}
                   {each.current && <Badge tone="ok">current</Badge>}
                 </td>
                 <td title={wholeTime(each.at)}>{shortTime(each.at)}</td>
@@ -60,9 +56,9 @@ function Compared({ path, versions }: { path: string; versions: Version[] }) {
           </tbody>
         </table>
       </div>
-      {versions.length === 1 && <Empty title="There is one version">Save a change, and here is what differs.</Empty>}
+      {versions.length === 1 && <EmptyState title="Only one version">Save a change to compare versions.</EmptyState>}
       {versions.length > 1 && from === to && <p className="soft">Choose two versions to compare.</p>}
-      {diff.error !== undefined && <Failed error={diff.error} onRetry={diff.reload} />}
+      {diff.error !== undefined && <ErrorNotice error={diff.error} onRetry={diff.reload} />}
       {wanted !== null && diff.data === undefined && diff.error === undefined && <SkeletonRows />}
       {diff.data !== undefined && <Diff text={diff.data.diff} />}
     </div>

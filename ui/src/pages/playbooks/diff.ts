@@ -1,20 +1,20 @@
-/** A unified diff, line by line. */
+/** Parses a unified diff into lines. */
 
 export type LineKind = "file" | "hunk" | "added" | "removed" | "same" | "note";
 
 export interface DiffLine {
   kind: LineKind;
   text: string;
-  before: number | null; // its number in the older text
-  after: number | null; // and in the newer one
+  before: number | null; // line number in the older text
+  after: number | null; // line number in the newer text
 }
 
 const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/;
 
-export function linesOf(diff: string): DiffLine[] {
+export function parseDiff(diff: string): DiffLine[] {
   let before = 0;
   let after = 0;
-  let isInHunk = false; // a removed line may begin like the name of a file
+  let isInHunk = false; // a removed line can start like a file name
   return diff.split("\n").slice(0, diff.endsWith("\n") ? -1 : undefined).map((text): DiffLine => {
     const hunk = HUNK.exec(text);
     if (hunk !== null) {

@@ -1,19 +1,19 @@
-/** What was typed and not saved outlives a reload, in this tab. */
+/** Unsaved text, kept in this tab across a reload. */
 
 const PREFIX = "noetl.draft ";
 
-export function draftOf(name: string): string | null {
+export function loadDraft(name: string): string | null {
   return sessionStorage.getItem(PREFIX + name);
 }
 
-export function keepDraft(name: string, text: string): void {
+export function saveDraft(name: string, text: string): void {
   try {
     sessionStorage.setItem(PREFIX + name, text);
   } catch {
-    // The store is full: then a reload costs what was typed, and nothing else is wrong.
+    // The storage is full: a reload loses the draft.
   }
 }
 
-export function dropDraft(name: string): void {
+export function deleteDraft(name: string): void {
   sessionStorage.removeItem(PREFIX + name);
 }

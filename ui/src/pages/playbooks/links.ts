@@ -1,6 +1,6 @@
-/** Where the page of a playbook is: paths hold slashes, so they travel in the query. */
+/** The URL of a playbook page. The path is in the query, because it contains slashes. */
 
-export function linkTo(path: string, version?: number): string {
+export function playbookLink(path: string, version?: number): string {
   const query = new URLSearchParams({ path });
   if (version !== undefined) query.set("version", String(version));
   return `/playbooks/one?${query.toString()}`;

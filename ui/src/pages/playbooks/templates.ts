@@ -1,22 +1,22 @@
-/** Playbooks to begin with: each is whole, and runs as it is. */
+/** Templates for new playbooks. Each one is complete and can run. */
 
 export interface Template {
   id: string;
   title: string;
-  says: string;
+  description: string;
   text: string;
 }
 
-const head = (name: string, says: string): string => `\
+const head = (name: string, description: string): string => `\
 apiVersion: noetl.io/v2
 kind: Playbook
 metadata:
   name: ${name}
   path: my/${name}
-  description: ${says}
+  description: ${description}
 `;
 
-const HELLO = `${head("hello", "says hello to someone")}
+const HELLO = `${head("hello", "says hello")}
 workload:
   name: world
 
@@ -30,7 +30,7 @@ workflow:
           return {"text": f"hello, {name}"}
 `;
 
-const FETCH = `${head("fetch", "gets a page, and tries again when the server is busy")}
+const FETCH = `${head("fetch", "requests a page and retries when the server is busy")}
 workload:
   url: https://example.com/
 
@@ -56,7 +56,7 @@ workflow:
     input: {status: "{{ ctx.status }}"}
 `;
 
-const LOOP = `${head("loop", "does the same for every item, four at a time")}
+const LOOP = `${head("loop", "processes every item, four at a time")}
 workload:
   numbers: [1, 2, 3, 4, 5, 6, 7, 8]
 
@@ -76,7 +76,7 @@ workflow:
           return number * number
 `;
 
-const APPROVAL = `${head("approval", "waits for a person before it goes on")}
+const APPROVAL = `${head("approval", "waits for a person before it continues")}
 workload:
   amount: 100
 
@@ -96,7 +96,7 @@ workflow:
     input: {amount: "{{ workload.amount }}", answer: "{{ ctx.answer }}"}
 `;
 
-const EMPTY = `${head("new", "what it is for")}
+const EMPTY = `${head("new", "describe your playbook here")}
 workload: {}
 
 workflow:
@@ -105,9 +105,9 @@ workflow:
 `;
 
 export const TEMPLATES: Template[] = [
-  { id: "hello", title: "Hello", says: "One step of Python, and one input", text: HELLO },
-  { id: "fetch", title: "Call an API", says: "A request that is tried again when it fails", text: FETCH },
-  { id: "loop", title: "A loop", says: "The same for every item, some at a time", text: LOOP },
-  { id: "approval", title: "An approval", says: "Waits for a person, then goes on", text: APPROVAL },
-  { id: "empty", title: "Empty", says: "The least that runs; paste your own over it", text: EMPTY },
+  { id: "hello", title: "Hello", description: "One Python step with one input", text: HELLO },
+  { id: "fetch", title: "Call an API", description: "A request that is retried when it fails", text: FETCH },
+  { id: "loop", title: "Loop", description: "Processes every item, several at a time", text: LOOP },
+  { id: "approval", title: "Approval", description: "Waits for a person, then continues", text: APPROVAL },
+  { id: "empty", title: "Empty", description: "A minimal playbook to start from", text: EMPTY },
 ];

@@ -1,22 +1,19 @@
-/** The server's own check of a text, and its net, a moment after the last change; the latest text wins. */
+/** The server's check and net of a text, requested shortly after each change. The latest text wins. */
 
 import { useEffect, useState } from "react";
 import { post } from "../../api/client";
-import { inWords, wasAborted } from "../../api/problem";
-import type { components } from "../../api/schema";
+import { errorMessage, wasAborted } from "../../api/problem";
+import type { Graph, PlaybookCheck } from "../../api/types";
 import type { Problem } from "../../editor/problems";
 
-type Check = components["schemas"]["CheckShown"];
-export type Graph = components["schemas"]["GraphDrawn"];
-
-const PAUSE_MS = 300;
+const DEBOUNCE_MS = 300;
 
 export interface Checked {
-  text: string | null; // what was checked; another one is still to be
+  text: string | null; // the text that was checked; null: none yet
   problems: readonly Problem[];
   ok: boolean;
-  graph: Graph | null; // of the last text that could be drawn
-  error: string | null; // why there is no check
+  graph: Graph | null; // of the last text that has a net
+  error: string | null; // why the check failed
 }
 
 const NOTHING: Checked = { text: null, problems: [], ok: false, graph: null, error: null };
@@ -25,21 +22,21 @@ export function useCheck(text: string): Checked {
   const [checked, setChecked] = useState<Checked>(NOTHING);
   useEffect(() => {
     const abort = new AbortController();
-    const look = async () => {
+    const runCheck = async () => {
       try {
-        const asked = { signal: abort.signal };
+        const options = { signal: abort.signal };
         const [check, graph] = await Promise.all([
-          post<Check>("/playbooks/check", { text }, asked),
-          // A text with errors has no net, or half of one: then the last one stays.
-          post<Graph>("/playbooks/graph", { text }, asked).catch(() => null),
+          post<PlaybookCheck>("/playbooks/check", { text }, options),
+          // A text with errors may have no net: keep the last one.
+          post<Graph>("/playbooks/graph", { text }, options).catch(() => null),
         ]);
         if (abort.signal.aborted) return;
         setChecked((old) => ({ text, problems: check.problems, ok: check.ok, graph: graph ?? old.graph, error: null }));
       } catch (error) {
-        if (!wasAborted(error)) setChecked((old) => ({ ...old, text, error: inWords(error) }));
+        if (!wasAborted(error)) setChecked((old) => ({ ...old, text, error: errorMessage(error) }));
       }
     };
-    const timer = setTimeout(() => void look(), PAUSE_MS);
+    const timer = setTimeout(() => void runCheck(), DEBOUNCE_MS);
     return () => {
       clearTimeout(timer);
       abort.abort();

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { inputsOf, readInputs } from "./workload";
+import { parseInputs, readInputs } from "./workload";
 
 const TEXT = `
 workload:
@@ -11,8 +11,8 @@ workload:
 workflow: []
 `;
 
-test("the kind of a field comes from its default", () => {
-  expect(inputsOf(TEXT)).toEqual([
+test("the kind of a field follows from its default", () => {
+  expect(parseInputs(TEXT)).toEqual([
     { name: "name", kind: "text", written: "world" },
     { name: "many", kind: "number", written: "3" },
     { name: "loud", kind: "flag", written: "false" },
@@ -21,24 +21,24 @@ test("the kind of a field comes from its default", () => {
   ]);
 });
 
-test("a text without a workload, or that can not be read, has no fields", () => {
-  expect(inputsOf("workflow: []")).toEqual([]);
-  expect(inputsOf("workload: 3")).toEqual([]);
-  expect(inputsOf("")).toEqual([]);
-  expect(inputsOf("{{{")).toEqual([]);
+test("a text without a workload, or with a syntax error, has no fields", () => {
+  expect(parseInputs("workflow: []")).toEqual([]);
+  expect(parseInputs("workload: 3")).toEqual([]);
+  expect(parseInputs("")).toEqual([]);
+  expect(parseInputs("{{{")).toEqual([]);
 });
 
-test("only what differs from its default is sent", () => {
-  const inputs = inputsOf(TEXT);
+test("only values that differ from their default are sent", () => {
+  const inputs = parseInputs(TEXT);
   expect(readInputs(inputs, { name: "world", many: "4", loud: "true", list: "{a: [b]}" })).toEqual({
     workload: { many: 4, loud: true, list: { a: ["b"] } },
     wrong: {},
   });
 });
 
-test("what can not be read is told by its name", () => {
-  const { workload, wrong } = readInputs(inputsOf(TEXT), { many: "four", list: "[1" });
+test("an invalid value is reported by name", () => {
+  const { workload, wrong } = readInputs(parseInputs(TEXT), { many: "four", list: "[1" });
   expect(workload).toEqual({});
-  expect(wrong.many).toBe("a number, please");
+  expect(wrong.many).toBe("enter a number");
   expect(wrong.list).toBeTruthy();
 });

@@ -1,25 +1,25 @@
-/** A form for the workload: its fields come from the defaults in the text, their kinds from the values. */
+/** The form for the workload: its fields and their kinds follow from the defaults in the text. */
 
 import { parse, parseDocument, stringify } from "yaml";
-import { plain } from "../../editor/place";
+import { toData } from "../../editor/position";
 
 export type InputKind = "text" | "number" | "flag" | "data";
 
 export interface Input {
   name: string;
   kind: InputKind;
-  written: string; // the default, as it stands in the field
+  written: string; // the default, as text in the field
 }
 
-export type Written = Record<string, string>; // what was typed, by names; what is not there was left alone
+export type Written = Record<string, string>; // the changed fields, by name
 
 export interface Read {
-  workload: Record<string, unknown>; // only what differs from its default
-  wrong: Record<string, string>; // by names, what is not right
+  workload: Record<string, unknown>; // only values that differ from their default
+  wrong: Record<string, string>; // error messages by name
 }
 
-export function inputsOf(text: string): Input[] {
-  const root = plain(parseDocument(text, { logLevel: "silent", strict: false }));
+export function parseInputs(text: string): Input[] {
+  const root = toData(parseDocument(text, { logLevel: "silent", strict: false }));
   const workload = isRecord(root) ? root.workload : undefined;
   return isRecord(workload) ? Object.entries(workload).map(([name, value]) => inputOf(name, value)) : [];
 }
@@ -50,7 +50,7 @@ function valueOf(kind: InputKind, written: string): unknown {
   if (kind === "flag") return written === "true";
   if (kind === "data") return parse(written, { logLevel: "error" }) as unknown;
   const value = Number(written);
-  if (written.trim() === "" || !Number.isFinite(value)) throw new Error("a number, please");
+  if (written.trim() === "" || !Number.isFinite(value)) throw new Error("enter a number");
   return value;
 }
 

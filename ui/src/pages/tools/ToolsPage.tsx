@@ -1,30 +1,28 @@
 import { useState } from "react";
 import { get } from "../../api/client";
-import type { components } from "../../api/schema";
+import type { ToolList } from "../../api/types";
 import { useResource } from "../../api/useResource";
 import { Link } from "../../app/router";
-import { Empty } from "../../design/Empty";
-import { Failed } from "../../design/Failed";
+import { EmptyState } from "../../design/EmptyState";
+import { ErrorNotice } from "../../design/ErrorNotice";
 import { SkeletonRows } from "../../design/Skeleton";
 import type { PageProps } from "../../routes";
-import { Tool } from "./Tool";
+import { ToolDetails } from "./ToolDetails";
 import "./tools.css";
 
-type Tools = components["schemas"]["ToolsShown"];
-
-export default function ToolsPage({ place }: PageProps) {
-  const tools = useResource<Tools>("/tools", (signal) => get("/tools", {}, signal));
-  const [sought, setSought] = useState("");
-  const chosen = place.query.get("kind") ?? tools.data?.items[0]?.kind;
-  const words = sought.trim().toLowerCase();
-  const found = tools.data?.items.filter((each) => `${each.kind} ${each.summary}`.toLowerCase().includes(words));
+export default function ToolsPage({ location }: PageProps) {
+  const tools = useResource<ToolList>("/tools", (signal) => get("/tools", {}, signal));
+  const [search, setSearch] = useState("");
+  const chosen = location.query.get("kind") ?? tools.data?.items[0]?.kind;
+  const text = search.trim().toLowerCase();
+  const found = tools.data?.items.filter((each) => `${each.kind} ${each.summary}`.toLowerCase().includes(text));
   return (
     <div className="page">
       <div className="page-head">
         <h1>Tools</h1>
-        <span className="soft">What a task can do, by its <code>kind</code></span>
+        <span className="soft">What a task can do, by <code>kind</code></span>
       </div>
-      {tools.error !== undefined && <Failed error={tools.error} onRetry={tools.reload} />}
+      {tools.error !== undefined && <ErrorNotice error={tools.error} onRetry={tools.reload} />}
       <div className="tools">
         <nav className="card tool-list" aria-label="Kinds of tools">
           <input
@@ -32,8 +30,8 @@ export default function ToolsPage({ place }: PageProps) {
             type="search"
             aria-label="Find a tool"
             placeholder="Find a tool"
-            value={sought}
-            onChange={(event) => setSought(event.target.value)}
+            value={search}
+            onChange={(event) => setSearch(event.target.value)}
           />
           {found === undefined ? (
             tools.error === undefined && <SkeletonRows rows={10} height={36} />
@@ -49,9 +47,9 @@ export default function ToolsPage({ place }: PageProps) {
               ))}
             </ul>
           )}
-          {found?.length === 0 && <Empty title="No such tool">A tool of your own is a Python package: see “Writing a tool” in the docs.</Empty>}
+          {found?.length === 0 && <EmptyState title="No matching tool">You can add tools as Python packages: see “Writing a tool” in the documentation.</EmptyState>}
         </nav>
-        {chosen !== undefined && <Tool kind={chosen} key={chosen} />}
+        {chosen !== undefined && <ToolDetails kind={chosen} key={chosen} />}
       </div>
     </div>
   );

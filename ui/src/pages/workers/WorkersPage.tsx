@@ -1,49 +1,47 @@
 import { get } from "../../api/client";
-import type { components } from "../../api/schema";
-import { useEvery } from "../../api/useEvery";
+import type { WorkerStatus } from "../../api/types";
+import { useInterval } from "../../api/useInterval";
 import { useResource } from "../../api/useResource";
 import { Badge } from "../../design/Badge";
-import { Empty } from "../../design/Empty";
-import { Failed } from "../../design/Failed";
+import { EmptyState } from "../../design/EmptyState";
+import { ErrorNotice } from "../../design/ErrorNotice";
 import { SkeletonRows } from "../../design/Skeleton";
-import { shortTime, wholeTime } from "../../design/times";
+import { shortTime, wholeTime } from "../../design/time";
 import "./workers.css";
 
-type Workers = components["schemas"]["WorkersShown"];
-
-const LOOK_AGAIN_MS = 3000;
+const REFRESH_MS = 3000;
 
 export default function WorkersPage() {
-  const seen = useResource<Workers>("/workers", (signal) => get("/workers", {}, signal));
-  useEvery(LOOK_AGAIN_MS, seen.reload);
+  const status = useResource<WorkerStatus>("/workers", (signal) => get("/workers", {}, signal));
+  useInterval(REFRESH_MS, status.reload);
   return (
     <div className="page">
       <div className="page-head">
         <h1>Workers</h1>
-        <span className="soft">Who does the work, and how much of it at once</span>
+        <span className="soft">Connected workers, their pools and their load</span>
       </div>
-      {seen.error !== undefined && <Failed error={seen.error} onRetry={seen.reload} />}
-      {seen.data === undefined && seen.error === undefined && <SkeletonRows />}
-      {seen.data !== undefined && (seen.data.workers.length === 0 ? <Nobody /> : <Crew seen={seen.data} />)}
+      {status.error !== undefined && <ErrorNotice error={status.error} onRetry={status.reload} />}
+      {status.data === undefined && status.error === undefined && <SkeletonRows />}
+      {status.data !== undefined && (status.data.workers.length === 0 ? <NoWorkers /> : <WorkerList status={status.data} />)}
     </div>
   );
 }
 
-function Nobody() {
+function NoWorkers() {
   return (
     <div className="card">
-      <Empty title="No worker is here" command="noetl worker --nats nats://host:4222">
-        What is scheduled waits until one comes.
-      </Empty>
+      <EmptyState title="No workers" command="noetl worker --nats nats://host:4222">
+        Scheduled steps wait until a worker connects.
+      </EmptyState>
     </div>
   );
 }
 
-function Crew({ seen }: { seen: Workers }) {
+function WorkerList({ status }: { status: WorkerStatus }) {
   return (
     <div className="stack">
       <ul className="pools" aria-label="Pools">
-        {seen.pools.map((each) => (
+        {status.pools.map((each) => (
           <li key={each.pool} className="card padded stack">
             <div className="row">
               <h2 className="grow">{each.pool}</h2>
@@ -60,14 +58,14 @@ function Crew({ seen }: { seen: Workers }) {
               <th scope="col">Worker</th>
               <th scope="col">Pool</th>
               <th scope="col">Busy</th>
-              <th scope="col">Where</th>
+              <th scope="col">Host</th>
               <th scope="col">Version</th>
-              <th scope="col">Heard</th>
+              <th scope="col">Last seen</th>
               <th scope="col">Labels</th>
             </tr>
           </thead>
           <tbody>
-            {seen.workers.map((each) => (
+            {status.workers.map((each) => (
               <tr key={`${each.pool} ${each.name}`}>
                 <td>
                   <span className="mono">{each.name}</span> {each.leaving && <Badge tone="waiting">leaving</Badge>}
@@ -90,7 +88,7 @@ function Crew({ seen }: { seen: Workers }) {
 function Load({ name, busy, slots }: { name: string; busy: number; slots: number }) {
   return (
     <div className="row load">
-      <meter aria-label={`${name}: calls that run`} min={0} max={Math.max(1, slots)} value={busy} />
+      <meter aria-label={`${name}: running calls`} min={0} max={Math.max(1, slots)} value={busy} />
       <span className="numbers">{busy} of {slots}</span>
     </div>
   );

@@ -1,6 +1,6 @@
 import { useState } from "react";
 import { Button } from "../../../design/Button";
-import { brief } from "./shapes";
+import { shorten } from "./shapes";
 
 const PAGE = 50;
 
@@ -13,17 +13,17 @@ export function DataTable({ rows, columns }: { rows: Record<string, unknown>[]; 
           <tr>{columns.map((column) => <th key={column} scope="col">{column}</th>)}</tr>
         </thead>
         <tbody>
-          {rows.slice(0, shown).map((row, place) => (
-            <tr key={place}>
+          {rows.slice(0, shown).map((row, index) => (
+            <tr key={index}>
               {columns.map((column) => (
-                <td key={column} className="mono">{typeof row[column] === "string" ? row[column] : brief(row[column], 120)}</td>
+                <td key={column} className="mono">{typeof row[column] === "string" ? row[column] : shorten(row[column], 120)}</td>
               ))}
             </tr>
           ))}
         </tbody>
       </table>
       {rows.length > shown && (
-        <Button small look="quiet" onClick={() => setShown(shown + 10 * PAGE)}>{(rows.length - shown).toLocaleString()} more rows</Button>
+        <Button small variant="quiet" onClick={() => setShown(shown + 10 * PAGE)}>{(rows.length - shown).toLocaleString()} more rows</Button>
       )}
     </div>
   );

@@ -1,8 +1,8 @@
-/** Data in the way that fits it: a table, text or a tree; what lies in the result store is fetched when asked. */
+/** Shows data as a table, text or a tree. Data in a result store is fetched on request. */
 
 import { useState } from "react";
 import { Button } from "../../../design/Button";
-import { copy } from "../../../design/Command";
+import { copyToClipboard } from "../../../design/ShellCommand";
 import { JsonTree } from "./JsonTree";
 import { RefView } from "./RefView";
 import { DataTable } from "./DataTable";
@@ -25,9 +25,9 @@ export function DataView({ execution, value }: { execution: string; value: unkno
       <div className="data-bar">
         {modes.length > 1 &&
           modes.map((each) => (
-            <Button key={each} small look="quiet" aria-pressed={each === mode} onClick={() => setWanted(each)}>{each}</Button>
+            <Button key={each} small variant="quiet" aria-pressed={each === mode} onClick={() => setWanted(each)}>{each}</Button>
           ))}
-        <Button small look="quiet" onClick={() => void copy(typeof value === "string" ? value : JSON.stringify(value, null, 2))}>Copy</Button>
+        <Button small variant="quiet" onClick={() => void copyToClipboard(typeof value === "string" ? value : JSON.stringify(value, null, 2))}>Copy</Button>
       </div>
       {mode === "table" && <DataTable rows={value as Record<string, unknown>[]} columns={columnsOf(value) ?? []} />}
       {mode === "text" && <pre className="data-text" tabIndex={0}>{value as string}</pre>}

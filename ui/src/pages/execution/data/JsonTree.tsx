@@ -1,16 +1,16 @@
-/** A value as a tree that opens where one looks: only what is open is in the page. */
+/** Shows a value as a tree. Only expanded nodes are in the page. */
 
 import { useState } from "react";
-import { brief, isMapping } from "./shapes";
+import { shorten, isObject } from "./shapes";
 
-const CHUNK = 100; // children that are shown at once
+const CHUNK = 100; // children shown initially
 const OPEN_LEVELS = 2;
 const OPEN_CHILDREN_MAX = 30;
 
 interface TreeProps {
   value: unknown;
   name?: string;
-  path?: string; // of this value, as marks name it
+  path?: string; // of this value, as in `marked`
   level?: number;
   marked?: ReadonlySet<string>; // paths that have changed
 }
@@ -22,8 +22,8 @@ function Leaf({ value }: { value: unknown }) {
 }
 
 function entriesOf(value: unknown): [string, unknown][] | null {
-  if (Array.isArray(value)) return value.map((each, place) => [String(place), each as unknown]);
-  return isMapping(value) ? Object.entries(value) : null;
+  if (Array.isArray(value)) return value.map((each, index) => [String(index), each as unknown]);
+  return isObject(value) ? Object.entries(value) : null;
 }
 
 export function JsonTree({ value, name, path = "", level = 0, marked }: TreeProps) {
@@ -41,7 +41,7 @@ export function JsonTree({ value, name, path = "", level = 0, marked }: TreeProp
     <div className={look}>
       <button type="button" className="json-fold" aria-expanded={open} onClick={() => setOpen(!open)}>
         <span aria-hidden="true">{open ? "▾" : "▸"}</span> {label}
-        <span className="faint">{open ? kind : `${kind}  ${brief(value)}`}</span>
+        <span className="faint">{open ? kind : `${kind}  ${shorten(value)}`}</span>
       </button>
       {open && (
         <div className="json-inner">

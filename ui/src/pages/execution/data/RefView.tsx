@@ -1,10 +1,10 @@
 import { useEffect, useState } from "react";
 import { send } from "../../../api/client";
 import { Button } from "../../../design/Button";
-import { Failed } from "../../../design/Failed";
+import { ErrorNotice } from "../../../design/ErrorNotice";
 import { Skeleton } from "../../../design/Skeleton";
 import { DataView } from "./DataView";
-import { type Ref, sizeInWords } from "./shapes";
+import { type Ref, formatBytes } from "./shapes";
 
 const PREVIEW_BYTES = 256 * 1024;
 
@@ -14,14 +14,14 @@ async function fetched(execution: string, reference: Ref, whole: boolean): Promi
   const { content_type: type = "application/json", bytes = 0, unpacked_bytes: size = bytes } = reference.meta;
   const cut = !whole && size > PREVIEW_BYTES && !type.startsWith("image/");
   const headers: Record<string, string> = cut ? { Range: `bytes=0-${PREVIEW_BYTES - 1}` } : {};
-  const answer = await send(`/results/${execution}/${reference.meta.sha256}`, { headers });
-  if (type.startsWith("image/")) return { kind: "image", url: URL.createObjectURL(await answer.blob()) };
-  const text = await answer.text();
+  const response = await send(`/results/${execution}/${reference.meta.sha256}`, { headers });
+  if (type.startsWith("image/")) return { kind: "image", url: URL.createObjectURL(await response.blob()) };
+  const text = await response.text();
   if (!cut && type === "application/json") return { kind: "data", value: JSON.parse(text) as unknown };
   return { kind: "text", text, cut };
 }
 
-/** A result that lies elsewhere: what it is, and on a click what is in it. */
+/** A reference to a stored result: its type and size, and on a click its content. */
 export function RefView({ execution, reference }: { execution: string; reference: Ref }) {
   const [found, setFound] = useState<Fetched | "reading" | null>(null);
   const [error, setError] = useState<unknown>(undefined);
@@ -42,18 +42,18 @@ export function RefView({ execution, reference }: { execution: string; reference
     <div className="ref stack">
       <div className="row wrap">
         <span className="mini">ref</span>
-        <span className="soft">{type}, {sizeInWords(size)}</span>
-        {found === null && <Button small onClick={() => read(false)}>Show it</Button>}
+        <span className="soft">{type}, {formatBytes(size)}</span>
+        {found === null && <Button small onClick={() => read(false)}>Show content</Button>}
       </div>
-      {error !== undefined && <Failed error={error} onRetry={() => read(false)} />}
+      {error !== undefined && <ErrorNotice error={error} onRetry={() => read(false)} />}
       {found === "reading" && <Skeleton height={80} />}
       {found !== null && found !== "reading" && (
         <>
-          {found.kind === "image" && <img className="ref-image" src={found.url} alt="The result" />}
+          {found.kind === "image" && <img className="ref-image" src={found.url} alt="Result" />}
           {found.kind === "data" && <DataView execution={execution} value={found.value} />}
           {found.kind === "text" && <pre className="data-text" tabIndex={0}>{found.text}</pre>}
           {found.kind === "text" && found.cut && (
-            <Button small onClick={() => read(true)}>The first {sizeInWords(PREVIEW_BYTES)} are shown: fetch all {sizeInWords(size)}</Button>
+            <Button small onClick={() => read(true)}>Showing the first {formatBytes(PREVIEW_BYTES)}. Fetch all {formatBytes(size)}</Button>
           )}
         </>
       )}
