@@ -13,7 +13,6 @@ from noetl.engine.apply import advance
 from noetl.engine.moves import FramePlace, RunTask, Work
 from noetl.engine.pipeline import next_move, take
 from noetl.engine.state import Frame
-from noetl.net.program import compile_program
 from noetl.output import Failure, Output
 from noetl.tool import Tools
 
@@ -64,9 +63,9 @@ CALLS = 5_000
 def work(body: str) -> Work:
     kinds = Tools.installed().kinds()
     checked = check(HEAD + body, kinds, "bench")
-    assert checked.playbook is not None, checked.errors
+    assert checked.program is not None, checked.errors
     assert not checked.errors, checked.errors
-    program = compile_program(checked.playbook, kinds, "digest")
+    program = checked.program._replace(digest="digest")
     place = FramePlace("0199b3c2", {"n": 1}, {"base": "https://example.org"}, {"index": 17, "item": 1})
     return Work(program.steps["start"].pipeline, Frame(id="start#1[17]"), place)
 

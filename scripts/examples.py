@@ -14,7 +14,7 @@ from typing import NamedTuple
 from noetl.check.checker import check
 from noetl.drawing.chart import chart
 from noetl.drawing.svg import svg
-from noetl.net.net import Net
+from noetl.net.program import Program
 from noetl.tool import Tools
 
 ROOT = Path(__file__).parents[1]
@@ -96,7 +96,7 @@ def written() -> dict[Path, str]:
     """All pages and pictures, by file."""
     pages = {PAGES / f"{example.name}.md": page(example) for example in EXAMPLES}
     names = [name for example in EXAMPLES for name in (example.name, *example.calls)]
-    pictures = {PICTURES / f"{name}.svg": svg(chart(net(name))) for name in names}
+    pictures = {PICTURES / f"{name}.svg": svg(chart(program(name))) for name in names}
     return pages | {PAGES / "index.md": index()} | pictures
 
 
@@ -139,9 +139,9 @@ def title(name: str) -> str:
     return name.replace("_", " ").capitalize()
 
 
-def net(name: str) -> Net:
+def program(name: str) -> Program:
     file = FILES / f"{name}.yaml"
-    found = check(file.read_bytes(), Tools.installed().kinds(), file.name).net
+    found = check(file.read_bytes(), Tools.installed().kinds(), file.name).program
     if found is None:
         raise SystemExit(f"{file} is not a playbook: run noetl check {file}")
     return found

@@ -12,7 +12,6 @@ import msgspec
 
 from noetl.check.checker import check
 from noetl.errors import PlaybookError, Problem
-from noetl.net.program import compile_program
 from noetl.playbook.migrate import migrate
 from noetl.playbook.source import parse, plain
 from noetl.template.compile import BadTemplate, Moment, TemplateError, compile_template
@@ -44,8 +43,6 @@ def judge_yaml(data: bytes) -> None:
 def judge_playbook(data: bytes) -> None:
     checked = check(data, kinds(), "fuzz.yaml")
     _placed(checked.problems)
-    if checked.playbook is not None and not checked.errors:
-        compile_program(checked.playbook, kinds(), "fuzz")
 
 
 def judge_template(data: bytes) -> None:

@@ -212,8 +212,8 @@ def test_every_whole_playbook_on_a_page_is_clean(file: Path) -> None:
 
 def test_the_picture_of_the_net_is_that_of_the_playbook_beside_it() -> None:
     drawn = check(blocks(DOCS / "explanation/petri-net.md")[0], kinds())
-    assert drawn.net is not None
-    assert (DOCS / "images/order.svg").read_text(encoding="utf-8") == svg(chart(drawn.net))
+    assert drawn.program is not None
+    assert (DOCS / "images/order.svg").read_text(encoding="utf-8") == svg(chart(drawn.program))
 
 
 def test_every_page_is_in_the_navigation_of_the_site_and_every_entry_is_a_page() -> None:

@@ -35,7 +35,7 @@ from noetl.engine.pipeline import next_move, take
 from noetl.engine.state import Frame, State
 from noetl.engine.work import due, work_of
 from noetl.errors import Rejected
-from noetl.net.program import Program, compile_program
+from noetl.net.program import Program
 from noetl.output import JSON, Output
 from tests.playbooks import kinds
 from tests.properties.executable import World
@@ -52,8 +52,8 @@ _fact = msgspec.json.Decoder(Fact).decode
 def compiled(document: dict[str, JSON]) -> Program:
     checked = check(json.dumps(document), kinds(), "random.yaml")
     assert checked.errors == ()
-    assert checked.playbook is not None
-    return compile_program(checked.playbook, kinds(), "digest")
+    assert checked.program is not None
+    return checked.program._replace(digest="digest")
 
 
 def plain(state: State) -> JSON:

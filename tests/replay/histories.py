@@ -17,7 +17,7 @@ from noetl.check.checker import check
 from noetl.engine import commands
 from noetl.engine.commands import Command
 from noetl.engine.facts import Fact
-from noetl.net.program import Program, compile_program
+from noetl.net.program import Program
 from noetl.output import JSON
 from noetl.ports import LogRow
 from tests.playbooks import kinds
@@ -64,8 +64,8 @@ class History(Struct, kw_only=True):
     def program(self) -> Program:
         checked = check(self.opening.playbook, kinds(), "history")
         assert not checked.errors, checked.errors
-        assert checked.playbook is not None
-        return compile_program(checked.playbook, kinds(), DIGEST)
+        assert checked.program is not None
+        return checked.program._replace(digest=DIGEST)
 
 
 def releases() -> list[str]:

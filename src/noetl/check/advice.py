@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from noetl.net.net import Net, NetStep, NetTask
-from noetl.net.scopes import OLD_NAMES
-from noetl.net.writes import task_writes
+from noetl.net.program import CompiledPipeline, CompiledStep, CompiledTask, Program
+from noetl.net.scopes import OLD_NAMES, task_writes
 from noetl.output import JSON
 from noetl.playbook.conform import ProblemReport, has_braces
 from noetl.playbook.kinds import Kinds
@@ -24,67 +23,66 @@ _GOES_ON = ("continue", "jump", "break")
 _SAYS_NO_ERROR = ("data", "ref", "meta")  # the parts of an output that may be there with an error or without
 
 
-def check_advice(net: Net, kinds: Kinds, report: ProblemReport) -> None:
+def check_advice(program: Program, kinds: Kinds, report: ProblemReport) -> None:
     working = frozenset(name for name, kind in kinds.items() if not kind.pure)
-    for step in net.steps.values():
-        _pipeline(step.step, step.tasks, working, report)
+    for pipeline in program.pipelines:
+        _pipeline(pipeline, working, report)
+    for step in program.steps.values():
         _failure(step, working, report)
-    for block in net.blocks.values():
-        _pipeline(block.block, block.tasks, working, report)
-    _secrets(net.playbook.workload, ("workload",), report)
-    _credentials(net, report)
-    for spec, at in _specs(net):
+    _secrets(program.playbook.workload, ("workload",), report)
+    _credentials(program, report)
+    for spec, at in _specs(program):
         _selects(spec, at, report)
 
 
-def _pipeline(
-    owner: Pipeline, tasks: tuple[NetTask, ...], working: frozenset[str], report: ProblemReport
-) -> None:
-    for each in tasks:
+def _pipeline(pipeline: CompiledPipeline, working: frozenset[str], report: ProblemReport) -> None:
+    for each in pipeline.source_tasks:
         _rules(each, report)
-        if each.task.kind in working:
+        if each.source.kind in working:
             _unseen_error(each, report)
-        _secrets(each.task.input, (*each.task.at, "input"), report)
-    _parallel_writes(owner, report)
+        _secrets(each.source.input, (*each.source.at, "input"), report)
+    _parallel_writes(pipeline.source, report)
 
 
-def _rules(each: NetTask, report: ProblemReport) -> None:
-    policy = each.task.policy
+def _rules(each: CompiledTask, report: ProblemReport) -> None:
+    policy = each.source.policy
     if policy is None or not each.rules or not policy.whole:
         return
     if not any(rule.always for rule in each.rules) and policy.on_unmatched is None:
         message = (
-            f'the rules of "{each.task.name}" have no else: what no rule fits goes on, errors too;'
+            f'the rules of "{each.source.name}" have no else: what no rule fits goes on, errors too;'
             " write on_unmatched beside rules, or an else"
         )
         # Of all that would silence this, it is the one that makes no success of an error.
         report.tell("no-else", (*policy.at, "rules"), message, key=True, fix="on_unmatched: fail")
     for rule in each.rules:
-        if rule.rule.do != "retry":
+        if rule.source.do != "retry":
             continue
-        inside = ("then",) if rule.rule.when is not None else ("else", "then")
-        at = (*rule.rule.at, *inside)
-        if rule.rule.attempts is None:
-            message = f'retry of "{each.task.name}" does not say how often; it is 3 calls in all'
+        inside = ("then",) if rule.source.when is not None else ("else", "then")
+        at = (*rule.source.at, *inside)
+        if rule.source.attempts is None:
+            message = f'retry of "{each.source.name}" does not say how often; it is 3 calls in all'
             report.tell("retry-without-attempts", at, message, fix="attempts: 3")
-        if rule.rule.delay is None:
-            message = f'retry of "{each.task.name}" calls again at once'
+        if rule.source.delay is None:
+            message = f'retry of "{each.source.name}" calls again at once'
             report.tell("retry-without-delay", at, message, fix="delay: 1.0")
 
 
-def _unseen_error(each: NetTask, report: ProblemReport) -> None:
+def _unseen_error(each: CompiledTask, report: ProblemReport) -> None:
     """Told of rules that ask for something, but never how the call went; an `else` alone is meant so."""
     asked = [rule.when for rule in each.rules if isinstance(rule.when, Template)]
-    last = next((rule.rule for rule in each.rules if rule.always), None)
+    last = next((rule.source for rule in each.rules if rule.always), None)
     if not asked or last is None or last.do not in _GOES_ON:
         return
-    own = ("output", each.task.name, *OLD_NAMES)
+    own = ("output", each.source.name, *OLD_NAMES)
     if not any(
         read.path[0] in own and (len(read.path) == 1 or read.path[1] not in _SAYS_NO_ERROR)
         for when in asked
         for read in when.reads
     ):
-        message = f'no rule of "{each.task.name}" asks for an error, so that one may go on as if it were fine'
+        message = (
+            f'no rule of "{each.source.name}" tests for an error, so a failed call may count as a success'
+        )
         fix = "- when: \"{{ output.status == 'error' }}\"\n  then: {do: fail}"
         report.tell("unseen-error", last.at, message, fix=fix)
 
@@ -102,13 +100,13 @@ def _parallel_writes(owner: Pipeline, report: ProblemReport) -> None:
                 report.tell("parallel-ctx", (*at, target), message, key=True, fix=fix)
 
 
-def _failure(step: NetStep, working: frozenset[str], report: ProblemReport) -> None:
+def _failure(step: CompiledStep, working: frozenset[str], report: ProblemReport) -> None:
     """Told for steps that work on the world and lead on; a last step's failure is the execution's anyway."""
-    works = any(task.kind in working for task in step.step.tasks)
-    if works and step.arcs and step.step.whole and not any(arc.takes_failure for arc in step.arcs):
-        message = f'no arc takes a failure of "{step.step.name}": it ends the execution in error'
+    works = any(task.kind in working for task in step.source.tasks)
+    if works and step.arcs and step.source.whole and not any(arc.takes_failure for arc in step.arcs):
+        message = f'no arc takes a failure of "{step.source.name}": it ends the execution in error'
         fix = "- step: …\n  when: \"{{ event.name == 'step.failed' }}\""
-        report.tell("failure-without-arc", (*step.step.at, "next"), message, key=True, fix=fix)
+        report.tell("failure-without-arc", (*step.source.at, "next"), message, key=True, fix=fix)
 
 
 def _secrets(value: JSON, at: Path, report: ProblemReport) -> None:
@@ -126,17 +124,19 @@ def _secrets(value: JSON, at: Path, report: ProblemReport) -> None:
             _secrets(each, where, report)
 
 
-def _credentials(net: Net, report: ProblemReport) -> None:
+def _credentials(program: Program, report: ProblemReport) -> None:
     """All of the keychain is asked for before the first step, also what nothing uses (D57)."""
-    used: set[JSON] = {name for spec, _ in _specs(net) for name in _auths(spec)}
-    for owner in net.playbook.pipelines:
+    used: set[JSON] = {name for spec, _ in _specs(program) for name in _auths(spec)}
+    for owner in program.playbook.pipelines:
         for task in owner.tasks:
             used.add(task.input.get("name") if task.kind == "secrets" else task.auth)
-    reads = [read.path for spot in net.spots for read in spot.template.reads if read.path[0] == "keychain"]
+    reads = [
+        read.path for use in program.templates for read in use.template.reads if read.path[0] == "keychain"
+    ]
     used.update(str(path[1]) if len(path) > 1 else "{{ }}" for path in reads)
     if any(isinstance(name, str) and has_braces(name) for name in used):
         return  # Which one is meant is known when it runs.
-    for entry in net.playbook.keychain:
+    for entry in program.playbook.keychain:
         if entry.name not in used:
             message = f'nothing uses the keychain entry "{entry.name}"; it must be there all the same'
             report.tell("unused-credential", (*entry.at, "name"), message, fix=f"auth: {entry.name}")
@@ -150,10 +150,10 @@ def _auths(value: JSON) -> Iterator[JSON]:
             yield from _auths(each)
 
 
-def _specs(net: Net) -> Iterator[tuple[JSON, Path]]:
+def _specs(program: Program) -> Iterator[tuple[JSON, Path]]:
     """Every layer of spec that the author wrote, with its place (D60); under a kind there may be one more."""
-    written: list[tuple[JSON, Path]] = [(net.playbook.executor.spec, ("executor", "spec"))]
-    for owner in net.playbook.pipelines:
+    written: list[tuple[JSON, Path]] = [(program.playbook.executor.spec, ("executor", "spec"))]
+    for owner in program.playbook.pipelines:
         written += [(each.spec, (*each.at, "spec")) for each in (owner, *owner.loops, *owner.tasks)]
     for spec, at in written:
         yield spec, at

@@ -1,4 +1,4 @@
-"""Text → playbook, net and every problem of all six levels: the one check that commands and server share."""
+"""Text → playbook, program and the problems of all six levels. Commands and server share this check."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from noetl.check.names import check_names
 from noetl.check.python_code import check_scripts
 from noetl.check.soundness import Verdict, check_soundness
 from noetl.errors import Problem
-from noetl.net.compile import compile_net
-from noetl.net.net import Net
+from noetl.net.compile import compile_playbook
+from noetl.net.program import Program
 from noetl.playbook.conform import ProblemReport
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Playbook
@@ -23,7 +23,7 @@ class Checked(NamedTuple):
 
     document: Document
     playbook: Playbook | None
-    net: Net | None
+    program: Program | None
     problems: tuple[Problem, ...]  # in the order of the text
     verdict: Verdict | None  # None: not asked, since there are errors before L5
 
@@ -39,13 +39,13 @@ def check(text: str | bytes, kinds: Kinds, file: str = "<playbook>") -> Checked:
         return Checked(document, None, None, tuple(problems), None)
     report = ProblemReport(document)
     report.problems = problems
-    net = compile_net(playbook, kinds, report)
-    check_names(net, {kind.name: kind.output for kind in kinds.values() if kind.output}, report)
-    check_scripts(net, report)
+    program = compile_playbook(playbook, kinds, report)
+    check_names(program, {kind.name: kind.output for kind in kinds.values() if kind.output}, report)
+    check_scripts(program, report)
     broken = any(problem.severity == "error" for problem in report.problems)
-    verdict = check_soundness(net, report)
-    check_advice(net, kinds, report)
+    verdict = check_soundness(program, report)
+    check_advice(program, kinds, report)
     ordered = sorted(
         dict.fromkeys(report.problems), key=lambda each: (each.at.line, each.at.column, each.code)
     )
-    return Checked(document, playbook, net, tuple(ordered), None if broken else verdict)
+    return Checked(document, playbook, program, tuple(ordered), None if broken else verdict)

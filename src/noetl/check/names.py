@@ -8,29 +8,29 @@ from noetl.check.comparisons import check_comparisons
 from noetl.check.reads import ReadChecker
 from noetl.check.references import check_references
 from noetl.net.graph import circles
-from noetl.net.net import Net, NetTask, Spot
-from noetl.net.writes import task_writes
+from noetl.net.program import CompiledTask, Program, TemplateUse
+from noetl.net.scopes import task_writes
 from noetl.output import JSON
 from noetl.playbook.conform import ProblemReport, has_braces
 from noetl.playbook.model import END, Pipeline, Playbook, Task
 from noetl.playbook.source import Path
 
 
-def check_names(net: Net, output_parts: dict[str, str], report: ProblemReport) -> None:
+def check_names(program: Program, output_parts: dict[str, str], report: ProblemReport) -> None:
     """`output_parts`: tool kind → its own part of the output, `http` for output.http."""
-    _entry(net.playbook, report)
-    _arcs(net, report)
-    for pipeline in net.pipelines:
-        _jumps(pipeline.tasks, report)
-    _blocks(net.playbook, report)
-    _credentials(net.playbook, report)
-    _iter_writes(net.playbook, report)
-    reader = ReadChecker(net, output_parts, report)
-    for spot in net.spots:
-        reader.check(spot)
-        _purity(spot, report)
-        check_comparisons(spot, report)
-    check_references(net, report)
+    _entry(program.playbook, report)
+    _arcs(program, report)
+    for pipeline in program.pipelines:
+        _jumps(pipeline.source_tasks, report)
+    _blocks(program.playbook, report)
+    _credentials(program.playbook, report)
+    _iter_writes(program.playbook, report)
+    reader = ReadChecker(program, output_parts, report)
+    for use in program.templates:
+        reader.check(use)
+        _purity(use, report)
+        check_comparisons(use, report)
+    check_references(program, report)
 
 
 def _entry(playbook: Playbook, report: ProblemReport) -> None:
@@ -49,32 +49,32 @@ def _entry(playbook: Playbook, report: ProblemReport) -> None:
     )
 
 
-def _arcs(net: Net, report: ProblemReport) -> None:
-    known = [*net.steps, END]
-    for step in net.steps.values():
+def _arcs(program: Program, report: ProblemReport) -> None:
+    known = [*program.steps, END]
+    for step in program.steps.values():
         for arc in step.arcs:
-            at: Path = (*arc.arc.at, "to" if has_braces(arc.arc.step) else "step")
+            at: Path = (*arc.source.at, "to" if has_braces(arc.source.step) else "step")
             for index, target in enumerate(arc.targets or ()):
-                if target not in net.steps and target != END:
+                if target not in program.steps and target != END:
                     near = report.near(target, known)
                     hint = f'; did you mean "{near}"?' if near else ""
                     where = (*at, index) if at[-1] == "to" else at
-                    message = f'arc of "{step.step.name}" leads to "{target}", which is no step{hint}'
+                    message = f'arc of "{step.source.name}" leads to "{target}", which is no step{hint}'
                     report.tell("unknown-step", where, message, fix=near)
 
 
-def _jumps(tasks: tuple[NetTask, ...], report: ProblemReport) -> None:
-    names = [each.task.name for each in tasks]
+def _jumps(tasks: tuple[CompiledTask, ...], report: ProblemReport) -> None:
+    names = [each.source.name for each in tasks]
     known = frozenset(names)
     for each in tasks:
         for rule in each.rules:
-            to = rule.rule.to
-            if rule.rule.do == "jump" and to is not None and to not in known:
+            to = rule.source.to
+            if rule.source.do == "jump" and to is not None and to not in known:
                 near = report.near(to, names)
                 hint = f'; did you mean "{near}"?' if near else f"; it has {', '.join(names)}"
-                inside = ("then",) if rule.rule.when is not None else ("else", "then")
-                message = f'"{each.task.name}" jumps to "{to}", which is no task of this pipeline{hint}'
-                report.tell("unknown-task", (*rule.rule.at, *inside, "to"), message, fix=near)
+                inside = ("then",) if rule.source.when is not None else ("else", "then")
+                message = f'"{each.source.name}" jumps to "{to}", which is no task of this pipeline{hint}'
+                report.tell("unknown-task", (*rule.source.at, *inside, "to"), message, fix=near)
 
 
 def _calls(owner: Pipeline) -> Iterator[tuple[Task, str]]:
@@ -147,8 +147,8 @@ def _tell_iter(writes: dict[str, JSON], at: Path, code: str, report: ProblemRepo
             report.tell(code, (*at, target), message, key=True, fix="step." + target.removeprefix("iter."))
 
 
-def _purity(spot: Spot, report: ProblemReport) -> None:
-    if spot.place == "admission":
-        for name in sorted(spot.template.calls):
+def _purity(use: TemplateUse, report: ProblemReport) -> None:
+    if use.place == "admission":
+        for name in sorted(use.template.calls):
             message = f"{name}() can not be asked for in admission, which is tried again and again"
-            report.tell("impure", spot.path, message, word=name)
+            report.tell("impure", use.path, message, word=name)

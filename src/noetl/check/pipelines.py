@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from noetl.errors import Related
 from noetl.net.graph import circles, descendants, reachable
-from noetl.net.net import NetTask
+from noetl.net.program import CompiledTask
 from noetl.playbook.conform import ProblemReport
 
 END = "→ end"
@@ -25,13 +25,13 @@ class Way(NamedTuple):
     follows: tuple[str, ...]  # all of them: tasks, END, FAIL
 
 
-def ways(tasks: tuple[NetTask, ...]) -> dict[str, Way]:
-    names = [each.task.name for each in tasks]
+def ways(tasks: tuple[CompiledTask, ...]) -> dict[str, Way]:
+    names = [each.source.name for each in tasks]
     after = dict(zip(names, [*names[1:], END], strict=True))
-    return {each.task.name: _way(each, after[each.task.name], frozenset(names)) for each in tasks}
+    return {each.source.name: _way(each, after[each.source.name], frozenset(names)) for each in tasks}
 
 
-def _way(each: NetTask, after: str, names: frozenset[str]) -> Way:
+def _way(each: CompiledTask, after: str, names: frozenset[str]) -> Way:
     follows: list[str] = []
     falls = bool(each.skips)
     jumps: list[str] = []
@@ -39,31 +39,31 @@ def _way(each: NetTask, after: str, names: frozenset[str]) -> Way:
     for rule in each.rules:
         if rule.when is False or decided:
             continue
-        match rule.rule.do:
+        match rule.source.do:
             case "continue":
                 falls = True
             case "retry":
-                follows += [each.task.name, FAIL]
+                follows += [each.source.name, FAIL]
             case "break":
                 follows.append(END)
             case "fail":
                 follows.append(FAIL)
-            case "jump" if rule.rule.to in names:
-                jumps.append(rule.rule.to)
+            case "jump" if rule.source.to in names:
+                jumps.append(rule.source.to)
         decided = rule.always
     if not each.rules:
         falls = True
         follows.append(FAIL)
     elif not decided:
         falls = True
-        if each.task.policy and each.task.policy.on_unmatched == "fail":
+        if each.source.policy and each.source.policy.on_unmatched == "fail":
             follows.append(FAIL)
     if falls:
         follows.append(after)
     return Way(falls, tuple(jumps), tuple(dict.fromkeys([*follows, *jumps])))
 
 
-def runs_before(tasks: tuple[NetTask, ...]) -> Callable[[str, str], bool]:
+def runs_before(tasks: tuple[CompiledTask, ...]) -> Callable[[str, str], bool]:
     """A question: may the first task have run before the second, in the same frame?"""
     if not _readable(tasks):
         return lambda _first, _second: True
@@ -77,46 +77,46 @@ def runs_before(tasks: tuple[NetTask, ...]) -> Callable[[str, str], bool]:
     return may
 
 
-def _readable(tasks: tuple[NetTask, ...]) -> bool:
+def _readable(tasks: tuple[CompiledTask, ...]) -> bool:
     """Of a pipeline with rules that could not be read nothing is said: it might be false."""
-    return all(each.task.policy is None or each.task.policy.whole for each in tasks)
+    return all(each.source.policy is None or each.source.policy.whole for each in tasks)
 
 
-def check_pipeline(tasks: tuple[NetTask, ...], report: ProblemReport) -> None:
+def check_pipeline(tasks: tuple[CompiledTask, ...], report: ProblemReport) -> None:
     """Tasks that nothing leads to, circles that nothing leaves, forward jumps into a fall-through."""
     if not tasks or not _readable(tasks):
         return
-    by_name = {each.task.name: each for each in tasks}
-    place = {each.task.name: index for index, each in enumerate(tasks)}
+    by_name = {each.source.name: each for each in tasks}
+    place = {each.source.name: index for index, each in enumerate(tasks)}
     through = ways(tasks)
     follows = {name: way.follows for name, way in through.items()}
-    reached = reachable([tasks[0].task.name], follows)
+    reached = reachable([tasks[0].name], follows)
     for each in tasks:
-        if each.task.name not in reached:
-            message = f'no way through the pipeline comes to "{each.task.name}"'
-            report.tell("unreachable-task", each.task.at, message)
+        if each.source.name not in reached:
+            message = f'no way through the pipeline comes to "{each.source.name}"'
+            report.tell("unreachable-task", each.source.at, message)
         _dead_rules(each, report)
     for circle in circles({name: [to for to in follows[name] if to in by_name] for name in follows}):
         inside = set(circle)
         if inside <= reached and not any(set(follows[name]) - inside for name in circle):
             words = " → ".join([*circle, circle[0]])
             first = min(circle, key=lambda name: place[name])
-            report.tell("endless-jump", by_name[first].task.at, f"no rule leaves the circle {words}")
+            report.tell("endless-jump", by_name[first].source.at, f"no rule leaves the circle {words}")
     _fall_through(tasks, place, through, reached, report)
 
 
-def _dead_rules(each: NetTask, report: ProblemReport) -> None:
+def _dead_rules(each: CompiledTask, report: ProblemReport) -> None:
     decided = False
     for rule in each.rules:
         if decided:
-            message = f'a rule before this one always matches in "{each.task.name}"'
-            report.tell("dead-rule", rule.rule.at, message)
+            message = f'a rule before this one always matches in "{each.source.name}"'
+            report.tell("dead-rule", rule.source.at, message)
             return
         decided = rule.always
 
 
 def _fall_through(
-    tasks: tuple[NetTask, ...],
+    tasks: tuple[CompiledTask, ...],
     place: dict[str, int],
     through: dict[str, Way],
     reached: set[str],
@@ -128,10 +128,10 @@ def _fall_through(
             index = place[target]
             if index <= place[name] or target in told or name not in reached:
                 continue
-            previous = tasks[index - 1].task
+            previous = tasks[index - 1].source
             if previous.name != name and through[previous.name].falls and previous.name in reached:
                 told.add(target)
                 message = f'"{name}" jumps here, and "{previous.name}" falls through into "{target}" as well'
                 related = (Related(report.at(previous.at), f'"{previous.name}" goes on by itself'),)
                 fix = f'end "{previous.name}" with do: break, or with a jump to where it should go on'
-                report.tell("fall-through", tasks[index].task.at, message, fix=fix, related=related)
+                report.tell("fall-through", tasks[index].source.at, message, fix=fix, related=related)

@@ -10,7 +10,7 @@ import warnings
 
 from noetl.errors import Mark
 from noetl.net.describe import count
-from noetl.net.net import Net
+from noetl.net.program import Program
 from noetl.playbook.conform import ProblemReport
 from noetl.playbook.problems import problem
 from noetl.playbook.source import Document, Path, Scalar
@@ -22,9 +22,9 @@ _REASON_CHARS_MAX = 120
 _NAME = "playbook_code"  # what a worker calls it, too
 
 
-def check_scripts(net: Net, report: ProblemReport) -> None:
+def check_scripts(program: Program, report: ProblemReport) -> None:
     left = CODE_CHARS_MAX
-    for owner in net.playbook.pipelines:
+    for owner in program.playbook.pipelines:
         for task in owner.tasks:
             code = task.fields.get("code") if task.kind == "python" else None
             if isinstance(code, str) and len(code) <= left:

@@ -7,9 +7,17 @@ from functools import cached_property
 
 from noetl.check.pipelines import runs_before
 from noetl.net.graph import reachable
-from noetl.net.net import Net, Spot
-from noetl.net.scopes import EVENT_FIELDS, OLD_NAMES, PLACES, READABLE, SCOPES, SEES_TASKS
-from noetl.net.writes import all_writes, task_writes
+from noetl.net.program import Program, TemplateUse
+from noetl.net.scopes import (
+    EVENT_FIELDS,
+    OLD_NAMES,
+    PLACES,
+    READABLE,
+    SCOPES,
+    SEES_TASKS,
+    all_writes,
+    task_writes,
+)
 from noetl.output import ERROR_FIELDS, JSON, OUTPUT_FIELDS
 from noetl.playbook.conform import ProblemReport
 from noetl.playbook.model import Block, Pipeline, Step
@@ -26,14 +34,14 @@ _MISSING = {
 
 
 class ReadChecker:
-    """Checks one spot after the other; what is the same for all is worked out once."""
+    """Checks one use after the other; what is the same for all is worked out once."""
 
-    def __init__(self, net: Net, output_parts: dict[str, str], report: ProblemReport) -> None:
-        self.net = net
+    def __init__(self, program: Program, output_parts: dict[str, str], report: ProblemReport) -> None:
+        self.program = program
         self.report = report
         self.output_parts = output_parts
         self.own: dict[Path, _Owner] = {}
-        self.parts: dict[str, Callable[[Spot, Read], None]] = {
+        self.parts: dict[str, Callable[[TemplateUse, Read], None]] = {
             "workload": self._workload,
             "ctx": self._ctx,
             "step": self._step,
@@ -44,64 +52,64 @@ class ReadChecker:
             "event": self._event,
         }
 
-    def check(self, spot: Spot) -> None:
-        for read in dict.fromkeys(spot.template.reads):
+    def check(self, use: TemplateUse) -> None:
+        for read in dict.fromkeys(use.template.reads):
             root = str(read.path[0])
             if root in SCOPES:
-                if root in READABLE[spot.place] and not self._special(root, spot):
-                    if root == "output" and spot.place == "task" and not read.optional:
-                        self._output_before(spot, read)
+                if root in READABLE[use.place] and not self._special(root, use):
+                    if root == "output" and use.place == "task" and not read.optional:
+                        self._output_before(use, read)
                     if root in self.parts and len(read.path) > 1:
-                        self.parts[root](spot, read)
+                        self.parts[root](use, read)
                 else:
-                    self._not_here(root, spot, read)
-            elif spot.task is not None and spot.place in SEES_TASKS and root in self._owner(spot).tasks:
-                self._task(root, spot)
+                    self._not_here(root, use, read)
+            elif use.task is not None and use.place in SEES_TASKS and root in self._owner(use).tasks:
+                self._task(root, use)
             else:
-                self._unknown(root, spot, read)
+                self._unknown(root, use, read)
 
-    def _special(self, root: str, spot: Spot) -> bool:
+    def _special(self, root: str, use: TemplateUse) -> bool:
         """Readable by the table, and still not here?"""
         if root == "iter":
-            owner = self._owner(spot)
-            around = bool(spot.loop) or owner.inside_loop  # a loop's own items are told before its iterations
-            return not (around if spot.place == "loop" else owner.has_iter)
-        if root == "keychain" and spot.task is not None and spot.task.kind in ("playbook", "workbook"):
+            owner = self._owner(use)
+            around = bool(use.loop) or owner.inside_loop  # a loop's own items are told before its iterations
+            return not (around if use.place == "loop" else owner.has_iter)
+        if root == "keychain" and use.task is not None and use.task.kind in ("playbook", "workbook"):
             return True  # what a child or a block is called with is recorded
-        if root == "event" and spot.place == "step input":
-            return not (isinstance(spot.owner, Step) and spot.owner.join == "all")
+        if root == "event" and use.place == "step input":
+            return not (isinstance(use.owner, Step) and use.owner.join == "all")
         return False
 
-    def _not_here(self, root: str, spot: Spot, read: Read) -> None:
-        where = PLACES[spot.place].replace("`", "")
+    def _not_here(self, root: str, use: TemplateUse, read: Read) -> None:
+        where = PLACES[use.place].replace("`", "")
         word = ".".join(map(str, read.path))
         if root == "keychain":
             message = (
                 f'"{word}" would enter the log: {where} is recorded; only a task\'s own fields may read it'
             )
-            self.report.tell("secret-in-log", spot.path, message, word=root)
-        elif root == "output" and spot.place == "skip rule":
+            self.report.tell("secret-in-log", use.path, message, word=root)
+        elif root == "output" and use.place == "skip rule":
             message = "a rule with do: skip is asked before the tool runs: there is no output yet"
-            self.report.tell("output-in-skip", spot.path, message, word=root)
+            self.report.tell("output-in-skip", use.path, message, word=root)
         elif root == "iter":
             self.report.tell(
-                "not-in-scope", spot.path, f'"{word}": there is no loop around {where}', word=root
+                "not-in-scope", use.path, f'"{word}": there is no loop around {where}', word=root
             )
         else:
-            readable = ", ".join(sorted(READABLE[spot.place]))
+            readable = ", ".join(sorted(READABLE[use.place]))
             message = f'"{root}" is not there in {where}, which sees {readable}'
-            self.report.tell("not-in-scope", spot.path, message, word=root)
+            self.report.tell("not-in-scope", use.path, message, word=root)
 
-    def _unknown(self, root: str, spot: Spot, read: Read) -> None:
+    def _unknown(self, root: str, use: TemplateUse, read: Read) -> None:
         if root in OLD_NAMES:
             new = OLD_NAMES[root]
             message = f'"{root}" belongs to an older dialect: use {new}; `noetl migrate` rewrites it'
-            self.report.tell("old-dialect", spot.path, message, word=root, fix=new)
+            self.report.tell("old-dialect", use.path, message, word=root, fix=new)
             return
-        owner = self._owner(spot)
+        owner = self._owner(use)
         word = ".".join(map(str, read.path))
         fix = None
-        if root in self.net.playbook.workload:
+        if root in self.program.playbook.workload:
             fix = f"workload.{word}"
         elif root in owner.iterators:
             fix = f"iter.{word}"
@@ -109,90 +117,90 @@ class ReadChecker:
             fix = f"ctx.{word}"
         elif root in owner.tasks:
             message = f'task "{root}" is read by name inside its own pipeline only; use output or set'
-            self.report.tell("not-in-scope", spot.path, message, word=root)
+            self.report.tell("not-in-scope", use.path, message, word=root)
             return
         else:
             fix = self.report.near(root, [*SCOPES, *owner.tasks])
         hint = f'; did you mean "{fix}"?' if fix else ""
         self.report.tell(
-            "unknown-name", spot.path, f'no scope has the name "{root}"{hint}', word=root, fix=fix
+            "unknown-name", use.path, f'no scope has the name "{root}"{hint}', word=root, fix=fix
         )
 
-    def _task(self, name: str, spot: Spot) -> None:
-        assert spot.task is not None
-        if spot.task.name == name and spot.place == "task result":
+    def _task(self, name: str, use: TemplateUse) -> None:
+        assert use.task is not None
+        if use.task.name == name and use.place == "task result":
             return  # its own output, by name
-        if not self._owner(spot).runs_before(name, spot.task.name):
-            message = f'"{name}" never runs before "{spot.task.name}"'
-            self.report.tell("task-not-run", spot.path, message, word=name)
+        if not self._owner(use).runs_before(name, use.task.name):
+            message = f'"{name}" never runs before "{use.task.name}"'
+            self.report.tell("task-not-run", use.path, message, word=name)
 
-    def _workload(self, spot: Spot, read: Read) -> None:
-        value: JSON = self.net.playbook.workload
+    def _workload(self, use: TemplateUse, read: Read) -> None:
+        value: JSON = self.program.playbook.workload
         for length, part in enumerate(read.path[1:], 2):
             if not isinstance(value, dict):
                 return
             if part not in value:
                 if not read.optional:
-                    self._missing("undeclared-workload", spot, read, value, length)
+                    self._missing("undeclared-workload", use, read, value, length)
                 return
             value = value[part]
 
     @cached_property
     def _ctx_paths(self) -> _Paths:
-        return _Paths("ctx", (writes for writes, _ in all_writes(self.net.playbook)))
+        return _Paths("ctx", (writes for writes, _ in all_writes(self.program.playbook)))
 
-    def _ctx(self, spot: Spot, read: Read) -> None:
-        self._written("unset-ctx", self._ctx_paths, spot, read)
+    def _ctx(self, use: TemplateUse, read: Read) -> None:
+        self._written("unset-ctx", self._ctx_paths, use, read)
 
-    def _step(self, spot: Spot, read: Read) -> None:
-        self._written("unset-step", self._owner(spot).step_paths, spot, read)
+    def _step(self, use: TemplateUse, read: Read) -> None:
+        self._written("unset-step", self._owner(use).step_paths, use, read)
 
-    def _iter(self, spot: Spot, read: Read) -> None:
-        owner = self._owner(spot)
+    def _iter(self, use: TemplateUse, read: Read) -> None:
+        owner = self._owner(use)
         if read.path[1] == "parent":
             if not owner.has_parent:
                 message = "there is no outer loop: iter.parent is undefined here"
-                self.report.tell("not-in-scope", spot.path, message, word="iter.parent")
+                self.report.tell("not-in-scope", use.path, message, word="iter.parent")
             return
-        if spot.place == "loop":
-            known = owner.iter_around(spot.loop or 0)
+        if use.place == "loop":
+            known = owner.iter_around(use.loop or 0)
         elif owner.loops:
             known = owner.iter_paths
         else:
             return  # a block without a loop sees the iter of whoever calls it (D85)
-        self._written("unset-iter", known, spot, read)
+        self._written("unset-iter", known, use, read)
 
-    def _input(self, spot: Spot, read: Read) -> None:
-        bound = set(self._owner(spot).input_keys)
-        if spot.place in ("task result", "skip rule") and spot.task is not None:
-            bound |= set(spot.task.input)
-            if read.path[1] in self._secrets.get(spot.task.at, ()):
+    def _input(self, use: TemplateUse, read: Read) -> None:
+        bound = set(self._owner(use).input_keys)
+        if use.place in ("task result", "skip rule") and use.task is not None:
+            bound |= set(use.task.input)
+            if read.path[1] in self._secrets.get(use.task.at, ()):
                 message = (
                     f'"{read.path[1]}" reads keychain, so input does not keep it: it would enter the log'
                 )
-                self.report.tell("secret-in-log", spot.path, message, word="input")
+                self.report.tell("secret-in-log", use.path, message, word="input")
                 return
         if read.path[1] not in bound and not read.optional:
-            self._missing("unbound-input", spot, read, bound)
+            self._missing("unbound-input", use, read, bound)
 
     @cached_property
     def _secrets(self) -> dict[Path, set[str | int]]:
         """Input fields whose template reads keychain are absent from `input` in rules and `set` (D20)."""
         found: dict[Path, set[str | int]] = {}
-        for spot in self.net.spots:
+        for use in self.program.templates:
             if (
-                spot.place == "task"
-                and spot.task
-                and any(read.path[0] == "keychain" for read in spot.template.reads)
+                use.place == "task"
+                and use.task
+                and any(read.path[0] == "keychain" for read in use.template.reads)
             ):
-                inside = spot.path[len(spot.task.at) :]
-                found.setdefault(spot.task.at, set()).add(inside[1] if inside[0] == "input" else inside[0])
+                inside = use.path[len(use.task.at) :]
+                found.setdefault(use.task.at, set()).add(inside[1] if inside[0] == "input" else inside[0])
         return found
 
-    def _output_before(self, spot: Spot, read: Read) -> None:
+    def _output_before(self, use: TemplateUse, read: Read) -> None:
         """A task's fields see the output of the task before, which a step's first one does not have."""
-        assert spot.task is not None
-        owner, name = self._owner(spot), spot.task.name
+        assert use.task is not None
+        owner, name = self._owner(use), use.task.name
         if any(owner.runs_before(each, name) for each in owner.tasks):
             return
         word = ".".join(map(str, read.path))
@@ -201,68 +209,70 @@ class ReadChecker:
             " what a step before gave must be set there, and read from ctx"
         )
         fix = f'set: {{ctx.x: "{{{{ {word} }}}}"}}'
-        self.report.tell("no-output-yet", spot.path, message, word=word, fix=fix)
+        self.report.tell("no-output-yet", use.path, message, word=word, fix=fix)
 
-    def _output(self, spot: Spot, read: Read) -> None:
+    def _output(self, use: TemplateUse, read: Read) -> None:
         part = read.path[1]
         if part == "result":
             message = '"output.result" belongs to an older dialect: use output.data'
-            self.report.tell("old-dialect", spot.path, message, word="output.result", fix="output.data")
+            self.report.tell("old-dialect", use.path, message, word="output.result", fix="output.data")
             return
-        tasks = spot.owner.tasks
+        tasks = use.owner.tasks
         parts = {self.output_parts[task.kind] for task in tasks if task.kind in self.output_parts}
         known = (*OUTPUT_FIELDS, *parts)
         if part not in known and not (part in self.output_parts.values() and read.optional):
-            self._unknown_part("output", part, known, spot)
+            self._unknown_part("output", part, known, use)
         elif part == "error" and len(read.path) > 2 and read.path[2] not in ERROR_FIELDS:
-            self._unknown_part("output.error", read.path[2], ERROR_FIELDS, spot)
+            self._unknown_part("output.error", read.path[2], ERROR_FIELDS, use)
 
-    def _event(self, spot: Spot, read: Read) -> None:
+    def _event(self, use: TemplateUse, read: Read) -> None:
         if read.path[1] not in EVENT_FIELDS:
-            self._unknown_part("event", read.path[1], EVENT_FIELDS, spot)
+            self._unknown_part("event", read.path[1], EVENT_FIELDS, use)
 
-    def _keychain(self, spot: Spot, read: Read) -> None:
-        names = [entry.name for entry in self.net.playbook.keychain]
+    def _keychain(self, use: TemplateUse, read: Read) -> None:
+        names = [entry.name for entry in self.program.playbook.keychain]
         if read.path[1] not in names:
             near = self.report.near(str(read.path[1]), names)
             hint = f'; did you mean "{near}"?' if near else ""
             word = f"keychain.{read.path[1]}"
             message = f'keychain has no entry "{read.path[1]}"{hint}'
-            self.report.tell("unknown-credential", spot.path, message, word=word, fix=near)
+            self.report.tell("unknown-credential", use.path, message, word=word, fix=near)
 
-    def _unknown_part(self, scope: str, part: str | int, known: Iterable[str], spot: Spot) -> None:
+    def _unknown_part(self, scope: str, part: str | int, known: Iterable[str], use: TemplateUse) -> None:
         near = self.report.near(str(part), known)
         hint = f'did you mean "{scope}.{near}"?' if near else f"it has {', '.join(sorted(known))}"
         fix = f"{scope}.{near}" if near else None
         self.report.tell(
             "unknown-field",
-            spot.path,
+            use.path,
             f'{scope} has no part "{part}"; {hint}',
             word=f"{scope}.{part}",
             fix=fix,
         )
 
-    def _written(self, code: str, known: _Paths, spot: Spot, read: Read) -> None:
+    def _written(self, code: str, known: _Paths, use: TemplateUse, read: Read) -> None:
         if not read.optional and not known.touch(read.path[1:]):
-            self._missing(code, spot, read, {str(target[0]) for target in known.targets})
+            self._missing(code, use, read, {str(target[0]) for target in known.targets})
 
-    def _missing(self, code: str, spot: Spot, read: Read, known: Iterable[str], length: int = 2) -> None:
+    def _missing(
+        self, code: str, use: TemplateUse, read: Read, known: Iterable[str], length: int = 2
+    ) -> None:
         """The path is not there from its `length`-th part on; `known` is what there is instead."""
         name = ".".join(map(str, read.path[:length]))
         near = self.report.near(str(read.path[length - 1]), known)
         fix = ".".join([*map(str, read.path[: length - 1]), near]) if near else None
         hint = f'; did you mean "{fix}"?' if fix else ""
-        self.report.tell(code, spot.path, f'{_MISSING[code]} "{name}"{hint}', word=name, fix=fix)
+        self.report.tell(code, use.path, f'{_MISSING[code]} "{name}"{hint}', word=name, fix=fix)
 
-    def _owner(self, spot: Spot) -> _Owner:
-        at = spot.owner.at
+    def _owner(self, use: TemplateUse) -> _Owner:
+        at = use.owner.at
         if at not in self.own:
-            self.own[at] = _Owner(spot.owner, self._calls, self.net)
+            self.own[at] = _Owner(use.owner, self._calls, self.program)
         return self.own[at]
 
     @cached_property
     def _calls(self) -> _Calls:
-        return _Calls(self.net.playbook.pipelines)
+        return _Calls(self.program.playbook.pipelines)
 
 
 class _Paths:
@@ -306,7 +316,7 @@ class _Calls:
 class _Owner:
     """What is known of one step or block."""
 
-    def __init__(self, owner: Pipeline, calls: _Calls, net: Net) -> None:
+    def __init__(self, owner: Pipeline, calls: _Calls, program: Program) -> None:
         self.loops = owner.loops
         self.tasks = {task.name for task in owner.tasks}
         self.iterators = {loop.iterator for loop in owner.loops}
@@ -321,11 +331,12 @@ class _Owner:
         self.iter_paths = _Paths("iter", writes, own)
         self.step_paths = _Paths("step", [*writes, owner.set])
         self._calls = calls
-        self._parts = (net.steps if isinstance(owner, Step) else net.blocks)[owner.name].tasks
+        pipeline = program.pipeline(owner.name, block=isinstance(owner, Block))
+        self._tasks = pipeline.source_tasks
 
     @cached_property
     def runs_before(self) -> Callable[[str, str], bool]:
-        return runs_before(self._parts)
+        return runs_before(self._tasks)
 
     def iter_around(self, loop: int) -> _Paths:
         """What `iter` holds in the `in` of the loop with this number: the iteration around it (D85)."""

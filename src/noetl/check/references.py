@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from noetl.net.net import Net, Spot
-from noetl.net.writes import all_writes
+from noetl.net.program import Program, TemplateUse
+from noetl.net.scopes import all_writes
 from noetl.output import JSON, REF_FIELDS
 from noetl.playbook.conform import ProblemReport, has_braces
 from noetl.playbook.source import Path
@@ -14,20 +14,20 @@ from noetl.template.compile import Template
 _NEVER_A_REF = frozenset({"status", "error", "meta"})
 
 
-def check_references(net: Net, report: ProblemReport) -> None:
-    by_path = {spot.path: spot for spot in net.spots}
-    for name, value, at in _targets(net):
+def check_references(program: Program, report: ProblemReport) -> None:
+    by_path = {use.path: use for use in program.templates}
+    for name, value, at in _targets(program):
         _check_target(name, value, at, by_path.get(at), report)
-    for spot in net.spots:
-        _check_reads(spot, report)
+    for use in program.templates:
+        _check_reads(use, report)
 
 
-def _targets(net: Net) -> Iterator[tuple[str, JSON, Path]]:
+def _targets(program: Program) -> Iterator[tuple[str, JSON, Path]]:
     """Everything that is written under a name of the author's: `set` targets and `input` keys."""
-    for writes, at in all_writes(net.playbook):
+    for writes, at in all_writes(program.playbook):
         for target, value in writes.items():
             yield target, value, (*at, target)
-    for owner in net.playbook.pipelines:
+    for owner in program.playbook.pipelines:
         for key, value in owner.input.items():
             yield key, value, (*owner.at, "input", key)
         for task in owner.tasks:
@@ -36,8 +36,8 @@ def _targets(net: Net) -> Iterator[tuple[str, JSON, Path]]:
                     yield key, value, (*task.at, "input", key)
 
 
-def _check_target(name: str, value: JSON, at: Path, spot: Spot | None, report: ProblemReport) -> None:
-    template = spot.template if spot else None
+def _check_target(name: str, value: JSON, at: Path, use: TemplateUse | None, report: ProblemReport) -> None:
+    template = use.template if use else None
     if name.endswith("_ref"):
         if _never_a_ref(value, template):
             message = f'"{name}" takes a reference, and this is none'
@@ -66,8 +66,8 @@ def _never_a_ref(value: JSON, template: Template | None) -> bool:
     return path == ("output", "data") or (len(path) > 1 and path[1] in _NEVER_A_REF)
 
 
-def _check_reads(spot: Spot, report: ProblemReport) -> None:
-    for read in spot.template.reads:
+def _check_reads(use: TemplateUse, report: ProblemReport) -> None:
+    for read in use.template.reads:
         for place in range(1, len(read.path) - 1):
             part, following = read.path[place], read.path[place + 1]
             through = read.path[: place + 1] == ("output", "ref") or (
@@ -78,5 +78,5 @@ def _check_reads(spot: Spot, report: ProblemReport) -> None:
                 message = (
                     f'"{whole}" reads through the reference "{ref}"; fetch it with a task of kind resolve'
                 )
-                report.tell("ref-read-through", spot.path, message, word=whole)
+                report.tell("ref-read-through", use.path, message, word=whole)
                 break

@@ -15,7 +15,7 @@ from noetl.cli.loading import Refused, installed, load
 from noetl.cli.screen import Screen
 from noetl.errors import Problem
 from noetl.net.describe import count
-from noetl.net.net import Net
+from noetl.net.program import Program
 from noetl.playbook.kinds import Kinds
 from noetl.views.explain.explain_text import told, told_task
 from noetl.views.styled_text import Styled
@@ -33,12 +33,12 @@ def run_explain(
         return _refuse(loaded.problems, loaded.text, errors)
     checked = loaded.checked
     show_notes(loaded.notes, errors)
-    if checked.net is None:
+    if checked.program is None:
         return _refuse(checked.problems, checked.document.text, errors)
     if graph is not None:
-        files.put(_drawn(checked.net, graph).encode("utf-8", "replace"), out)
+        files.put(_drawn(checked.program, graph).encode("utf-8", "replace"), out)
     else:
-        _tell(checked.net, task, kinds, out)
+        _tell(checked.program, task, kinds, out)
     _warn(checked, errors)
     return OK
 
@@ -54,38 +54,38 @@ def _warn(checked: Checked, errors: Screen) -> None:
         errors.line(Styled(checked.document.file, "strong"), ": ", Styled(words, "warning"))
 
 
-def _drawn(net: Net, graph: GraphChoice) -> str:
+def _drawn(program: Program, graph: GraphChoice) -> str:
     from noetl.drawing.chart import chart
 
     if graph == "svg":
         from noetl.drawing.svg import DrawingTooLarge, svg
 
         try:
-            return svg(chart(net))
+            return svg(chart(program))
         except DrawingTooLarge as error:
             raise Usage(f"too large to draw ({error}); --graph dot gives it to Graphviz") from error
     from noetl.drawing.diagrams import dot, mermaid
 
-    return {"mermaid": mermaid, "dot": dot}[graph](chart(net))
+    return {"mermaid": mermaid, "dot": dot}[graph](chart(program))
 
 
-def _tell(net: Net, task: str | None, kinds: Kinds, out: str | None) -> None:
+def _tell(program: Program, task: str | None, kinds: Kinds, out: str | None) -> None:
     page = io.StringIO()
     screen = Screen(sys.stdout) if out in (None, files.STDIN) else Screen(page)
-    screen.lines(_lines(net, task, kinds, screen.columns))
+    screen.lines(_lines(program, task, kinds, screen.columns))
     if page.tell() and out is not None:
         files.put(page.getvalue().encode("utf-8", "replace"), out)
 
 
-def _lines(net: Net, task: str | None, kinds: Kinds, columns: int) -> Iterator[list[Styled]]:
+def _lines(program: Program, task: str | None, kinds: Kinds, columns: int) -> Iterator[list[Styled]]:
     if task is None:
         from noetl.views.explain.playbook import explain
 
-        return told(explain(net, kinds), columns)
+        return told(explain(program, kinds), columns)
     from noetl.views.explain.task_details import NoSuchTask, find_task, task_sheet
 
     try:
-        owner, found = find_task(net, task)
+        owner, found = find_task(program, task)
     except NoSuchTask as error:
         raise Usage(str(error)) from error
-    return told_task(task_sheet(net, kinds, owner, found), columns)
+    return told_task(task_sheet(program, kinds, owner, found), columns)

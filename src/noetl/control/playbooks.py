@@ -9,7 +9,7 @@ from typing import Protocol
 
 from noetl.check.checker import Checked, check
 from noetl.errors import NotFound, PlaybookError
-from noetl.net.program import Program, compile_program
+from noetl.net.program import Program
 from noetl.playbook.kinds import Kinds
 from noetl.ports import Catalog, PlaybookText
 
@@ -41,12 +41,11 @@ class Compiled:
 
     def _compile(self, digest: str, text: str, origin: str | None, checked: Checked | None = None) -> Program:
         checked = checked or check(text, self._kinds, origin or "playbook")
-        if checked.errors or checked.playbook is None:
+        if checked.errors or checked.program is None:
             raise PlaybookError(checked.errors)
-        program = compile_program(checked.playbook, self._kinds, digest)
         while len(self._programs) >= PROGRAMS_MAX:
             del self._programs[next(iter(self._programs))]
-        made = self._programs[digest] = program._replace(folder=_folder(origin))
+        made = self._programs[digest] = checked.program._replace(digest=digest, folder=_folder(origin))
         return made
 
 

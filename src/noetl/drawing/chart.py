@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
-from noetl.check.soundness import live_arcs
 from noetl.escape import one_line
 from noetl.net import describe
-from noetl.net.carries import Carries, carries
-from noetl.net.net import Net, NetArc, NetStep
-from noetl.playbook.model import END, Loop, Step
-from noetl.views.explain.playbook import steps_in_order, steps_reached
+from noetl.net.flow import Carries, carries, live_arcs, steps_in_order, steps_reached
+from noetl.net.program import CompiledArc, CompiledStep, Program
+from noetl.playbook.model import END, LOOP_WINDOW, Loop, Step
 
 Role: TypeAlias = Literal["entry", "step", "end", "missing", "any"]
 
@@ -50,28 +48,28 @@ class Chart(NamedTuple):
     lines: tuple[ChartLine, ...]
 
 
-def chart(net: Net) -> Chart:
+def chart(program: Program) -> Chart:
     """Boxes in the order in which they are told, the entry's mark first and the end's last."""
-    return _Drafter(net).chart()
+    return _Drafter(program).chart()
 
 
 class _Drafter:
-    def __init__(self, net: Net) -> None:
-        self.net = net
-        self.order = steps_in_order(net)
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.order = steps_in_order(program)
         self.boxes: list[Box] = []
         self.place: dict[tuple[Role, str], int] = {}
 
     def chart(self) -> Chart:
-        playbook = self.net.playbook
+        playbook = self.program.playbook
         lines: list[ChartLine] = []
-        reached = steps_reached(self.net)
-        if playbook.entry in self.net.steps:
+        reached = steps_reached(self.program)
+        if playbook.entry in self.program.steps:
             lines.append(ChartLine(self._box(Box("entry")), 1))
         for name in self.order.names:
-            self._box(_box(self.net.steps[name], name in reached), name)
+            self._box(_box(self.program.steps[name], name in reached), name)
         for name in self.order.names:
-            lines += self._lines(self.net.steps[name])
+            lines += self._lines(self.program.steps[name])
         desc = playbook.metadata.get("description")
         said = one_line(desc) if isinstance(desc, str) and desc.strip() else None
         return Chart(one_line(playbook.name), said, tuple(self.boxes), tuple(lines))
@@ -82,22 +80,22 @@ class _Drafter:
             self.boxes.append(box)
         return place
 
-    def _lines(self, step: NetStep) -> Iterator[ChartLine]:
-        start = self.place["step", step.step.name]
+    def _lines(self, step: CompiledStep) -> Iterator[ChartLine]:
+        start = self.place["step", step.source.name]
         live = {id(arc) for arc in live_arcs(step)}
         for arc in step.arcs:
-            for to, back in self._targets(arc, step.step.name):
-                when = describe.guard(arc.arc.when)
-                yield ChartLine(start, to, when, carries(arc, step.step), back, dead=id(arc) not in live)
+            for to, back in self._targets(arc, step.source.name):
+                when = describe.guard(arc.source.when)
+                yield ChartLine(start, to, when, carries(arc, step), back, dead=id(arc) not in live)
         if not step.arcs:
             yield ChartLine(start, self._box(Box("end")), implied=True)
 
-    def _targets(self, arc: NetArc, start: str) -> Iterator[tuple[int, bool]]:
+    def _targets(self, arc: CompiledArc, start: str) -> Iterator[tuple[int, bool]]:
         if arc.targets is None:
-            title = describe.expression(arc.arc.step)
+            title = describe.expression(arc.source.step)
             yield self._box(Box("any", title), title), False
         for target in arc.targets or ():
-            if target in self.net.steps:
+            if target in self.program.steps:
                 yield self.place["step", target], (start, target) in self.order.back
             elif target == END:
                 yield self._box(Box("end")), False
@@ -105,8 +103,8 @@ class _Drafter:
                 yield self._box(Box("missing", one_line(target)), target), False
 
 
-def _box(each: NetStep, reached: bool) -> Box:
-    step = each.step
+def _box(each: CompiledStep, reached: bool) -> Box:
+    step = each.source
     desc = one_line(step.desc) if step.desc and step.desc.strip() else None
     return Box(
         "step",
@@ -130,7 +128,7 @@ def _badge(loop: Loop) -> str:
     iterator = one_line(loop.iterator) or "?"
     if loop.mode == "sequential":
         return f"↻ {iterator}"
-    at_once = 10 if loop.max_in_flight is None else loop.max_in_flight
+    at_once = LOOP_WINDOW if loop.max_in_flight is None else loop.max_in_flight
     return f"↻ {iterator} ×{at_once if isinstance(at_once, int) else 'n'}"
 
 

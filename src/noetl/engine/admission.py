@@ -10,7 +10,7 @@ from noetl.engine.facts import Fact, Token
 from noetl.engine.scopes import moment
 from noetl.engine.state import State
 from noetl.ids import run_id
-from noetl.net.program import Program, Step
+from noetl.net.program import CompiledStep, Program
 from noetl.output import JSON, Failure
 from noetl.template.compile import Template, TemplateError
 
@@ -87,7 +87,7 @@ def _fire(program: Program, state: State, name: str, at: datetime) -> Fact | Non
 
 
 def _admit(
-    program: Program, state: State, step: Step, tokens: tuple[Token, ...], input: dict[str, JSON]
+    program: Program, state: State, step: CompiledStep, tokens: tuple[Token, ...], input: dict[str, JSON]
 ) -> Fact | None:
     """One firing, if admission says so. What can not be evaluated spends the tokens (D16)."""
     try:
@@ -107,7 +107,7 @@ def _admit(
     )
 
 
-def _admits(step: Step, state: State, tokens: tuple[Token, ...], input: dict[str, JSON]) -> bool:
+def _admits(step: CompiledStep, state: State, tokens: tuple[Token, ...], input: dict[str, JSON]) -> bool:
     if step.admit is None:
         return True
     scope = {
@@ -117,13 +117,13 @@ def _admits(step: Step, state: State, tokens: tuple[Token, ...], input: dict[str
         "input": input,
         "event": _event(step, tokens),
     }
-    for when, allow in step.admit:
+    for when, allow, _ in step.admit:
         if when is True or (isinstance(when, Template) and when.holds(scope)):
             return allow
     return False
 
 
-def _event(step: Step, tokens: tuple[Token, ...]) -> dict[str, JSON]:
+def _event(step: CompiledStep, tokens: tuple[Token, ...]) -> dict[str, JSON]:
     """What admission reads; of a join also the tokens, in the order in which they came (D36, D40)."""
     event = tokens[-1].event or {}
     if not step.join:

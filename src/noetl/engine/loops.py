@@ -18,14 +18,14 @@ from noetl.engine.state import Frame, LoopState, Run, State
 from noetl.engine.write_limits import ctx_misfit, is_ref, misfit
 from noetl.engine.writing import patched
 from noetl.ids import frame_parts
-from noetl.net.program import Pipeline, Program
+from noetl.net.program import CompiledPipeline, Program
 from noetl.output import JSON, Failure, Output
+from noetl.playbook.model import LOOP_WINDOW
 from noetl.template.compile import TemplateError
 from noetl.template.values import kind_of
 
 ITEMS_LIMIT = "items_bytes"  # of `limits`: set by whoever has a result store; without it there is none
 _encoded = msgspec.json.Encoder().encode
-WIDTH = 10  # of a parallel loop that does not say (D49)
 
 
 class ToStore(NamedTuple):
@@ -87,7 +87,7 @@ def loop_started(program: Program, state: State, run: Run, at: datetime) -> Fact
         scope["iter"] = around
     try:
         items = loop.items(scope, moment(at, f"{run.id}/in"))
-        width = loop.width(scope, moment(at, f"{run.id}/width")) if loop.width is not None else WIDTH
+        width = loop.width(scope, moment(at, f"{run.id}/width")) if loop.width is not None else LOOP_WINDOW
     except TemplateError as error:
         return _no_loop(run, "template", f'loop of "{run.step}": {error}')
     if isinstance(width, bool) or not isinstance(width, int) or width < 1:
@@ -126,7 +126,7 @@ def is_complete(loop: LoopState) -> bool:
     return not loop.flying and (loop.stopped or (loop.frontier == loop.count and not loop.again))
 
 
-def landed(pipeline: Pipeline, run: Run, index: int | None, frame: Frame) -> Fact:
+def landed(pipeline: CompiledPipeline, run: Run, index: int | None, frame: Frame) -> Fact:
     """A frame is over: the step is, or one iteration of it."""
     error = frame.last_error
     if run.loop is None:
@@ -140,7 +140,7 @@ def landed(pipeline: Pipeline, run: Run, index: int | None, frame: Frame) -> Fac
     return facts.IterationFailed(run=run.id, index=index, error=error, stop=stop)
 
 
-def _past_tolerance(pipeline: Pipeline, loop: LoopState) -> bool:
+def _past_tolerance(pipeline: CompiledPipeline, loop: LoopState) -> bool:
     """Is one more failure too many (D48, D87)?"""
     tolerate = pipeline.tolerate
     if tolerate is None:
@@ -158,7 +158,7 @@ def awaits_reading(program: Program, run: Run) -> bool:
     return ITEMS_LIMIT in program.limits and bool(pipeline.picks or pipeline.failure_picks)
 
 
-def loop_done(pipeline: Pipeline, state: State, run: Run) -> Fact:
+def loop_done(pipeline: CompiledPipeline, state: State, run: Run) -> Fact:
     loop = run.loop
     assert loop is not None
     if loop.conflict is not None:
@@ -185,7 +185,7 @@ def _misfit(state: State, values: dict[str, JSON]) -> Failure | None:
     return ctx_misfit(patched(state.ctx, values)) if values else None
 
 
-def _result(pipeline: Pipeline, state: State, run: Run, meta: dict[str, JSON]) -> Output:
+def _result(pipeline: CompiledPipeline, state: State, run: Run, meta: dict[str, JSON]) -> Output:
     """The iterations' data in order while it is small, else a Ref into the log itself (D30).
 
     Who reads `output.ref` has one whatever the size (D51): it points to where the results are anyway.

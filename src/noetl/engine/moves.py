@@ -11,7 +11,7 @@ import msgspec
 
 from noetl.engine.facts import FrameParked, TaskDone
 from noetl.engine.state import Frame
-from noetl.net.program import Pipeline, Task
+from noetl.net.program import CompiledPipeline, CompiledTask
 from noetl.output import JSON, Output
 from noetl.playbook.model import Credential
 
@@ -35,13 +35,13 @@ class FramePlace(NamedTuple):
 class Work(NamedTuple):
     """One frame, ready to be taken up: a copy that the worker may change."""
 
-    pipeline: Pipeline
+    pipeline: CompiledPipeline
     frame: Frame
     place: FramePlace
 
 
 class RunTask(NamedTuple):
-    task: Task
+    task: CompiledTask
     fields: dict[str, JSON]
     input: dict[str, JSON]
     attempt: int
@@ -79,7 +79,7 @@ def _without(values: dict[str, JSON], keys: Container[str]) -> dict[str, JSON]:
 class Answered(NamedTuple):
     """The call that the frame was parked in has come back."""
 
-    task: Task
+    task: CompiledTask
     input: dict[str, JSON]
     output: Output
     scope: dict[str, JSON]

@@ -21,9 +21,9 @@ from noetl.engine.moves import Answered, Decided, Move, Over, Park, RunTask, Wai
 from noetl.engine.parking import DELAY_S_MAX, PARKING, BadField, is_amount, told_iteration, waits_for
 from noetl.engine.write_limits import ctx_misfit, misfit
 from noetl.ids import call_id
-from noetl.net.program import ATTEMPTS, Rule, Task, Write
+from noetl.net.program import CompiledRule, CompiledTask, Write
 from noetl.output import JSON, Failure, Output
-from noetl.playbook.model import Directive
+from noetl.playbook.model import RETRY_ATTEMPTS, Directive
 from noetl.template.compile import Moment, Template, TemplateError, Value, json_text
 
 
@@ -31,7 +31,7 @@ class _Turn(NamedTuple):
     """One look at one task."""
 
     work: Work
-    task: Task
+    task: CompiledTask
     scope: dict[str, JSON]
     at: datetime
 
@@ -52,7 +52,7 @@ class _Turn(NamedTuple):
                 message = "it can not be evaluated; why is not told, since it may read the keychain"
             raise self.broken("template", message, where) from None
 
-    def holds(self, when: Template, rule: Rule) -> bool:
+    def holds(self, when: Template, rule: CompiledRule) -> bool:
         try:
             return when.holds(self.scope, self.moment(f"rule {rule.place}") if when.calls else None)
         except TemplateError as error:
@@ -166,7 +166,7 @@ def take(
     )
 
 
-def _scope(work: Work, task: Task) -> dict[str, JSON]:
+def _scope(work: Work, task: CompiledTask) -> dict[str, JSON]:
     _, frame, place = work
     scope: dict[str, JSON] = {
         **frame.outputs,
@@ -196,7 +196,7 @@ def _scope_after(work: Work, called: RunTask | Answered, output: Output) -> dict
     return scope
 
 
-def _first(turn: _Turn, rules: tuple[Rule, ...]) -> Rule | None:
+def _first(turn: _Turn, rules: tuple[CompiledRule, ...]) -> CompiledRule | None:
     for rule in rules:
         when = rule.when
         if when is True or (when is not False and turn.holds(when, rule)):
@@ -222,7 +222,7 @@ def _write(turn: _Turn, writes: tuple[Write, ...], written: dict[str, JSON]) -> 
 
 
 def _directive(
-    turn: _Turn, rule: Rule | None, output: Output, chance: float
+    turn: _Turn, rule: CompiledRule | None, output: Output, chance: float
 ) -> tuple[Directive, datetime | None]:
     """What happens next, and for a retry not before when. One that is used up fails (D24)."""
     task, attempt = turn.task, turn.work.frame.attempt
@@ -237,11 +237,11 @@ def _directive(
     return "retry", turn.at + timedelta(seconds=delay) if delay else None
 
 
-def _attempts(turn: _Turn, rule: Rule) -> float:
-    return ATTEMPTS if rule.attempts is None else _number(turn, rule, rule.attempts, "attempts")
+def _attempts(turn: _Turn, rule: CompiledRule) -> float:
+    return RETRY_ATTEMPTS if rule.attempts is None else _number(turn, rule, rule.attempts, "attempts")
 
 
-def _delay_s(turn: _Turn, rule: Rule, chance: float) -> float:
+def _delay_s(turn: _Turn, rule: CompiledRule, chance: float) -> float:
     """How long a retry waits (D25)."""
     if rule.delay is None:
         return 0.0
@@ -258,7 +258,7 @@ def _delay_s(turn: _Turn, rule: Rule, chance: float) -> float:
     return max(0.0, min(delay, DELAY_S_MAX))
 
 
-def _number(turn: _Turn, rule: Rule, value: Value, key: str) -> float:
+def _number(turn: _Turn, rule: CompiledRule, value: Value, key: str) -> float:
     where = f"{key} of rule {rule.place}"
     number = turn.value(value, where)
     if not is_amount(number):
@@ -267,7 +267,7 @@ def _number(turn: _Turn, rule: Rule, value: Value, key: str) -> float:
     return float(number)
 
 
-def _why(turn: _Turn, rule: Rule | None) -> Failure:
+def _why(turn: _Turn, rule: CompiledRule | None) -> Failure:
     """Why the pipeline fails when the output itself does not say so."""
     name = turn.task.name
     if rule is None or turn.scope["output"]["status"] == "error":
@@ -278,7 +278,7 @@ def _why(turn: _Turn, rule: Rule | None) -> Failure:
     return Failure(kind="rule", message=f'rule {rule.place} of task "{name}" says fail')
 
 
-def _next(work: Work, directive: Directive, rule: Rule | None) -> int:
+def _next(work: Work, directive: Directive, rule: CompiledRule | None) -> int:
     pc = work.frame.pc
     match directive:
         case "retry":
@@ -293,7 +293,7 @@ def _next(work: Work, directive: Directive, rule: Rule | None) -> int:
             return pc + 1 if pc + 1 < len(work.pipeline.tasks) else -1
 
 
-def _skipped(turn: _Turn, rule: Rule) -> TaskDone:
+def _skipped(turn: _Turn, rule: CompiledRule) -> TaskDone:
     written: dict[str, JSON] = {}
     _write(turn, rule.set, written)
     return TaskDone(

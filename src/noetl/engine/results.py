@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from noetl.engine.facts import TaskDone
 from noetl.engine.moves import FramePlace, Work
 from noetl.engine.state import Frame
-from noetl.net.program import Picked
+from noetl.net.program import ProjectedValue
 from noetl.output import JSON, Output
+from noetl.playbook.model import INLINE_BYTES_MAX
 from noetl.template.projection import evaluated, refusal
 
-INLINE_BYTES_MAX = 65_536  # of data that stands in a fact, unless spec.result says otherwise (D51)
 PICKED_BYTES_MAX = 65_536  # of one part that routing reads of data that does not
 PICKED_BYTES_MAX_IN_ALL = 1_048_576  # of all of them: as much as ctx may hold (D55)
 _encoded = msgspec.json.Encoder().encode
@@ -58,7 +58,7 @@ def pick_results(work: Work, data: list[JSON]) -> dict[str, JSON]:
     return _picked((*pipeline.picks, *pipeline.failure_picks), work.place, data)
 
 
-def _picked(values: tuple[Picked, ...], place: FramePlace, data: JSON) -> dict[str, JSON]:
+def _picked(values: tuple[ProjectedValue, ...], place: FramePlace, data: JSON) -> dict[str, JSON]:
     scope = {
         "output": {"data": data},
         "workload": place.workload,

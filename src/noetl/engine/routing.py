@@ -14,7 +14,7 @@ from noetl.engine.state import Run, State
 from noetl.engine.write_limits import ctx_misfit, misfit
 from noetl.engine.writing import in_parallel, put, view
 from noetl.ids import token_id
-from noetl.net.program import Arc, Pipeline, Program, Step, Write
+from noetl.net.program import CompiledArc, CompiledPipeline, CompiledStep, Program, Write
 from noetl.output import JSON, Failure, Output
 from noetl.playbook.model import END
 from noetl.template.compile import Template, TemplateError, Value
@@ -89,7 +89,7 @@ class _Router:
             made["error"] = output.error.view()
         return made
 
-    def route(self, step: Step) -> facts.NextEvaluated:
+    def route(self, step: CompiledStep) -> facts.NextEvaluated:
         failed = self.run.event == "step.failed"
         event = self.scope["event"] = self.event()
         tokens: list[Token] = []
@@ -121,7 +121,7 @@ class _Router:
         except TemplateError as error:
             raise _Broken(error.kind, f'{where} of "{self.run.step}": {error}') from None
 
-    def _holds(self, arc: Arc, place: int) -> bool:
+    def _holds(self, arc: CompiledArc, place: int) -> bool:
         when = arc.when
         if not isinstance(when, Template):
             return when
@@ -132,7 +132,7 @@ class _Router:
         except TemplateError as error:
             raise _Broken(error.kind, f'when of arc {place} of "{self.run.step}": {error}') from None
 
-    def _target(self, arc: Arc, place: int) -> str:
+    def _target(self, arc: CompiledArc, place: int) -> str:
         if isinstance(arc.target, str):
             return arc.target
         target = self._value(arc.target, f"step of arc {place}")
@@ -170,7 +170,7 @@ class _Router:
         )
 
 
-def _out_of_reach(pipeline: Pipeline) -> dict[str, JSON]:
+def _out_of_reach(pipeline: CompiledPipeline) -> dict[str, JSON]:
     """Whoever reads the data of a loop that is too large for the log is told so, and not given null (D30)."""
     message = (
         "the results of the loop are too large to be output.data; fold what you need by "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from noetl.engine.state import Run, State
-from noetl.net.program import Pipeline
+from noetl.net.program import CompiledPipeline
 from noetl.output import JSON
 from noetl.template.compile import Moment
 
@@ -26,6 +26,6 @@ def moment(at: datetime, seed: str) -> Moment:
     return Moment(at.isoformat().replace("+00:00", "Z"), seed)
 
 
-def deadline(pipeline: Pipeline, at: datetime) -> datetime | None:
+def deadline(pipeline: CompiledPipeline, at: datetime) -> datetime | None:
     """When a run must have ended whose token is made now (D33)."""
     return None if pipeline.deadline_s is None else at + timedelta(seconds=pipeline.deadline_s)

@@ -1,127 +1,304 @@
-"""Playbook → Net: every template is compiled once, with the place it stands at; its faults are told (L4)."""
+"""Playbook → Program. Each template is compiled once, and what cannot be compiled is reported (level L4).
+
+A playbook with problems also gives a program, for drawings and explanations; only one without errors may run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
-from noetl.net.net import Condition, Net, NetArc, NetBlock, NetGuard, NetRule, NetStep, NetTask, Spot
-from noetl.net.scopes import Place
-from noetl.output import JSON
+from noetl.net.graph import descendants
+from noetl.net.program import (
+    ANYWHERE,
+    BODY,
+    CompiledArc,
+    CompiledGuard,
+    CompiledLoop,
+    CompiledPipeline,
+    CompiledRule,
+    CompiledStep,
+    CompiledTask,
+    Condition,
+    Program,
+    ProjectedValue,
+    TemplateUse,
+    Write,
+)
+from noetl.net.scopes import Place, all_writes
+from noetl.output import JSON, OUTPUT_FIELDS
+from noetl.playbook import model
 from noetl.playbook.conform import ProblemReport, has_braces
-from noetl.playbook.kinds import Kinds
+from noetl.playbook.kinds import Kind, Kinds
+from noetl.playbook.language import LIMITS
 from noetl.playbook.model import Arc, Block, Loop, Pipeline, Playbook, Rule, Step, Task, When
-from noetl.playbook.shapes import KeyShape, TextShape, sql_paths
+from noetl.playbook.shapes import TextShape, sql_paths
 from noetl.playbook.source import Path
-from noetl.template.compile import BadTemplate, Template, TemplateError, compile_template
+from noetl.playbook.spec import layers, merge
+from noetl.template.compile import BadTemplate, Template, TemplateError, Value, build_value, compile_template
+from noetl.template.projection import reads_data
 
-_RETRY_KEYS = ("attempts", "delay", "max_delay")
+CTX_TARGETS_LIGHT = 16  # so many values of the largest size fit into ctx (D55)
 
 
 @lru_cache(maxsize=4096)
-def _compiled(source: str, statements: bool, sql: bool) -> Template | BadTemplate:
+def compiled_template(source: str, statements: bool, sql: bool) -> Template | BadTemplate:
     try:
         return compile_template(source, statements=statements, sql=sql)
     except BadTemplate as error:
         return error
 
 
-def compile_net(playbook: Playbook, kinds: Kinds, report: ProblemReport) -> Net:
-    """Whatever can not be compiled is told; the net holds the rest."""
-    return _Compiler(kinds, report).net(playbook)
+def compile_playbook(playbook: Playbook, kinds: Kinds, report: ProblemReport) -> Program:
+    return _Compiler(playbook, kinds, report).program()
+
+
+class _Fields(NamedTuple):
+    """What a tool kind says about its fields."""
+
+    statements: frozenset[str]  # texts that may hold {% %} (D13)
+    raw: frozenset[str]  # program code and names: never templates
+    sql: frozenset[tuple[str, ...]]
 
 
 class _Compiler:
-    def __init__(self, kinds: Kinds, report: ProblemReport) -> None:
+    def __init__(self, playbook: Playbook, kinds: Kinds, report: ProblemReport) -> None:
+        self.playbook = playbook
         self.kinds = kinds
         self.report = report
-        self.spots: list[Spot] = []
+        self.templates: list[TemplateUse] = []
+        self.blocks: dict[str, CompiledPipeline] = {}
+        self.fields: dict[str, _Fields] = {}
+        self.policy = {key: playbook.executor.policy.get(key) or {} for key in ("lifecycle", "failure")}
+        limits = playbook.executor.policy.get("limits", {})
+        self.limits = {key: limits.get(key, row.default) for key, row in LIMITS.keys.items() if row.default}
+        self.weighs_ctx = len(_ctx_targets(playbook)) > CTX_TARGETS_LIGHT
 
-    def net(self, playbook: Playbook) -> Net:
-        steps = {step.name: self._step(step) for step in reversed(playbook.steps)}  # of namesakes the first
-        blocks = {block.name: self._block(block) for block in playbook.blocks}
-        in_order = {step.name: steps[step.name] for step in playbook.steps}
-        return Net(playbook, in_order, blocks, tuple(self.spots))
+    def program(self) -> Program:
+        steps: dict[str, CompiledStep] = {}
+        for step in self.playbook.steps:
+            steps.setdefault(step.name, self._step(step))  # of two steps with one name the first counts
+        for block in self.playbook.blocks:
+            self.blocks[block.name], _ = self._pipeline(block)
+        bits = {name: 1 << place for place, name in enumerate(steps)}
+        return Program(
+            self.playbook, steps, self.blocks, bits, _reach(steps), self.limits, tuple(self.templates)
+        )
 
-    def _step(self, step: Step) -> NetStep:
-        at = step.at
-        self._values(step.input, "step input", (*at, "input"), step)
+    def _step(self, step: Step) -> CompiledStep:
         admit = None
+        reads: set[tuple[str, ...]] = set()
         if step.admit is not None:
             admit = tuple(
-                NetGuard(guard, self._when(guard.when, "admission", (*guard.at, "when"), step, None))
+                CompiledGuard(
+                    self._when(guard.when, "admission", (*guard.at, "when"), step), guard.allow, guard
+                )
                 for guard in step.admit
             )
-        tasks = self._pipeline(step)
-        arcs = tuple(self._arc(arc, step) for arc in step.arcs or ())
-        return NetStep(step, admit, tasks, arcs)
+            for guard in admit:
+                if isinstance(guard.when, Template):
+                    ctx = (read.path[1:] for read in guard.when.reads if read.path[0] == "ctx")
+                    reads.update(tuple(map(str, path)) for path in ctx)
+        pipeline, arcs = self._pipeline(step)
+        return CompiledStep(
+            pipeline=pipeline,
+            admit=admit,
+            admit_reads=tuple(sorted(reads)),
+            join=step.join == "all",
+            inclusive=step.mode == "inclusive",
+            arcs=arcs,
+            source=step,
+        )
 
-    def _block(self, block: Block) -> NetBlock:
-        self._values(block.input, "step input", (*block.at, "input"), block)
-        return NetBlock(block, self._pipeline(block))
+    def _pipeline(self, owner: Pipeline) -> tuple[CompiledPipeline, tuple[CompiledArc, ...]]:
+        first = len(self.templates)
+        input = self._value(owner.input, "step input", (*owner.at, "input"), owner)
+        loops = [self._loop(loop, index, owner) for index, loop in enumerate(owner.loops)]
+        tasks = self._tasks(owner)
+        writes = self._writes(owner.set, "step set", (*owner.at, "set"), owner)
+        arcs: tuple[CompiledArc, ...] = ()
+        if isinstance(owner, Step):
+            arcs = tuple(self._arc(arc, owner) for arc in owner.arcs or ())
+        policy = merge(self.policy, owner.policy)
+        failure, lifecycle = policy["failure"], policy["lifecycle"]
+        parts = _output_parts(self.templates[first:], {task.name for task in owner.tasks})
+        inner = CompiledPipeline(
+            name=owner.name,
+            block=isinstance(owner, Block),
+            input=input,
+            loop=loops[-1] if loops else None,
+            tasks=tasks,
+            set=writes,
+            best_effort=failure.get("mode") == "best_effort",
+            tolerate=failure.get("tolerate"),
+            calls_max=policy.get("limits", {}).get("calls", self.limits["calls"]),
+            timeout_s=lifecycle.get("timeout_s"),
+            deadline_s=lifecycle.get("deadline_s"),
+            picks=_projected((*_of_writes(writes), *_of_arcs(arcs))),
+            failure_picks=_projected(_of_arcs(arc for arc in arcs if arc.takes_failure)),
+            reads_meta="meta" in parts,
+            reads_ref="ref" in parts,
+            weighs_ctx=self.weighs_ctx,
+            pool=owner.spec.get("pool") or self.playbook.executor.spec.get("pool") or model.POOL,
+            source=owner,
+            source_tasks=tasks,
+        )
+        return self._nested(inner, loops), arcs
 
-    def _pipeline(self, owner: Pipeline) -> tuple[NetTask, ...]:
-        for index, loop in enumerate(owner.loops):
-            self._loop(loop, index, owner)
-        tasks = tuple(self._task(task, owner) for task in owner.tasks)
-        self._values(owner.set, "step set", (*owner.at, "set"), owner)
-        return tasks
+    def _nested(self, inner: CompiledPipeline, loops: Sequence[CompiledLoop]) -> CompiledPipeline:
+        """The pipeline with its outermost loop; each loop but the last is around a call of a block (D45)."""
+        made, owner = inner, inner.source
+        for depth, loop in enumerate(reversed(loops[:-1])):
+            name = f"{owner.name}/{BODY}" + "." * depth
+            self.blocks[name] = made._replace(
+                name=name, block=True, set=(), input=_constant({}),
+                timeout_s=None, deadline_s=None, picks=(), failure_picks=(),
+            )  # fmt: skip
+            made = inner._replace(loop=loop, tasks=(_call_of(name, owner),))
+        return made
 
-    def _loop(self, loop: Loop, index: int, owner: Pipeline) -> None:
-        self._values(loop.items, "loop", (*loop.at, "in"), owner, loop=index)
-        for inside in ((), ("policy",)):
-            path: Path = (*loop.at, "spec", *inside, "max_in_flight")
-            if self.report.document.find(path) is not None:
-                self._values(loop.max_in_flight, "loop", path, owner, loop=index)
+    def _loop(self, loop: Loop, index: int, owner: Pipeline) -> CompiledLoop:
+        items = self._value(loop.items, "loop", (*loop.at, "in"), owner, loop=index)
+        width = None
+        if loop.max_in_flight is not None:
+            path: Path = (*loop.at, "spec", "max_in_flight")
+            if self.report.document.find(path) is None:
+                path = (*loop.at, "spec", "policy", "max_in_flight")
+            width = self._value(loop.max_in_flight, "loop", path, owner, loop=index)
+        return CompiledLoop(
+            items=items,
+            iterator=loop.iterator,
+            parallel=loop.mode == "parallel",
+            width=width,
+            reduce={tuple(target.split(".")[1:]): name for target, name in loop.reduce.items()},
+        )
 
-    def _task(self, task: Task, owner: Pipeline) -> NetTask:
+    def _tasks(self, owner: Pipeline) -> tuple[CompiledTask, ...]:
+        first = len(self.templates)
+        places = {task.name: place for place, task in enumerate(owner.tasks)}
+        tasks = [self._task(task, owner, places) for task in owner.tasks]
+        read = {read.path[0] for use in self.templates[first:] for read in use.template.reads}
+        return tuple(task._replace(kept=True) if task.name in read else task for task in tasks)
+
+    def _task(self, task: Task, owner: Pipeline, places: Mapping[str, int]) -> CompiledTask:
         kind = self.kinds.get(task.kind)
-        shapes = kind.fields.keys if kind else {}
-        for key, value in task.fields.items():
-            self._field(value, shapes.get(key), (*task.at, key), owner, task)
-        for key, value in task.input.items():
-            own = shapes.get(key) if kind and not kind.free_input else None
-            under: Path = (*task.at, "input", key)
-            path = under if self.report.document.find(under) is not None else (*task.at, key)
-            self._field(value, own, path, owner, task)
-        self._values(task.set, "task result", (*task.at, "set"), owner, task)
-        rules = [self._rule(rule, owner, task) for rule in (task.policy.rules if task.policy else ())]
-        asked_after = tuple(rule for rule in rules if rule.rule.do != "skip")
-        return NetTask(task, asked_after, tuple(rule for rule in rules if rule.rule.do == "skip"))
+        known = self._kind_fields(task.kind, kind)
+        code = {key: value for key, value in task.fields.items() if key in known.raw}
+        templated = {key: value for key, value in task.fields.items() if key not in known.raw}
+        fields, secret_fields = self._fields(templated, known, owner, task)
+        free = kind is None or kind.free_input
+        input, secret_inputs = self._fields(task.input, _NO_FIELDS if free else known, owner, task, "input")
+        writes = self._writes(task.set, "task result", (*task.at, "set"), owner, task)
+        all_rules = enumerate(task.policy.rules if task.policy else ())
+        rules = [self._rule(rule, place, places, owner, task) for place, rule in all_rules]
+        after = tuple(rule for rule in rules if rule.do != "skip")
+        return CompiledTask(
+            name=task.name,
+            kind=task.kind,
+            auth=task.auth,
+            code=code,
+            fields=fields,
+            input=input,
+            set=writes,
+            skips=tuple(rule for rule in rules if rule.do == "skip"),
+            rules=after,
+            has_policy=bool(after),
+            on_unmatched=(task.policy.on_unmatched if task.policy else None) or model.ON_UNMATCHED,
+            spec=self._spec(owner, task),
+            secret_inputs=secret_inputs,
+            secret_fields=secret_fields,
+            kept=False,
+            pure=bool(kind and kind.pure),
+            source=task,
+        )
 
-    def _field(self, value: JSON, key: KeyShape | None, path: Path, owner: Pipeline, task: Task) -> None:
-        """A field of a tool. Program code is no template; `{% %}` may stand in text fields only (D13)."""
-        shape = key.shape if key else None
-        if isinstance(shape, TextShape) and not shape.templated:
-            return
-        statements = isinstance(shape, TextShape) and shape.statements
-        sql = {(*path, *inside[1:]) for inside in sql_paths({"": key} if key else {})}
-        for where, text in _texts(value, path):
-            allowed = statements and where == path
-            self._template(text, "task", where, owner, task, statements=allowed, sql=where in sql)
+    def _kind_fields(self, name: str, kind: Kind | None) -> _Fields:
+        if name not in self.fields:
+            shapes = kind.fields.keys if kind else {}
+            texts = {key: row.shape for key, row in shapes.items() if isinstance(row.shape, TextShape)}
+            self.fields[name] = _Fields(
+                frozenset(key for key, shape in texts.items() if shape.statements),
+                frozenset(key for key, shape in texts.items() if not shape.templated),
+                sql_paths(shapes),
+            )
+        return self.fields[name]
 
-    def _rule(self, rule: Rule, owner: Pipeline, task: Task) -> NetRule:
-        place: Place = "skip rule" if rule.do == "skip" else "task result"
+    def _fields(
+        self, values: dict[str, JSON], known: _Fields, owner: Pipeline, task: Task, under: str | None = None
+    ) -> tuple[Value, frozenset[str]]:
+        """The value, and the keys in it whose templates read the keychain."""
+        secrets: set[str] = set()
+        places: dict[str | int, Path] = {}
+
+        def compile_one(text: str, at: Path) -> Template | None:
+            key = at[0]
+            if key in known.raw:
+                return None
+            if key not in places:
+                places[key] = self._field_path(task, str(key), under)
+            template = self._template(
+                text, "task", (*places[key], *at[1:]), owner, task,
+                statements=len(at) == 1 and key in known.statements, sql=at in known.sql,
+            )  # fmt: skip
+            if template is not None and any(read.path[0] == "keychain" for read in template.reads):
+                secrets.add(str(key))
+            return template
+
+        return build_value(values, compile_one, known.sql), frozenset(secrets)
+
+    def _field_path(self, task: Task, key: str, under: str | None) -> Path:
+        """A field may stand under `input`, or beside `kind` (D9)."""
+        if under is not None:
+            path: Path = (*task.at, under, key)
+            if self.report.document.find(path) is not None:
+                return path
+        return (*task.at, key)
+
+    def _spec(self, owner: Pipeline, task: Task) -> dict[str, JSON]:
+        spec: dict[str, JSON] = {}
+        for layer in layers(self.playbook, owner, task, self.kinds):
+            spec = merge(spec, layer.values)
+        return spec
+
+    def _rule(
+        self, rule: Rule, place: int, places: Mapping[str, int], owner: Pipeline, task: Task
+    ) -> CompiledRule:
+        scope: Place = "skip rule" if rule.do == "skip" else "task result"
         then: Path = (*rule.at, "then") if rule.when is not None else (*rule.at, "else", "then")
-        when = self._when(rule.when, place, (*rule.at, "when"), owner, task)
-        self._values(rule.set, place, (*then, "set"), owner, task)
-        for key in _RETRY_KEYS:
-            self._values(getattr(rule, key), place, (*then, key), owner, task)
-        return NetRule(rule, when)
 
-    def _arc(self, arc: Arc, step: Step) -> NetArc:
-        when = self._when(arc.when, "arc", (*arc.at, "when"), step, None)
-        self._values(arc.set, "arc", (*arc.at, "set"), step)
+        def number(value: float | str | None, key: str) -> Value | None:
+            return None if value is None else self._value(value, scope, (*then, key), owner, task)
+
+        return CompiledRule(
+            place="else" if rule.when is None else place,
+            when=self._when(rule.when, scope, (*rule.at, "when"), owner, task),
+            do=rule.do,
+            to=None if rule.to is None else places.get(rule.to),
+            attempts=number(rule.attempts, "attempts"),
+            backoff=rule.backoff or model.BACKOFF,
+            delay=number(rule.delay, "delay"),
+            max_delay=number(rule.max_delay, "max_delay"),
+            jitter=rule.jitter or 0.0,
+            set=self._writes(rule.set, scope, (*then, "set"), owner, task),
+            source=rule,
+        )
+
+    def _arc(self, arc: Arc, step: Step) -> CompiledArc:
+        when = self._when(arc.when, "arc", (*arc.at, "when"), step)
+        writes = self._writes(arc.set, "arc", (*arc.at, "set"), step)
+        target: str | Template = arc.step
         targets: tuple[str, ...] | None = (arc.step,)
         if has_braces(arc.step):
-            self._values(arc.step, "arc", (*arc.at, "step"), step)
+            target = self._template(arc.step, "arc", (*arc.at, "step"), step) or arc.step
             targets = arc.to
-        return NetArc(arc, when, targets, isinstance(when, Template) and asks_for_failure(when))
+        takes_failure = isinstance(when, Template) and reads_failure(when)
+        return CompiledArc(target, targets, when, writes, takes_failure, arc)
 
     def _when(
-        self, when: When | None, place: Place, path: Path, owner: Pipeline, task: Task | None
+        self, when: When | None, place: Place, path: Path, owner: Pipeline, task: Task | None = None
     ) -> Condition:
-        """None (else, or no guard) holds always. A guard that is no template is told (D15)."""
+        """None (`else`, or no guard) always holds. A guard that is not a template is reported (D15)."""
         if when is None:
             return True
         if isinstance(when, bool):
@@ -135,11 +312,9 @@ class _Compiler:
         template = self._template(when, place, path, owner, task)
         if template is None:
             return False
-        if template.constant:
-            return self._constant(template, path)
-        return template
+        return self._constant_guard(template, path) if template.constant else template
 
-    def _constant(self, template: Template, path: Path) -> Condition:
+    def _constant_guard(self, template: Template, path: Path) -> Condition:
         try:
             holds = template.holds({})
         except TemplateError:
@@ -149,7 +324,22 @@ class _Compiler:
             self.report.tell("constant-guard", path, f'"when" reads nothing: it is always {words}')
         return holds
 
-    def _values(
+    def _writes(
+        self,
+        writes: Mapping[str, JSON],
+        place: Place,
+        path: Path,
+        owner: Pipeline,
+        task: Task | None = None,
+    ) -> tuple[Write, ...]:
+        made = []
+        for target, value in writes.items():
+            scope, *inside = target.split(".")
+            compiled = self._value(value, place, (*path, target), owner, task)
+            made.append(Write(target, scope, tuple(inside), compiled))
+        return tuple(made)
+
+    def _value(
         self,
         value: JSON,
         place: Place,
@@ -158,9 +348,10 @@ class _Compiler:
         task: Task | None = None,
         *,
         loop: int | None = None,
-    ) -> None:
-        for where, text in _texts(value, path):
-            self._template(text, place, where, owner, task, loop=loop)
+    ) -> Value:
+        return build_value(
+            value, lambda text, at: self._template(text, place, (*path, *at), owner, task, loop=loop)
+        )
 
     def _template(
         self,
@@ -168,37 +359,94 @@ class _Compiler:
         place: Place,
         path: Path,
         owner: Pipeline,
-        task: Task | None,
+        task: Task | None = None,
         *,
         statements: bool = False,
         sql: bool = False,
         loop: int | None = None,
     ) -> Template | None:
-        compiled = _compiled(text, statements, sql)
+        compiled = compiled_template(text, statements, sql)
         if isinstance(compiled, Template):
-            self.spots.append(Spot(place, path, compiled, owner, task, loop))
+            self.templates.append(TemplateUse(place, path, compiled, owner, task, loop))
             return compiled
         for fault in compiled.faults:
             self.report.tell(fault.code, path, fault.message, word=fault.needle, fix=fault.fix)
         return None
 
 
-def asks_for_failure(when: Template) -> bool:
-    """Does the guard read what a failure is told by? Then it is asked when the step has failed (D37)."""
+_NO_FIELDS = _Fields(frozenset(), frozenset(), frozenset())
+
+
+def reads_failure(when: Template) -> bool:
+    """Does the guard read anything that tells of a failure? Then it is evaluated after one, too (D37)."""
     return any(
         read.path[0] == "event" or read.path[:2] in (("output", "status"), ("output", "error"))
         for read in when.reads
     )
 
 
-def _texts(value: JSON, path: Path) -> Iterator[tuple[Path, str]]:
-    """Every text with braces in it, and where it stands."""
-    if isinstance(value, str):
-        if has_braces(value):
-            yield path, value
-    elif isinstance(value, dict):
-        for key, each in value.items():
-            yield from _texts(each, (*path, key))
-    elif isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from _texts(each, (*path, index))
+def _constant(value: JSON) -> Value:
+    return Value(None, value, [])
+
+
+def _call_of(block: str, owner: Pipeline) -> CompiledTask:
+    """The task that calls a body block. No author wrote it."""
+    return CompiledTask(
+        name=BODY, kind="workbook", auth=None, code={"block": block}, fields=_constant({}),
+        input=_constant({}), set=(), skips=(), rules=(), has_policy=False, on_unmatched=model.ON_UNMATCHED, spec={},
+        secret_inputs=frozenset(), secret_fields=frozenset(), kept=False, pure=False,
+        source=Task(name=BODY, kind="workbook", fields={"block": block}, at=owner.at),
+    )  # fmt: skip
+
+
+def _reach(steps: Mapping[str, CompiledStep]) -> dict[str, int]:
+    """The steps that each step's arcs lead to; itself only when a way leads back to it."""
+    # One vertex stands for all targets of the arcs that may lead to any step: the graph stays linear.
+    follows: dict[str, list[str]] = {}
+    for name, step in steps.items():
+        found: dict[str, None] = {}
+        for arc in step.arcs:
+            found.update(dict.fromkeys((ANYWHERE,) if arc.targets is None else arc.targets))
+        follows[name] = [target for target in found if target in steps or target == ANYWHERE]
+    anywhere = 1 << len(steps)
+    reach = descendants({**follows, ANYWHERE: list(steps)})
+    made: dict[str, int] = {}
+    for name, targets in follows.items():
+        mask = 0
+        for target in targets:
+            mask |= reach[target]
+        made[name] = mask & ~anywhere
+    return made
+
+
+def _output_parts(uses: Iterable[TemplateUse], tasks: set[str]) -> set[str]:
+    """The parts of outputs that tasks, `set` and arcs read: "data", "ref", "meta", …"""
+    found: set[str] = set()
+    for use in uses:
+        if use.task is None and use.place not in ("step set", "arc"):
+            continue
+        for read in use.template.reads:
+            if read.path[0] == "output" or read.path[0] in tasks:
+                found.update(OUTPUT_FIELDS if len(read.path) == 1 else (str(read.path[1]),))
+    return found
+
+
+def _of_writes(writes: Iterable[Write]) -> Iterator[ProjectedValue]:
+    return (ProjectedValue(write.value, asks=False) for write in writes)
+
+
+def _of_arcs(arcs: Iterable[CompiledArc]) -> Iterator[ProjectedValue]:
+    for arc in arcs:
+        if isinstance(arc.when, Template):
+            yield ProjectedValue(arc.when, asks=True)
+        if isinstance(arc.target, Template):
+            yield ProjectedValue(arc.target, asks=False)
+        yield from _of_writes(arc.set)
+
+
+def _projected(values: Iterable[ProjectedValue]) -> tuple[ProjectedValue, ...]:
+    return tuple(each for each in values if reads_data(each.value.reads))
+
+
+def _ctx_targets(playbook: Playbook) -> set[str]:
+    return {target for writes, _ in all_writes(playbook) for target in writes if target.startswith("ctx.")}

@@ -6,13 +6,11 @@ import re
 
 from noetl.escape import one_line, shorten
 from noetl.output import JSON
-from noetl.playbook.model import Guard, Loop, Pipeline, Policy, Rule, When
+from noetl.playbook.model import LOOP_WINDOW, RETRY_ATTEMPTS, Guard, Loop, Pipeline, Policy, Rule, When
 from noetl.template.compile import is_template
 
 VALUE_MAX = 60  # characters of a value that are shown
 
-_ATTEMPTS = 3  # D24
-_IN_FLIGHT = 10  # D49
 _SOLE = re.compile(r"\{\{-?(?P<inside>.*?)-?\}\}\Z", re.DOTALL)
 _NAMED_EVENT = re.compile(r"\bevent\.name == (['\"])(?P<name>[a-z.]+)\1")
 _OUTPUT_IS = re.compile(r"\boutput\.status == (['\"])(?P<status>ok|error)\1")
@@ -111,7 +109,7 @@ def _directive(each: Rule) -> str:
 
 
 def _retry(each: Rule) -> list[str]:
-    attempts = _ATTEMPTS if each.attempts is None else each.attempts
+    attempts = RETRY_ATTEMPTS if each.attempts is None else each.attempts
     said = f"({expression(attempts)})" if isinstance(attempts, str) else str(attempts)
     words = [f"{said} calls in all"]
     if each.delay is None:
@@ -156,7 +154,7 @@ def loop(each: Loop) -> str:
     items = expression(each.items) if isinstance(each.items, str) else value(each.items)
     words = [f"for each {one_line(each.iterator) or '?'} in {items}", each.mode]
     if each.mode == "parallel":
-        at_once = _IN_FLIGHT if each.max_in_flight is None else each.max_in_flight
+        at_once = LOOP_WINDOW if each.max_in_flight is None else each.max_in_flight
         words.append(f"{expression(str(at_once))} at a time")
     if each.exec is not None:
         words.append(each.exec)

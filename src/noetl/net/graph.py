@@ -1,16 +1,19 @@
-"""Reachability and circles in a directed graph: iterative, linear. It knows nothing of playbooks."""
+"""Algorithms on directed graphs: reachability, circles, drawing order. Iterative and linear.
+
+Nothing here knows about playbooks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
-from typing import TypeAlias, TypeVar
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias, TypeVar
 
 V = TypeVar("V", bound=Hashable)
 Follows: TypeAlias = Mapping[V, Collection[V]]  # vertex → the vertices it leads to
 
 
 def reachable(starts: Iterable[V], follows: Follows[V]) -> set[V]:
-    """Everything that can be reached, the starts included."""
+    """All vertices that can be reached, the starts included."""
     seen = set(starts)
     todo = list(seen)
     while todo:
@@ -62,12 +65,12 @@ def _close(vertex: V, open_: dict[V, None]) -> list[V]:
 
 
 def circles(follows: Follows[V]) -> list[list[V]]:
-    """Components that one can go round in."""
+    """Components that contain a cycle."""
     return [each for each in components(follows) if len(each) > 1 or each[0] in follows.get(each[0], ())]
 
 
 def descendants(follows: Follows[V]) -> dict[V, int]:
-    """For each vertex what it reaches, itself included, as a bit mask over the order of `follows`."""
+    """The vertices that each vertex reaches, itself included, as a bit mask over the order of `follows`."""
     bit = {vertex: 1 << place for place, vertex in enumerate(follows)}
     masks: dict[V, int] = {}
     for members in components(follows):
@@ -79,3 +82,60 @@ def descendants(follows: Follows[V]) -> dict[V, int]:
         for member in members:
             masks[member] = mask
     return masks
+
+
+class Order(NamedTuple):
+    """An order of vertices in which only the edges in `back` lead backwards."""
+
+    names: tuple[str, ...]
+    back: frozenset[tuple[str, str]]  # edges to a vertex that leads here, or to itself
+
+
+class _Walk:
+    """Depth first, without recursion."""
+
+    def __init__(self, follows: Mapping[str, Sequence[str]]) -> None:
+        self.follows = follows
+        self.seen: set[str] = set()
+        self.back: set[tuple[str, str]] = set()
+        self.open: dict[str, Iterator[str]] = {}
+
+    def finished(self, start: str) -> Iterator[str]:
+        """The new vertices that the start reaches, in the order in which the walk leaves them for good."""
+        entering = None if start in self.seen else start
+        while entering is not None or self.open:
+            if entering is not None:
+                self.seen.add(entering)
+                self.open[entering] = iter(self.follows.get(entering, ()))
+            name = next(reversed(self.open))
+            entering = self._next(name)
+            if entering is None:
+                del self.open[name]
+                yield name
+
+    def _next(self, name: str) -> str | None:
+        for target in self.open[name]:
+            if target in self.open:
+                self.back.add((name, target))
+            elif target not in self.seen:
+                return target
+        return None
+
+
+def drawing_order(starts: Sequence[str], follows: Mapping[str, Sequence[str]]) -> Order:
+    """The order in which a person would draw what the starts reach: branches before the vertex they meet in.
+
+    Vertices that the first start does not reach come later, start by start.
+    """
+    there = _Walk(follows)
+    for start in starts:
+        for _ in there.finished(start):
+            pass
+    # The second walk takes the targets in reverse, and its result is reversed: first targets come first.
+    forward = {
+        name: [target for target in reversed(targets) if (name, target) not in there.back]
+        for name, targets in follows.items()
+    }
+    walk = _Walk(forward)
+    names = [name for start in starts for name in reversed(list(walk.finished(start)))]
+    return Order(tuple(names), frozenset(there.back))

@@ -1,8 +1,13 @@
-"""Which names a template may read at which place of a playbook (D18–D20, D26, D85), as one table."""
+"""Scopes: the names that templates may read at each place (D18–D20, D26, D85), and the `set`s that write."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal, TypeAlias
+
+from noetl.output import JSON
+from noetl.playbook.model import Pipeline, Playbook
+from noetl.playbook.source import Path
 
 Place: TypeAlias = Literal[
     "admission", "step input", "loop", "task", "task result", "skip rule", "step set", "arc"
@@ -50,3 +55,22 @@ PLACES: dict[Place, str] = {
 SEES_TASKS: frozenset[Place] = frozenset({"task", "task result", "skip rule"})  # earlier tasks, by name
 
 OLD_NAMES = {"outcome": "output", "args": "input", "vars": "step", "result": "output.data"}
+
+
+def task_writes(owner: Pipeline) -> Iterator[tuple[dict[str, JSON], Path]]:
+    """Every `set` inside the pipeline, and where it stands."""
+    for task in owner.tasks:
+        yield task.set, (*task.at, "set")
+        for rule in task.policy.rules if task.policy else ():
+            inside = ("then",) if rule.when is not None else ("else", "then")
+            yield rule.set, (*rule.at, *inside, "set")
+
+
+def all_writes(playbook: Playbook) -> Iterator[tuple[dict[str, JSON], Path]]:
+    """Every `set` of the playbook, and where it stands."""
+    for owner in playbook.pipelines:
+        yield owner.set, (*owner.at, "set")
+        yield from task_writes(owner)
+    for step in playbook.steps:
+        for arc in step.arcs or ():
+            yield arc.set, (*arc.at, "set")

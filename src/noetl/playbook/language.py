@@ -5,6 +5,7 @@ The reader, the JSON Schema, the language page of the docs and the messages abou
 
 from __future__ import annotations
 
+from noetl.playbook import model
 from noetl.playbook.kinds import Kind, Kinds
 from noetl.playbook.shapes import (
     Anything,
@@ -95,7 +96,9 @@ _RESULT = Record(
     "How results are kept.",
     {
         "inline_max_bytes": KeyShape(
-            Number(0, whole=True), "a larger output goes to the result store (D51)", default=65536
+            Number(0, whole=True),
+            "a larger output goes to the result store (D51)",
+            default=model.INLINE_BYTES_MAX,
         ),
         "store": KeyShape(_STORE, "where it goes"),
         "ttl": KeyShape(
@@ -139,7 +142,7 @@ _STEP_LIMITS = Record("limits", LIMITS.doc, {"calls": LIMITS.keys["calls"]})
 
 
 _POOL = KeyShape(
-    TextShape(name=True), "the workers that may run it; embedded there is one for all", default="default"
+    TextShape(name=True), "the workers that may run it; embedded there is one for all", default=model.POOL
 )
 
 
@@ -198,9 +201,11 @@ THEN = Record(
     {
         "do": KeyShape(Choice(DIRECTIVES), "the directive", example="continue"),
         "attempts": KeyShape(
-            Number(1, whole=True, templated=True), "retry: calls in all, the first included (D24)", default=3
+            Number(1, whole=True, templated=True),
+            "retry: calls in all, the first included (D24)",
+            default=model.RETRY_ATTEMPTS,
         ),
-        "backoff": KeyShape(Choice(BACKOFFS), "retry: how the delay grows (D25)", default="fixed"),
+        "backoff": KeyShape(Choice(BACKOFFS), "retry: how the delay grows (D25)", default=model.BACKOFF),
         "delay": KeyShape(Number(0, templated=True), "retry: seconds before the next call"),
         "max_delay": KeyShape(Number(0, templated=True), "retry: the delay never grows beyond this"),
         "jitter": KeyShape(Number(0), "retry: 0.2 means ±20 %, drawn once and recorded (D87)"),
@@ -226,7 +231,9 @@ TASK_POLICY = Record(
             _rules(THEN, "rule"), "asked from top to bottom, the first that holds wins", required=True
         ),
         "on_unmatched": KeyShape(
-            Choice(("continue", "fail")), "when no rule holds and there is no else (D23)", default="continue"
+            Choice(("continue", "fail")),
+            "when no rule holds and there is no else (D23)",
+            default=model.ON_UNMATCHED,
         ),
         "limits": KeyShape(_STEP_LIMITS, "the budget of calls of a frame (D87)"),
         **dict.fromkeys(("mode", "before", "after", "finally"), KeyShape(Reserved(), "reserved (D64)")),
@@ -300,7 +307,9 @@ def _loop(kinds: Kinds) -> Record:
         Choice(("sequential", "parallel")), "one after the other, or together", default="sequential"
     )
     flight = KeyShape(
-        Number(1, whole=True, templated=True), "parallel: how many at once, exactly (D49)", default=10
+        Number(1, whole=True, templated=True),
+        "parallel: how many at once, exactly (D49)",
+        default=model.LOOP_WINDOW,
     )
     policy = Record(
         "loop.spec.policy",
@@ -596,7 +605,7 @@ def _executor(kinds: Kinds) -> Record:
         "executor.spec",
         "Defaults for every step and task (D60).",
         {
-            "entry_step": KeyShape(TextShape(name=True), "the first step (D5)", default="start"),
+            "entry_step": KeyShape(TextShape(name=True), "the first step (D5)", default=model.ENTRY_STEP),
             "policy": KeyShape(policy, "limits and defaults"),
             "pool": _POOL,
             **_spec_keys(kinds),

@@ -18,6 +18,15 @@ When: TypeAlias = str | bool  # a template, or a boolean
 
 END = "end"  # an arc may lead here without such a step (D6)
 
+# Defaults of the language: the only definition, for the table of the language and for all who run or show it.
+ENTRY_STEP = "start"  # D5
+POOL = "default"  # of workers
+LOOP_WINDOW = 10  # iterations of a parallel loop that run at once (D49)
+RETRY_ATTEMPTS = 3  # calls in all, the first included (D24)
+BACKOFF: Backoff = "fixed"  # D25
+ON_UNMATCHED: Literal["continue", "fail"] = "continue"  # D23
+INLINE_BYTES_MAX = 65_536  # data of an output that is recorded in the log; larger data is stored (D51)
+
 
 class Guard(Struct, frozen=True, kw_only=True):
     """Step admission: the first guard whose `when` holds decides."""
@@ -33,8 +42,8 @@ class Rule(Struct, frozen=True, kw_only=True):
     when: When | None  # None: else
     do: Directive
     to: str | None = None  # jump: a task of this pipeline
-    attempts: int | str | None = None  # retry: calls in all; None: 3
-    backoff: Backoff | None = None  # None: fixed
+    attempts: int | str | None = None  # retry: calls in all; None: RETRY_ATTEMPTS
+    backoff: Backoff | None = None  # None: BACKOFF
     delay: float | str | None = None  # retry: seconds, or a template; None: at once
     max_delay: float | str | None = None
     jitter: float | None = None
@@ -46,7 +55,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     """What follows from a task's output."""
 
     rules: tuple[Rule, ...]
-    on_unmatched: Literal["continue", "fail"] | None = None  # None: continue
+    on_unmatched: Literal["continue", "fail"] | None = None  # None: ON_UNMATCHED
     limits: dict[str, JSON] = {}
     whole: bool = True  # False: a rule of it could not be read
     at: Path
@@ -73,7 +82,7 @@ class Loop(Struct, frozen=True, kw_only=True):
     items: JSON  # a template, a list or a mapping
     iterator: str
     mode: Literal["sequential", "parallel"] = "sequential"
-    max_in_flight: int | str | None = None  # None: 10 when parallel
+    max_in_flight: int | str | None = None  # None: LOOP_WINDOW when parallel
     exec: Literal["distributed", "local"] | None = None
     reduce: dict[str, str] = {}  # "ctx.total" → "sum"
     spec: dict[str, JSON] = {}  # what feeds the layering
@@ -140,7 +149,7 @@ class Executor(Struct, frozen=True, kw_only=True):
 
     profile: Literal["local", "distributed"] | None = None
     version: str | None = None
-    entry_step: str | None = None  # None: start
+    entry_step: str | None = None  # None: ENTRY_STEP
     policy: dict[str, JSON] = {}  # limits, defaults, results
     spec: dict[str, JSON] = {}  # what feeds the layering
 
@@ -160,7 +169,7 @@ class Playbook(Struct, frozen=True, kw_only=True):
     @property
     def entry(self) -> str:
         """The first step (D5)."""
-        return self.executor.entry_step or "start"
+        return self.executor.entry_step or ENTRY_STEP
 
     @property
     def pipelines(self) -> tuple[Pipeline, ...]:

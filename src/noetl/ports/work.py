@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from noetl.engine.commands import Command, Report, Start
 from noetl.engine.moves import Work
-from noetl.net.program import POOL
 from noetl.output import JSON, Output
+from noetl.playbook.model import POOL
 
 Epoch: TypeAlias = tuple[int, int]  # of the partition's owner, and a counter: a higher one refuses all lower
 

@@ -16,7 +16,7 @@ from noetl.control.refusals import Refusal
 from noetl.engine import Event
 from noetl.engine.facts import Requested
 from noetl.errors import NotFound, PlaybookError, Rejected, Unavailable
-from noetl.net.program import POOL
+from noetl.playbook.model import POOL
 from noetl.ports import ExecutionHead, FeedEvent, WorkerInfo
 from noetl.runtime.embedded import SLOTS, EmbeddedRuntime, LocalStore, open_local_store
 from noetl.runtime.instrumentation import Instrumentation

@@ -22,7 +22,7 @@ from noetl.errors import Unavailable
 from noetl.link.client import NatsLink
 from noetl.link.playbook_cache import NatsTexts
 from noetl.link.secret_channel import LinkKey, NatsSecrets
-from noetl.net.program import POOL
+from noetl.playbook.model import POOL
 from noetl.ports import FeedEvent, WorkerInfo
 from noetl.runtime.background import BackgroundTasks
 from noetl.runtime.instrumentation import Instrumentation

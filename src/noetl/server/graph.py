@@ -12,8 +12,8 @@ from noetl.drawing.chart import Box, Chart, ChartLine, Role, chart
 from noetl.drawing.layout import Chain, RoutedLine, Size, lay_out
 from noetl.drawing.svg import BOXES_MAX, LINES_MAX
 from noetl.escape import width
-from noetl.net.carries import Carries
-from noetl.net.net import Net
+from noetl.net.flow import Carries
+from noetl.net.program import Program
 from noetl.server.errors import Refused
 
 _MARK: Final = Size(22.0, 22.0)
@@ -63,17 +63,17 @@ class GraphDrawn(Struct, frozen=True, kw_only=True):
     arcs: tuple[ArcDrawn, ...]
 
 
-def drawn(checked: Checked, net: Net) -> GraphDrawn:
+def drawn(checked: Checked, program: Program) -> GraphDrawn:
     """Raises Refused when there is more than a person can look at."""
-    made = small_enough(chart(net))
+    made = small_enough(chart(program))
     wires = [_wire(line) for line in made.lines]
     last = next((place for place, box in enumerate(made.boxes) if box.role == "end"), None)
     grid = lay_out([_size(box) for box in made.boxes], wires, last)
     sidings = Sidings(grid).lay(wires)
     steps = []
     for place, (box, stop) in enumerate(zip(made.boxes, grid.boxes, strict=True)):
-        step = net.steps.get(box.title) if box.role == "step" else None
-        mark = checked.document.at(step.step.at) if step is not None else None
+        step = program.steps.get(box.title) if box.role == "step" else None
+        mark = checked.document.at(step.source.at) if step is not None else None
         steps.append(
             StepDrawn(
                 place=place, role=box.role, name=box.title, desc=box.desc, kinds=box.kinds, loop=box.loop,

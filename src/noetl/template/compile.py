@@ -7,7 +7,7 @@ and nothing about where it stands.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from typing import TypeAlias
 
 from jinja2 import nodes
 
@@ -50,6 +50,7 @@ __all__ = [
     "Template",
     "TemplateError",
     "Value",
+    "build_value",
     "compile_template",
     "compile_value",
     "is_template",
@@ -155,9 +156,15 @@ class Value:
     __slots__ = ("_build", "_lean", "_value", "calls", "parts", "reads")
 
     def __init__(self, build: Run | None, value: JSON, parts: list[Template]) -> None:
-        self.reads: tuple[Read, ...] = tuple(dict.fromkeys(read for part in parts for read in part.reads))
-        self.calls = frozenset().union(*(part.calls for part in parts))
-        self.parts = tuple({part.key: part for each in parts for part in each.parts}.values())
+        self.reads: tuple[Read, ...] = ()
+        self.calls: frozenset[str] = frozenset()
+        self.parts: tuple[ProjectedPart, ...] = ()
+        if len(parts) == 1:
+            self.reads, self.calls, self.parts = parts[0].reads, parts[0].calls, parts[0].parts
+        elif parts:
+            self.reads = tuple(dict.fromkeys(read for part in parts for read in part.reads))
+            self.calls = self.calls.union(*(part.calls for part in parts))
+            self.parts = tuple({part.key: part for each in parts for part in each.parts}.values())
         self._lean: Value | None = None
         self._value = value
         self._build = build if build is not None else lambda _scope, _meter: value
@@ -178,8 +185,12 @@ class Value:
         if not reads_data(self.reads):
             return self
         if self._lean is None:
-            self._lean = _value(self._value, _lean_template)
+            self._lean = _value(self._value, lambda text, _at: _lean_template(text))
         return self._lean
+
+
+# Compiles the text at a path of a structure; None: the text is not a template.
+TextCompiler: TypeAlias = Callable[[str, Path], Template | None]
 
 
 def is_template(text: str) -> bool:
@@ -294,53 +305,64 @@ def compile_value(
 ) -> Value:
     """Compile all templates of a structure, or raise BadTemplate with the faults of all of them.
 
-    `sql`: where SQL stands in it, whose {{ }} are bound; each becomes {"text": […], "values": […]}.
+    `sql`: the paths of SQL texts, whose {{ }} are bound; each becomes {"text": […], "values": […]}.
     """
-    return _value(value, partial(compile_template, statements=statements), sql)
+    return _value(value, lambda text, at: compile_template(text, statements=statements, sql=at in sql), sql)
 
 
-def _value(
-    value: JSON, compile_one: Callable[[str], Template], sql: frozenset[tuple[str, ...]] = frozenset()
-) -> Value:
-    parts: list[Template] = []
+def _value(value: JSON, compile_one: TextCompiler, sql: frozenset[tuple[str, ...]] = frozenset()) -> Value:
     faults: dict[Fault, None] = {}
+
+    def collect(text: str, at: Path) -> Template | None:
+        try:
+            return compile_one(text, at)
+        except BadTemplate as bad:
+            faults.update(dict.fromkeys(bad.faults))
+            return None
+
     try:
-        build = _compiled(value, parts, faults, compile_one, sql)
+        made = build_value(value, collect, sql)
     except RecursionError:
         raise BadTemplate((Fault("bad-template", "the structure is nested too deeply", 1),)) from None
     if faults:
         raise BadTemplate(tuple(faults))
-    return Value(build, value, parts)
+    return made
 
 
-def _compiled(
+def build_value(
+    value: JSON, compile_one: TextCompiler, sql: frozenset[tuple[str, ...]] = frozenset()
+) -> Value:
+    """A structure whose templates the caller compiles: `compile_one` gets each text and its path in `value`.
+
+    A text for which it returns None stays as it is.
+    """
+    parts: list[Template] = []
+    return Value(_build(value, (), parts, compile_one, sql), value, parts)
+
+
+def _build(
     value: JSON,
+    at: Path,
     parts: list[Template],
-    faults: dict[Fault, None],
-    compile_one: Callable[[str], Template],
+    compile_one: TextCompiler,
     sql: frozenset[tuple[str, ...]],
 ) -> Run | None:
-    """What builds the value in a scope; None: there is no template in it, it is what it is."""
-    if type(value) is str and () in sql:
-        compile_one = _sql_template
-        if not is_template(value):
+    """The function that builds the value in a scope; None: the value holds no template."""
+    if type(value) is str:
+        if is_template(value):
+            template = compile_one(value, at)
+            if template is None:
+                return None
+            parts.append(template)
+            return template.evaluate
+        if sql and at in sql:
             return lambda _scope, _meter: {"text": [value], "values": []}
-    if type(value) is str and is_template(value):
-        try:
-            template = compile_one(value)
-        except BadTemplate as bad:
-            faults.update(dict.fromkeys(bad.faults))
-            return None
-        parts.append(template)
-        return template.evaluate
+        return None
     if type(value) is list:
-        none: frozenset[tuple[str, ...]] = frozenset()
-        return _compiled_list(value, [_compiled(item, parts, faults, compile_one, none) for item in value])
+        items = [_build(item, (*at, index), parts, compile_one, sql) for index, item in enumerate(value)]
+        return _compiled_list(value, items)
     if type(value) is dict:
-        built = {}
-        for key, item in value.items():
-            inside = frozenset(place[1:] for place in sql if place[:1] == (key,))
-            built[key] = _compiled(item, parts, faults, compile_one, inside)
+        built = {key: _build(item, (*at, key), parts, compile_one, sql) for key, item in value.items()}
         return _compiled_map(value, built)
     return None
 

@@ -36,7 +36,7 @@ from noetl.engine.state import State
 from noetl.engine.work import due, work_of
 from noetl.errors import PlaybookError, Rejected
 from noetl.ids import frame_parts
-from noetl.net.program import Program, compile_program
+from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output
 from noetl.playbook.kinds import Kinds
 from noetl.testing.fact_text import tell
@@ -51,9 +51,9 @@ class Player:
 
     def __init__(self, text: str, kinds: Kinds) -> None:
         checked = check(HEAD + dedent(text), kinds, "scenario")
-        if checked.errors or checked.playbook is None:
+        if checked.errors or checked.program is None:
             raise PlaybookError(checked.errors)
-        self.program: Program = compile_program(checked.playbook, kinds, "digest")
+        self.program: Program = checked.program._replace(digest="digest")
         self.state = State(execution_id="e")
         self.log: list[Event] = []
         self.agenda: Agenda = {}

@@ -18,7 +18,7 @@ from noetl.engine.commands import Start
 from noetl.engine.facts import TaskDone
 from noetl.engine.moves import RunTask, Work
 from noetl.errors import NoetlError, NotFound, Unavailable
-from noetl.net.program import Program, Task
+from noetl.net.program import CompiledTask, Program
 from noetl.output import JSON, Failure, Output
 from noetl.playbook.model import Credential
 from noetl.ports import FetchedCredential, SecretProvider
@@ -173,7 +173,7 @@ def signs_in_with(called: RunTask) -> Credential | None:
     return entry_named(name, called.keychain)
 
 
-def read_by(task: Task, keychain: Iterable[Credential]) -> list[Credential]:
+def read_by(task: CompiledTask, keychain: Iterable[Credential]) -> list[Credential]:
     """The entries that the templates of a task read."""
     paths = [read.path for read in (*task.input.reads, *task.fields.reads) if read.path[0] == "keychain"]
     names = {path[1] if len(path) > 1 else None for path in paths}

@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from noetl.engine.results import INLINE_BYTES_MAX
 from noetl.engine.writing import ABSENT, at_path
 from noetl.errors import Rejected
 from noetl.output import JSON, Output, failed
+from noetl.playbook.model import INLINE_BYTES_MAX
 from noetl.ports import ResultStore
 from noetl.worker.compression import packed
 from noetl.worker.result_stores import StoreSelector

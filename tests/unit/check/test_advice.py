@@ -21,8 +21,8 @@ def test_who_follows_the_advice_makes_no_success_of_an_error_d23() -> None:
     assert (told_of.code, told_of.fix) == ("no-else", "on_unmatched: fail")
     followed = checked(body.replace("    rules:", f"    {told_of.fix}\n          rules:"))
     assert followed.problems == ()
-    assert followed.net is not None
-    policy = followed.net.steps["start"].tasks[0].task.policy
+    assert followed.program is not None
+    policy = followed.program.steps["start"].source.tasks[0].policy
     assert policy is not None
     assert policy.on_unmatched == "fail"  # an error fails the task, a success goes on
 

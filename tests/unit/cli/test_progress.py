@@ -31,9 +31,8 @@ from noetl.engine.facts import (
     StepStarted,
     TaskDone,
 )
-from noetl.net.program import compile_program
 from noetl.output import Failure, Output
-from tests.playbooks import checked, kinds
+from tests.playbooks import checked
 
 ROOT = "01a1df73-f57c-7914-bb45-80921dc2a2bb"
 CHILD = "5f0c1df7-57c7-5914-8b45-80921dc2a2bb"
@@ -57,9 +56,9 @@ class Watched:
     def __init__(self) -> None:
         self.clock = Pulse()
         self.progress = Progress(ROOT, self.clock)
-        playbook = checked("workflow:\n- {step: start, tool: {kind: noop}}\n").playbook
-        assert playbook is not None
-        self.program = compile_program(playbook, kinds(), "digest")
+        program = checked("workflow:\n- {step: start, tool: {kind: noop}}\n").program
+        assert program is not None
+        self.program = program._replace(digest="digest")
         self.seq = 0
 
     def see(self, *facts: Fact, id: str = ROOT) -> list[str]:

@@ -7,9 +7,9 @@ from tests.playbooks import checked
 
 
 def charted(body: str) -> Chart:
-    net = checked(body).net
-    assert net is not None
-    return chart(net)
+    program = checked(body).program
+    assert program is not None
+    return chart(program)
 
 
 def test_a_chart_has_marks_for_entry_and_end_boxes_for_steps_and_lines_for_arcs() -> None:

@@ -18,9 +18,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def drawn(file: Path) -> str:
-    net = check(file.read_bytes(), kinds(), file.name).net
-    assert net is not None
-    return svg(chart(net))
+    program = check(file.read_bytes(), kinds(), file.name).program
+    assert program is not None
+    return svg(chart(program))
 
 
 def texts(picture: str) -> list[str]:
@@ -29,9 +29,9 @@ def texts(picture: str) -> list[str]:
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_every_example_becomes_well_formed_svg_with_every_step_in_it(file: Path) -> None:
-    net = check(file.read_bytes(), kinds(), file.name).net
-    assert net is not None
-    assert set(net.steps) <= set(texts(drawn(file)))
+    program = check(file.read_bytes(), kinds(), file.name).program
+    assert program is not None
+    assert set(program.steps) <= set(texts(drawn(file)))
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)

@@ -13,22 +13,22 @@ from noetl.engine.facts import ForBlock, ForChild, FrameParked, TaskDone
 from noetl.engine.moves import Answered, Decided, FramePlace, Over, Park, RunTask, Wait, Work
 from noetl.engine.pipeline import next_move, take
 from noetl.engine.state import Frame
-from noetl.net.program import Pipeline, compile_program
+from noetl.net.program import CompiledPipeline
 from noetl.output import JSON, Failure, Output, failed
-from tests.playbooks import checked, kinds
+from tests.playbooks import checked
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 PLACE = FramePlace("e", {"n": 3}, {"size": 10}, None)
 RETRY = "{when: \"{{ output.status == 'error' }}\", then: {do: retry, %s}}, {else: {then: {do: continue}}}"
 
 
-def pipeline(tasks: str, around: str = "") -> Pipeline:
+def pipeline(tasks: str, around: str = "") -> CompiledPipeline:
     """Of a step with these tasks, and with what else stands there."""
     body = "workflow:\n- step: start\n" + indent(dedent(around), "  ")
     found = checked(body + "  tool:\n" + indent(dedent(tasks), "  "))
-    assert found.playbook is not None
+    assert found.program is not None
     assert found.errors == ()
-    return compile_program(found.playbook, kinds(), "digest").steps["start"].pipeline
+    return found.program._replace(digest="digest").steps["start"].pipeline
 
 
 def policy(rules: str) -> str:
@@ -225,8 +225,8 @@ KEYCHAIN = """\
 
 def with_keychain(tool: str) -> Work:
     found = checked(KEYCHAIN % tool)
-    assert found.playbook is not None
-    program = compile_program(found.playbook, kinds(), "digest")
+    assert found.program is not None
+    program = found.program._replace(digest="digest")
     return Work(program.steps["start"].pipeline, Frame(id="start#1"), PLACE)
 
 
@@ -349,8 +349,8 @@ def test_a_block_is_called_by_parking_and_its_answer_is_taken_like_any_output_d5
           tool: {kind: workbook, block: twice, input: {n: "{{ workload.n }}"}, set: {ctx.n: "{{ input.n + output.data }}"}}
         """
     found = checked(body)
-    assert found.playbook is not None
-    program = compile_program(found.playbook, kinds(), "digest")
+    assert found.program is not None
+    program = found.program._replace(digest="digest")
     ready = Work(program.steps["start"].pipeline, Frame(id="start#1"), PLACE)
     assert parked(ready) == FrameParked(
         frame="start#1", call=1, until=ForBlock(block="twice", input={"n": 3})

@@ -16,9 +16,9 @@ from noetl.engine.pipeline import next_move, take
 from noetl.engine.results import absent, pick, recorded, restore, trim
 from noetl.engine.state import Frame, State
 from noetl.engine.work import work_of
-from noetl.net.program import Program, compile_program
+from noetl.net.program import Program
 from noetl.output import JSON, Output
-from tests.playbooks import checked, kinds
+from tests.playbooks import checked
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 REF: dict[str, JSON] = {"type": "blob", "locator": {"key": "e/1"}}
@@ -35,9 +35,9 @@ DATA: dict[str, JSON] = {
 
 def program_of(body: str) -> Program:
     found = checked(body)
-    assert found.playbook is not None
+    assert found.program is not None
     assert found.errors == ()
-    return compile_program(found.playbook, kinds(), "digest")
+    return found.program._replace(digest="digest")
 
 
 def work(rest: str, tasks: str = "{kind: http, url: x}") -> Work:

@@ -6,19 +6,19 @@ from textwrap import dedent, indent
 
 import pytest
 
-from noetl.net.program import Picked, Pipeline, Program, compile_program
+from noetl.net.program import CompiledPipeline, Program, ProjectedValue
 from noetl.template.values import path_text
-from tests.playbooks import checked, kinds
+from tests.playbooks import checked
 
 
 def program(body: str) -> Program:
     found = checked(body)
-    assert found.playbook is not None
+    assert found.program is not None
     assert found.errors == ()
-    return compile_program(found.playbook, kinds(), "digest")
+    return found.program._replace(digest="digest")
 
 
-def step(rest: str, name: str = "start") -> Pipeline:
+def step(rest: str, name: str = "start") -> CompiledPipeline:
     body = "workflow:\n- step: start\n" + indent(dedent(rest), "  ")
     return program(body).steps[name].pipeline
 
@@ -38,7 +38,7 @@ def test_a_task_is_kept_when_some_template_of_its_frame_reads_it_by_name_d18() -
     assert {task.name for task in tasks if task.kept} == {"by_input", "by_rule", "by_set", "by_path"}
 
 
-def sources(picks: tuple[Picked, ...]) -> list[tuple[list[str], bool]]:
+def sources(picks: tuple[ProjectedValue, ...]) -> list[tuple[list[str], bool]]:
     """What is read by each value that is evaluated when the step has ended, and is only its truth asked for?"""
     return [(sorted(path_text(read.path) for read in each.value.reads), each.asks) for each in picks]
 

@@ -17,7 +17,7 @@ from noetl.engine.moves import Decided, FramePlace, RunTask, Work
 from noetl.engine.pipeline import next_move
 from noetl.engine.state import Frame
 from noetl.errors import NoetlError, NotFound, Unavailable
-from noetl.net.program import Program, compile_program
+from noetl.net.program import Program
 from noetl.output import Failure, Output
 from noetl.playbook.model import Credential
 from noetl.ports import FetchedCredential
@@ -208,9 +208,9 @@ def program(tool: str) -> Program:
         + "keychain:\n- {name: token, kind: env}\n- {name: login, kind: basic, user: ann, password: {env: P}}\n"
         + f"workflow:\n- step: start\n  tool: {tool}\n"
     )
-    playbook = check(text, kinds(), "t.yaml").playbook
-    assert playbook is not None
-    return compile_program(playbook, kinds(), "d")
+    program = check(text, kinds(), "t.yaml").program
+    assert program is not None
+    return program._replace(digest="d")
 
 
 def frame(tool: str, **fields: Any) -> Work:

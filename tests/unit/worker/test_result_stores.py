@@ -14,7 +14,7 @@ from noetl.adapters.files.results import FileResults
 from noetl.adapters.sqlite.database import open_sqlite
 from noetl.adapters.sqlite.results import SqliteResults
 from noetl.clock import SystemClock
-from noetl.engine.results import INLINE_BYTES_MAX
+from noetl.playbook.model import INLINE_BYTES_MAX
 from noetl.errors import Damaged, NotFound, Rejected
 from noetl.output import JSON
 from noetl.testing.contracts.results import all_of

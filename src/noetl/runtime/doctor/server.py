@@ -9,9 +9,9 @@ from noetl.client import Client
 from noetl.client.http import is_private
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.net.describe import count
-from noetl.net.program import POOL
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
+from noetl.playbook.model import POOL
 from noetl.playbook.reader import read
 from noetl.runtime.doctor.checks import Diagnosis
 from noetl.secret import Secret

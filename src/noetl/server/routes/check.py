@@ -12,7 +12,7 @@ from msgspec import Struct
 from noetl.check.checker import Checked
 from noetl.drawing.chart import chart
 from noetl.errors import PlaybookError
-from noetl.net.net import Net
+from noetl.net.program import Program
 from noetl.server.graph import GraphDrawn, drawn, small_enough
 from noetl.server.params import READ, RoomGiven, refusals
 from noetl.server.playbook_body import (
@@ -72,8 +72,8 @@ async def check_text(request: Request[Any, Any, Any], room: RoomGiven) -> CheckS
     responses=refusals(404, 422),
 )
 async def explain_text(request: Request[Any, Any, Any], room: RoomGiven) -> ExplanationShown:
-    _, net = await _net(room, await meant(request, room.desk))
-    explanation = await room.thinking.do(explain, net, room.desk.kinds)
+    _, program = await _program(room, await meant(request, room.desk))
+    explanation = await room.thinking.do(explain, program, room.desk.kinds)
     return ExplanationShown(text=await room.thinking.do(as_text, explanation), explanation=explanation)
 
 
@@ -95,24 +95,24 @@ async def graph(
     room: RoomGiven,
     form: Annotated[Literal["json", "svg", "mermaid", "dot"], QueryParameter(name="format")] = "json",
 ) -> Response[Any]:
-    checked, net = await _net(room, await meant(request, room.desk))
+    checked, program = await _program(room, await meant(request, room.desk))
     if form == "json":
-        return Response(await room.thinking.do(drawn, checked, net))
-    body = await room.thinking.do(_picture, net, form)
+        return Response(await room.thinking.do(drawn, checked, program))
+    body = await room.thinking.do(_picture, program, form)
     attached = {"Content-Disposition": 'attachment; filename="playbook.svg"'} if form == "svg" else {}
     return Response(body.encode("utf-8", "replace"), media_type=_TYPES[form], headers=attached)
 
 
-async def _net(room: RoomGiven, given: TextGiven) -> tuple[Checked, Net]:
+async def _program(room: RoomGiven, given: TextGiven) -> tuple[Checked, Program]:
     """Also of a text with errors, as far as it could be read. Raises PlaybookError."""
     checked = (await checked_text(room, given)).checked
-    if checked.net is None:
+    if checked.program is None:
         raise PlaybookError(checked.problems)
-    return checked, checked.net
+    return checked, checked.program
 
 
-def _picture(net: Net, form: Literal["svg", "mermaid", "dot"]) -> str:
-    made = chart(net)
+def _picture(program: Program, form: Literal["svg", "mermaid", "dot"]) -> str:
+    made = chart(program)
     if form == "svg":
         from noetl.drawing.svg import svg
 

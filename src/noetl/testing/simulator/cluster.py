@@ -18,7 +18,7 @@ from noetl.engine.facts import Processed
 from noetl.engine.moves import RunTask
 from noetl.engine.state import State
 from noetl.errors import NotFound, Rejected, Unavailable
-from noetl.net.program import Program, compile_program
+from noetl.net.program import Program
 from noetl.output import Output, failed
 from noetl.playbook.kinds import Kinds
 from noetl.testing.audit import audit
@@ -44,8 +44,8 @@ class Library:
         for path, text in texts.items():
             checked = check(text, kinds, path)
             assert not checked.errors, [str(each) for each in checked.errors]
-            assert checked.playbook is not None
-            self.programs[path] = compile_program(checked.playbook, kinds, path)
+            assert checked.program is not None
+            self.programs[path] = checked.program._replace(digest=path)
 
     async def by_digest(self, digest: str) -> Program:
         return self.programs[await self.find(digest)]

@@ -87,7 +87,6 @@ def admission_asked(
     """The rules of admission as they stand in this state; the first that holds decides (D35)."""
     name = tokens[0].step
     step = program.steps[name]
-    written = step_model(program, name).admit or ()
     scope: dict[str, JSON] = {
         "workload": state.workload,
         "ctx": state.ctx,
@@ -97,7 +96,7 @@ def admission_asked(
     }
     asked: list[GuardAsked] = []
     decided = False
-    for (when, allow), guard in zip(step.admit or (), written, strict=True):
+    for when, allow, guard in step.admit or ():
         held = None if decided else _holds(when, scope)
         decided = decided or held is not False
         said = _guard(guard.when)
@@ -128,10 +127,6 @@ def _guard(when: model.When | None) -> str | None:
     return describe.guard(when) or "true"
 
 
-def step_model(program: Program, name: str) -> model.Step:
-    return next(step for step in program.playbook.steps if step.name == name)
-
-
 def arcs_asked(program: Program, state: State, fact: NextEvaluated, at: datetime) -> tuple[ArcAsked, ...]:
     """Every arc of a run that is routed now, before the fact is applied."""
     run = state.runs[fact.run]
@@ -141,12 +136,10 @@ def arcs_asked(program: Program, state: State, fact: NextEvaluated, at: datetime
     if run.event != "step.failed":
         _write(scope, step.pipeline.set, fact, (at, "set"))
     made: list[ArcAsked] = []
-    for place, (arc, written) in enumerate(
-        zip(step.arcs, step_model(program, run.step).arcs or (), strict=True)
-    ):
+    for place, arc in enumerate(step.arcs):
         held = asked.get(place)
         why = "" if held is not None else _unasked(run, fact, takes_failure=arc.takes_failure)
-        when, to = describe.guard(written.when), describe.expression(written.step)
+        when, to = describe.guard(arc.source.when), describe.expression(arc.source.step)
         seen = seen_by(arc.when, scope)
         made.append(ArcAsked(place=place, to=to, when=when, held=held, why=why, seen=seen))
         if held:

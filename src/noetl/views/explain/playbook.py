@@ -10,13 +10,11 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from noetl.check.soundness import live_arcs
 from noetl.escape import one_line, shorten
 from noetl.net import describe
-from noetl.net.carries import Carries, carries
-from noetl.net.net import Net, NetArc, NetStep, NetTask, Spot
-from noetl.net.order import Order, drawing_order
-from noetl.net.writes import task_writes
+from noetl.net.flow import Carries, carries, live_arcs, steps_in_order, steps_reached
+from noetl.net.program import CompiledArc, CompiledStep, Program, TemplateUse
+from noetl.net.scopes import task_writes
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import END, Pipeline, Playbook, Step, Task
@@ -92,9 +90,9 @@ class Explanation(Struct, frozen=True, kw_only=True):
     blocks: tuple[ExplainedPart, ...]
 
 
-def explain(net: Net, kinds: Kinds) -> Explanation:
-    playbook = net.playbook
-    teller = _Teller(net, kinds)
+def explain(program: Program, kinds: Kinds) -> Explanation:
+    playbook = program.playbook
+    teller = _Teller(program, kinds)
     version = playbook.metadata.get("version")
     return Explanation(
         name=one_line(playbook.name),
@@ -103,30 +101,9 @@ def explain(net: Net, kinds: Kinds) -> Explanation:
         desc=_said(playbook.metadata.get("description")),
         inputs=_inputs(playbook),
         credentials=tuple((one_line(each.name), one_line(each.kind)) for each in playbook.keychain),
-        steps=tuple(teller.step(net.steps[name]) for name in teller.place),
-        blocks=tuple(teller.part(each.block, each.tasks) for each in net.blocks.values()),
+        steps=tuple(teller.step(program.steps[name]) for name in teller.place),
+        blocks=tuple(teller.part(each) for each in playbook.blocks),
     )
-
-
-def steps_in_order(net: Net) -> Order:
-    """From the entry on; then what it does not reach, as it was written."""
-    follows = {name: _targets(step, net) for name, step in net.steps.items()}
-    entry = [net.playbook.entry] if net.playbook.entry in net.steps else []
-    return drawing_order([*entry, *net.steps], follows)
-
-
-def _targets(step: NetStep, net: Net) -> list[str]:
-    """A dynamic arc without `to` leads nowhere in particular."""
-    return [target for arc in step.arcs for target in arc.targets or () if target in net.steps]
-
-
-def steps_reached(net: Net) -> frozenset[str]:
-    follows = {name: _targets(step, net) for name, step in net.steps.items()}
-    if any(arc.targets is None for step in net.steps.values() for arc in step.arcs):
-        return frozenset(net.steps)
-    if net.playbook.entry not in net.steps:
-        return frozenset()
-    return frozenset(drawing_order([net.playbook.entry], follows).names)
 
 
 def _inputs(playbook: Playbook) -> tuple[Input, ...]:
@@ -137,29 +114,29 @@ def _inputs(playbook: Playbook) -> tuple[Input, ...]:
 
 
 class _Teller:
-    def __init__(self, net: Net, kinds: Kinds) -> None:
-        self.net = net
+    def __init__(self, program: Program, kinds: Kinds) -> None:
+        self.program = program
         self.kinds = kinds
-        self.place = {name: index for index, name in enumerate(steps_in_order(net).names)}
-        self.reached = steps_reached(net)
-        self.spots: dict[Path, list[Spot]] = {}
-        for spot in net.spots:
-            self.spots.setdefault(spot.owner.at, []).append(spot)
+        self.place = {name: index for index, name in enumerate(steps_in_order(program).names)}
+        self.reached = steps_reached(program)
+        self.uses: dict[Path, list[TemplateUse]] = {}
+        for use in program.templates:
+            self.uses.setdefault(use.owner.at, []).append(use)
 
-    def step(self, each: NetStep) -> ExplainedPart:
+    def step(self, each: CompiledStep) -> ExplainedPart:
         live = {id(arc) for arc in live_arcs(each)}
         return structs.replace(
-            self.part(each.step, each.tasks),
-            entry=each.step.name == self.net.playbook.entry,
-            reached=each.step.name in self.reached,
-            join=None if each.step.join is None else _JOINS[each.step.join],
-            admission=tuple(describe.admission(each.step.admit or ())),
-            mode=each.step.mode,
+            self.part(each.source),
+            entry=each.source.name == self.program.playbook.entry,
+            reached=each.source.name in self.reached,
+            join=None if each.source.join is None else _JOINS[each.source.join],
+            admission=tuple(describe.admission(each.source.admit or ())),
+            mode=each.source.mode,
             ends=not each.arcs,
-            arcs=tuple(self._arc(arc, each.step, dead=id(arc) not in live) for arc in each.arcs),
+            arcs=tuple(self._arc(arc, each, dead=id(arc) not in live) for arc in each.arcs),
         )
 
-    def part(self, owner: Pipeline, tasks: tuple[NetTask, ...]) -> ExplainedPart:
+    def part(self, owner: Pipeline) -> ExplainedPart:
         written = dict.fromkeys(target for writes, _ in task_writes(owner) for target in writes)
         written |= dict.fromkeys(owner.set)
         if isinstance(owner, Step):
@@ -170,28 +147,28 @@ class _Teller:
             input=_pairs(owner.input),
             loops=tuple(describe.loop(loop) for loop in owner.loops),
             policy=tuple(describe.policy(owner)),
-            tasks=tuple(explain_task(each.task, self.kinds) for each in tasks),
-            reads=paths_read(self.spots.get(owner.at, ()), _SHARED),
+            tasks=tuple(explain_task(task, self.kinds) for task in owner.tasks),
+            reads=paths_read(self.uses.get(owner.at, ()), _SHARED),
             writes=tuple(sorted(one_line(target) for target in written if target.startswith("ctx."))),
             set=tuple(map(one_line, owner.set)),
         )
 
-    def _arc(self, arc: NetArc, step: Step, *, dead: bool) -> ExplainedArc:
+    def _arc(self, arc: CompiledArc, step: CompiledStep, *, dead: bool) -> ExplainedArc:
         targets = arc.targets or ()
-        to = one_line(arc.arc.step)
-        if arc.arc.to is not None:
-            to = f"{describe.expression(arc.arc.step)} (one of {', '.join(map(one_line, arc.arc.to))})"
+        to = one_line(arc.source.step)
+        if arc.source.to is not None:
+            to = f"{describe.expression(arc.source.step)} (one of {', '.join(map(one_line, arc.source.to))})"
         elif arc.targets is None:
-            to = f"{describe.expression(arc.arc.step)} (any step)"
+            to = f"{describe.expression(arc.source.step)} (any step)"
         here = self.place[step.name]
         return ExplainedArc(
             to=to,
-            when=describe.guard(arc.arc.when),
+            when=describe.guard(arc.source.when),
             carries=carries(arc, step),
             back=any(self.place.get(target, here + 1) <= here for target in targets),
             dead=dead,
-            missing=any(target not in self.net.steps and target != END for target in targets),
-            set=tuple(map(one_line, arc.arc.set)),
+            missing=any(target not in self.program.steps and target != END for target in targets),
+            set=tuple(map(one_line, arc.source.set)),
         )
 
 
@@ -213,12 +190,12 @@ def explain_task(task: Task, kinds: Kinds) -> ExplainedTask:
     )
 
 
-def paths_read(spots: Iterable[Spot], scopes: frozenset[str] | None = None) -> tuple[str, ...]:
+def paths_read(uses: Iterable[TemplateUse], scopes: frozenset[str] | None = None) -> tuple[str, ...]:
     """What templates read, as dotted paths; a path stands for everything below it."""
     found = {
         tuple(map(str, read.path))
-        for spot in spots
-        for read in spot.template.reads
+        for use in uses
+        for read in use.template.reads
         if scopes is None or read.path[0] in scopes
     }
     whole = [path for path in found if not any(path[:length] in found for length in range(1, len(path)))]

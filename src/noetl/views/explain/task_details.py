@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from noetl.escape import one_line
 from noetl.net import describe
-from noetl.net.net import Net
+from noetl.net.program import Program
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Pipeline, Task
@@ -35,11 +35,11 @@ class NoSuchTask(Exception):
     """The message says what there is."""
 
 
-def find_task(net: Net, name: str) -> tuple[Pipeline, Task]:
+def find_task(program: Program, name: str) -> tuple[Pipeline, Task]:
     """`step.task`, or the name of a step or block that has one task only. Raises NoSuchTask."""
     owners: dict[str, Pipeline] = {
-        **{k: v.block for k, v in net.blocks.items()},
-        **{k: v.step for k, v in net.steps.items()},
+        **{block.name: block for block in program.playbook.blocks},
+        **{name: step.source for name, step in program.steps.items()},
     }
     owner_name, _, task_name = name.partition(".")
     owner = owners.get(owner_name)
@@ -57,8 +57,8 @@ def find_task(net: Net, name: str) -> tuple[Pipeline, Task]:
     return owner, found
 
 
-def task_sheet(net: Net, kinds: Kinds, owner: Pipeline, task: Task) -> TaskSheet:
-    spec = effective(net.playbook, owner, task, kinds)
+def task_sheet(program: Program, kinds: Kinds, owner: Pipeline, task: Task) -> TaskSheet:
+    spec = effective(program.playbook, owner, task, kinds)
     values = dict(_leaves(spec.values))
     writes = [
         *task.set,
@@ -74,7 +74,7 @@ def task_sheet(net: Net, kinds: Kinds, owner: Pipeline, task: Task) -> TaskSheet
         fields=tuple(
             (one_line(path), describe.value(data)) for path, data in _leaves({**task.fields, **task.input})
         ),
-        reads=paths_read(spot for spot in net.spots if spot.task is not None and spot.task.at == task.at),
+        reads=paths_read(use for use in program.templates if use.task is not None and use.task.at == task.at),
         writes=tuple(one_line(target) for target in dict.fromkeys(writes)),
     )
 

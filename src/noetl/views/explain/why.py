@@ -25,7 +25,6 @@ from noetl.views.explain.evidence import (
     admission_asked,
     arcs_asked,
     shown,
-    step_model,
 )
 from noetl.views.runs import waits_for
 
@@ -275,9 +274,10 @@ class _Reader:
 
     def _ways(self) -> Iterable[TokenRoute]:
         for step, places in self.leads.items():
-            written = step_model(self.program, step).arcs or ()
+            arcs = self.program.steps[step].arcs
             for place in places:
-                to, when = describe.expression(written[place].step), describe.guard(written[place].when)
+                written = arcs[place].source
+                to, when = describe.expression(written.step), describe.guard(written.when)
                 never = TokenRoute(
                     step=step, arc=ArcAsked(place=place, to=to, when=when), why=self._never_routed(step)
                 )

@@ -11,9 +11,9 @@ from tests.playbooks import checked, kinds
 
 
 def lines(body: str, columns: int = 100) -> list[str]:
-    net = checked(body).net
-    assert net is not None
-    return ["".join(piece.text for piece in line) for line in told(explain(net, kinds()), columns)]
+    program = checked(body).program
+    assert program is not None
+    return ["".join(piece.text for piece in line) for line in told(explain(program, kinds()), columns)]
 
 
 def test_an_arc_that_carries_both_ends_says_so_and_a_dead_one_too() -> None:
@@ -85,8 +85,8 @@ def test_lines_keep_to_the_width(columns: int) -> None:
 
 def test_as_a_text_it_is_what_a_screen_shows_and_nothing_in_it_can_play_with_a_terminal() -> None:
     body = 'workflow: [{step: start, desc: "red \\e[31m", tool: {kind: noop}}]'
-    net = checked(body).net
-    assert net is not None
+    program = checked(body).program
+    assert program is not None
     shown = [line.replace("\x1b", "␛") for line in lines(body)]
-    assert as_text(explain(net, kinds())).splitlines() == shown
+    assert as_text(explain(program, kinds())).splitlines() == shown
     assert "● start  red ␛[31m" in shown

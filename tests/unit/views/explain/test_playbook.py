@@ -19,9 +19,9 @@ from tests.playbooks import checked, kinds
 
 
 def explained(body: str) -> Explanation:
-    net = checked(body).net
-    assert net is not None
-    return explain(net, kinds())
+    program = checked(body).program
+    assert program is not None
+    return explain(program, kinds())
 
 
 def test_a_playbook_is_explained_in_whole() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.net.net import Net
+from noetl.net.program import Program
 from noetl.views.explain.task_details import NoSuchTask, SpecRow, find_task, task_sheet
 from tests.playbooks import checked, kinds
 
 
-def net() -> Net:
+def program() -> Program:
     found = checked(
         """
         executor: {spec: {http: {timeout: {connect: 1}}, timeout: {read: 2}}}
@@ -31,15 +31,15 @@ def net() -> Net:
         workbook:
           block: {tool: {kind: noop}}
         """
-    ).net
+    ).program
     assert found is not None
     return found
 
 
 def test_the_effective_spec_says_which_layer_each_value_comes_from() -> None:
     """D60, D63."""
-    owner, task = find_task(net(), "start.ask")
-    sheet = task_sheet(net(), kinds(), owner, task)
+    owner, task = find_task(program(), "start.ask")
+    sheet = task_sheet(program(), kinds(), owner, task)
     assert sheet.spec == tuple(
         SpecRow(path=path, value=value, layer=layer)
         for path, value, layer in (
@@ -53,8 +53,8 @@ def test_the_effective_spec_says_which_layer_each_value_comes_from() -> None:
 
 
 def test_fields_reads_and_writes_of_the_task_are_listed() -> None:
-    owner, task = find_task(net(), "start.ask")
-    sheet = task_sheet(net(), kinds(), owner, task)
+    owner, task = find_task(program(), "start.ask")
+    sheet = task_sheet(program(), kinds(), owner, task)
     assert (sheet.owner, sheet.fields, sheet.reads, sheet.writes) == (
         "start",
         (("url", "workload.url"), ("params.n", "iter.n")),
@@ -65,7 +65,7 @@ def test_fields_reads_and_writes_of_the_task_are_listed() -> None:
 
 @pytest.mark.parametrize(("name", "task"), [("alone", "alone_task"), ("block.block_task", "block_task")])
 def test_the_only_task_needs_no_name_and_blocks_have_tasks_too(name: str, task: str) -> None:
-    assert find_task(net(), name)[1].name == task
+    assert find_task(program(), name)[1].name == task
 
 
 @pytest.mark.parametrize(
@@ -79,5 +79,5 @@ def test_the_only_task_needs_no_name_and_blocks_have_tasks_too(name: str, task: 
 )
 def test_a_name_that_is_not_there_is_answered_with_those_that_are(name: str, message: str) -> None:
     with pytest.raises(NoSuchTask) as caught:
-        find_task(net(), name)
+        find_task(program(), name)
     assert str(caught.value) == message

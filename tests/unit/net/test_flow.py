@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.net.carries import carries
+from noetl.net.flow import carries
 from tests.playbooks import checked
 
 
 def carried(when: str, *, loop: bool = False) -> str:
     looped = "loop: {in: [1], iterator: n}" if loop else ""
-    net = checked(
+    program = checked(
         f"""
         workflow:
         - step: start
@@ -21,10 +21,10 @@ def carried(when: str, *, loop: bool = False) -> str:
             - step: end
               when: "{when}"
         """
-    ).net
-    assert net is not None
-    step = net.steps["start"]
-    return carries(step.arcs[0], step.step)
+    ).program
+    assert program is not None
+    step = program.steps["start"]
+    return carries(step.arcs[0], step)
 
 
 @pytest.mark.parametrize(
