@@ -31,8 +31,8 @@ from noetl.playbook.shapes import (
     Values,
 )
 from noetl.template import limits
-from noetl.template.builtins import Builtin
 from noetl.template.compile import FILTERS, FUNCTIONS, METHODS, OMITTED, PREDICATES
+from noetl.template.registry import Builtin
 from noetl.testing.scenario import played
 from noetl.tool import Tools
 from noetl.views.tool_kinds import alternatives, as_text, mapping, sentences, unfolded

@@ -9,10 +9,10 @@ from noetl.net.net import Net, NetStep, NetTask
 from noetl.net.scopes import OLD_NAMES
 from noetl.net.writes import task_writes
 from noetl.output import JSON
-from noetl.playbook.conform import ProblemReport, has_braces
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Pipeline
 from noetl.playbook.source import Path
+from noetl.playbook.validation import ProblemReport, has_braces
 from noetl.template.compile import Template
 
 _SECRET = re.compile(

@@ -11,11 +11,11 @@ from noetl.check.soundness import Verdict, check_soundness
 from noetl.errors import Problem
 from noetl.net.compile import compile_net
 from noetl.net.net import Net
-from noetl.playbook.conform import ProblemReport
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Playbook
 from noetl.playbook.reader import read
 from noetl.playbook.source import Document
+from noetl.playbook.validation import ProblemReport
 
 
 class Checked(NamedTuple):

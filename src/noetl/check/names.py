@@ -11,9 +11,9 @@ from noetl.net.graph import circles
 from noetl.net.net import Net, NetTask, Spot
 from noetl.net.writes import task_writes
 from noetl.output import JSON
-from noetl.playbook.conform import ProblemReport, has_braces
 from noetl.playbook.model import END, Pipeline, Playbook, Task
 from noetl.playbook.source import Path
+from noetl.playbook.validation import ProblemReport, has_braces
 
 
 def check_names(net: Net, output_parts: dict[str, str], report: ProblemReport) -> None:

@@ -11,9 +11,9 @@ from noetl.net.net import Net, Spot
 from noetl.net.scopes import EVENT_FIELDS, OLD_NAMES, PLACES, READABLE, SCOPES, SEES_TASKS
 from noetl.net.writes import all_writes, task_writes
 from noetl.output import ERROR_FIELDS, JSON, OUTPUT_FIELDS
-from noetl.playbook.conform import ProblemReport
 from noetl.playbook.model import Block, Pipeline, Step
 from noetl.playbook.source import Path
+from noetl.playbook.validation import ProblemReport
 from noetl.template.compile import Read
 
 _MISSING = {

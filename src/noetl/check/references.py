@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from noetl.net.net import Net, Spot
 from noetl.net.writes import all_writes
 from noetl.output import JSON, REF_FIELDS
-from noetl.playbook.conform import ProblemReport, has_braces
 from noetl.playbook.source import Path
+from noetl.playbook.validation import ProblemReport, has_braces
 from noetl.template.compile import Template
 
 _NEVER_A_REF = frozenset({"status", "error", "meta"})

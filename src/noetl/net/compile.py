@@ -8,11 +8,11 @@ from functools import lru_cache
 from noetl.net.net import Condition, Net, NetArc, NetBlock, NetGuard, NetRule, NetStep, NetTask, Spot
 from noetl.net.scopes import Place
 from noetl.output import JSON
-from noetl.playbook.conform import ProblemReport, has_braces
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Arc, Block, Loop, Pipeline, Playbook, Rule, Step, Task, When
 from noetl.playbook.shapes import KeyShape, TextShape, sql_paths
 from noetl.playbook.source import Path
+from noetl.playbook.validation import ProblemReport, has_braces
 from noetl.template.compile import BadTemplate, Template, TemplateError, compile_template
 
 _RETRY_KEYS = ("attempts", "delay", "max_delay")

@@ -13,11 +13,11 @@ from noetl.net.compile import asks_for_failure
 from noetl.net.graph import descendants
 from noetl.output import JSON, OUTPUT_FIELDS
 from noetl.playbook import model
-from noetl.playbook.conform import has_braces
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.language import LIMITS
 from noetl.playbook.shapes import TextShape, sql_paths
 from noetl.playbook.spec import effective, merge
+from noetl.playbook.validation import has_braces
 from noetl.template.compile import Path, Template, Value, compile_template, compile_value
 from noetl.template.projection import reads_data
 

@@ -1,25 +1,19 @@
-"""YAML text → a tree in which every value and every key knows its line and column.
-
-It composes PyYAML's event stream itself, lazily, so that hostile text is refused before it costs anything:
-YAML 1.2 core values, no tags, no merge keys, limits on size, depth, values and aliases.
-It knows nothing of playbooks.
-"""
+"""Source XX XX XX"""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
 from itertools import accumulate
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import yaml
 from msgspec import Struct
 
 from noetl.errors import Mark, Problem, Related
 from noetl.output import JSON
-from noetl.playbook.core_schema import CONSTANTS, NUMBER_START, resolve
 from noetl.playbook.problems import problem
-from noetl.playbook.yaml_hints import key_slip, slip
+from noetl.playbook.yaml_scalars import CONSTANTS, NUMBER_START, resolve
 
 TEXT_BYTES_MAX = 1 << 20
 DEPTH_MAX = 64
@@ -386,3 +380,36 @@ class _Composer:
         related: tuple[Related, ...] = (),
     ) -> None:
         self.problems.append(problem(code, self._at(event), message, fix=fix, related=related))
+
+
+_UNFIT: Final = ("did not find expected '-' indicator", "did not find expected key")
+_TWO_COLONS: Final = "mapping values are not allowed in this context"
+
+
+class Slip(NamedTuple):
+    message: str
+    fix: str | None = None
+
+
+def slip(text: str, error: yaml.MarkedYAMLError) -> Slip:
+    """PyYAML's own words where we know no better ones."""
+    mark, found = error.problem_mark, error.problem or ""
+    before, char = (text[: mark.index], text[mark.index : mark.index + 1]) if mark else ("", "")
+    if char == "\t":
+        return Slip("a tab stands here, and YAML is indented with spaces", "indent with spaces")
+    if found.endswith("cannot start any token"):
+        return Slip(f'a value can not begin with "{char}"', "put it in quotes")
+    if found in _UNFIT and not before.rpartition("\n")[2].strip():
+        message = "this line does not fit those above it: it is indented otherwise, or mixes a list with keys"
+        return Slip(message, "indent it as the lines above that it belongs to")
+    if found == _TWO_COLONS:
+        message = "a `: ` inside of a value: it has no quotes, or its line is indented too far"
+        return Slip(message, "put the value in quotes, or indent it as the line above")
+    return Slip(" ".join(filter(None, (error.context, found))))
+
+
+def key_slip(text: str, index: int) -> Slip:
+    """Of a key that is a mapping or a list, which begins at `index`: mostly a template without its quotes."""
+    if index and text[index - 1 : index + 1] == "{{":
+        return Slip("a template stands in quotes, else YAML reads its braces", '"{{ … }}"')
+    return Slip("a key must be text, not a list or a mapping")

@@ -11,18 +11,17 @@ from functools import partial
 
 from jinja2 import nodes
 
-from noetl.template.compilation import Compilation, Read, Run, Scope
+from noetl.template.context import Compilation, Read, Run, Scope
 from noetl.template.expressions import HANDLERS
 from noetl.template.filters import FILTERS, OMITTED
-from noetl.template.functions import FUNCTIONS
+from noetl.template.functions import FUNCTIONS, METHODS
 from noetl.template.limits import Meter, json_text
-from noetl.template.methods import METHODS
 from noetl.template.paths import path
-from noetl.template.predicates import PREDICATES
 from noetl.template.projection import ProjectedPart, Projection, reads_data
 from noetl.template.sql import SqlPlacements
+from noetl.template.statements import Binding, TextBlock, TextWriter, refuse
 from noetl.template.syntax import BadTemplate, Fault, parse, tags
-from noetl.template.text import Binding, TextBlock, TextWriter, refuse
+from noetl.template.tests import PREDICATES
 from noetl.template.values import (
     JSON,
     PLAIN,

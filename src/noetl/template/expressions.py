@@ -10,7 +10,7 @@ from math import isfinite
 from jinja2 import nodes
 
 from noetl.template.calls import call, filtered, tested
-from noetl.template.compilation import Compared, Compilation, Expr, Handler, Run, Scope, constant
+from noetl.template.context import Compared, Compilation, Expr, Handler, Run, Scope, constant
 from noetl.template.limits import INT_MAX, Meter, json_text
 from noetl.template.operators import ASKS, CALCULATIONS, SIGNS
 from noetl.template.values import JSON, TemplateError, Undefined, kind_of, truth, undefined

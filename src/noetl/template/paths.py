@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from jinja2 import nodes
 
-from noetl.template.compilation import UNNAMED, Compilation, Expr, Run, Scope
+from noetl.template.context import UNNAMED, Compilation, Expr, Run, Scope
 from noetl.template.limits import EXPRESSION_DEPTH_MAX, Meter
 from noetl.template.values import (
     JSON,

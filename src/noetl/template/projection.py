@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from jinja2 import nodes
 
-from noetl.template.compilation import Compilation, Expr, Read, Run, Scope
+from noetl.template.context import Compilation, Expr, Read, Run, Scope
 from noetl.template.limits import Meter
 from noetl.template.values import JSON, TemplateError, Undefined, truth
 

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from jinja2 import nodes
 
-from noetl.template.compilation import Compilation
+from noetl.template.context import Compilation
 
 How: TypeAlias = Literal["value", "name", "list"]
 

@@ -10,12 +10,11 @@ import jinja2.tests
 import msgspec
 import pytest
 
-from noetl.template.builtins import Builtin
 from noetl.template.compile import Moment, compile_template
 from noetl.template.filters import FILTERS, OMITTED
-from noetl.template.functions import FUNCTIONS
-from noetl.template.methods import METHODS
-from noetl.template.predicates import PREDICATES
+from noetl.template.functions import FUNCTIONS, METHODS
+from noetl.template.registry import Builtin
+from noetl.template.tests import PREDICATES
 
 MOMENT = Moment("2026-01-31T12:00:00Z", "e/fetch#1/1")
 SCOPE: dict[str, object] = {

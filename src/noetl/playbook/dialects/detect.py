@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 from noetl.playbook.dialects import parts, template_tokens
-from noetl.playbook.dialects.expressions import SCOPES, compared
 from noetl.playbook.dialects.layout.scalars import Finder
 from noetl.playbook.dialects.layout.tree import Layout, Leaf, List, Map
 from noetl.playbook.dialects.parts import StepPart
 from noetl.playbook.dialects.task_names import names_of
+from noetl.playbook.dialects.templates import SCOPES, compared
 
 Dialect: TypeAlias = Literal["v2", "v10", "canonical"]
 # old: of v2 and v10 alike · late: of v10 and the canonical form alike · weak: an old habit that proves little

@@ -11,9 +11,9 @@ from noetl.playbook.dialects.layout.tree import Layout, Leaf, Map, pair, quoted,
 from noetl.playbook.dialects.notes import Findings
 from noetl.playbook.dialects.parts import StepPart
 from noetl.playbook.dialects.rules import rewrite_rule
+from noetl.playbook.dialects.set_keys import Writes
 from noetl.playbook.dialects.task_names import name_tasks
 from noetl.playbook.dialects.v2 import to_router
-from noetl.playbook.dialects.writes import Writes
 
 EXACT = "event.name in ['step.done','step.failed','loop.done']"  # an arc that carries failures too (D80)
 

@@ -23,7 +23,7 @@ from noetl.playbook.dialects.layout.tree import (
 from noetl.playbook.dialects.notes import Findings
 from noetl.playbook.dialects.parts import StepPart
 from noetl.playbook.dialects.rules import rewrite_rule
-from noetl.playbook.dialects.writes import ensure_map
+from noetl.playbook.dialects.set_keys import ensure_map
 
 
 def upgrade(step: StepPart, findings: Findings) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from noetl.template.builtins import Table, offer
 from noetl.template.filters.encoding import CODE_FILTERS
 from noetl.template.filters.lists import LIST_FILTERS
 from noetl.template.filters.numbers import NUMBER_FILTERS
 from noetl.template.filters.sql import SQL_FILTERS
 from noetl.template.filters.text import TEXT_FILTERS
 from noetl.template.limits import Meter
+from noetl.template.registry import Table, offer
 from noetl.template.values import JSON
 
 # Filters that the compiler builds itself: their arguments are names, or are not always evaluated.

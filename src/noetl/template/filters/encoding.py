@@ -12,8 +12,8 @@ from urllib.parse import quote_from_bytes
 
 import msgspec
 
-from noetl.template.builtins import Table, offer, wrong
 from noetl.template.limits import JSON_DEPTH_MAX, Meter, json_text, over
+from noetl.template.registry import Table, offer, wrong
 from noetl.template.values import JSON, TemplateError, encoded
 
 CODE_FILTERS: Table = {}

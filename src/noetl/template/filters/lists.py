@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from noetl.template.builtins import Table, offer, wrong
 from noetl.template.limits import TEXT_CHARS_MAX, Meter, json_text
 from noetl.template.operators import add, sort_keys
+from noetl.template.registry import Table, offer, wrong
 from noetl.template.values import JSON, MISSING, TemplateError, Undefined, encoded, find, kind_of
 
 LIST_FILTERS: Table = {}

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from math import ceil, floor, isfinite
 
-from noetl.template.builtins import Table, offer
 from noetl.template.limits import Meter
 from noetl.template.operators import too_large, within
+from noetl.template.registry import Table, offer
 from noetl.template.values import JSON, TemplateError, kind_of
 
 NUMBER_FILTERS: Table = {}

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from noetl.template.builtins import Table, offer
 from noetl.template.limits import Meter
+from noetl.template.registry import Table, offer
 from noetl.template.values import JSON, TemplateError, kind_of
 
 SQL_FILTERS: Table = {}

@@ -8,9 +8,9 @@ from __future__ import annotations
 import html
 import re
 
-from noetl.template.builtins import Table, offer
 from noetl.template.limits import ITEMS_MAX, Meter
 from noetl.template.regex import Pattern, Replacement, pattern
+from noetl.template.registry import Table, offer
 from noetl.template.values import JSON, TemplateError
 
 TEXT_FILTERS: Table = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.playbook.dialects.expressions import TemplatePlace, rewrite
+from noetl.playbook.dialects.templates import TemplatePlace, rewrite
 
 
 def rewritten(text: str, place: TemplatePlace | None = None) -> str:

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, field
 
 from noetl.errors import Mark
-from noetl.playbook.core_schema import resolve
+from noetl.playbook.yaml_scalars import resolve
 
 # "auto" is text of ours: braces inside braces, lines elsewhere.
 Style: TypeAlias = Literal["block", "flow", "auto"]

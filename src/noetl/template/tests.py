@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from noetl.template.builtins import Table, offer, wrong
 from noetl.template.limits import Meter
 from noetl.template.operators import ASKS
+from noetl.template.registry import Table, offer, wrong
 from noetl.template.values import JSON, NUMBERS, TemplateError, Undefined
 
 PREDICATES: Table = {}

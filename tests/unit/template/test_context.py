@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.template.compilation import Compilation
 from noetl.template.compile import BadTemplate, compile_template
+from noetl.template.context import Compilation
 from noetl.template.paths import path
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from noetl.playbook.dialects import parts, template_tokens
-from noetl.playbook.dialects.expressions import OLD_REF
 from noetl.playbook.dialects.layout.tree import (
     LayoutEntry,
     Leaf,
@@ -22,6 +21,7 @@ from noetl.playbook.dialects.layout.tree import (
     word,
 )
 from noetl.playbook.dialects.notes import Findings
+from noetl.playbook.dialects.templates import OLD_REF
 from noetl.playbook.language import REDUCERS
 
 _SCOPES = {"set_ctx": "ctx.", "set_iter": "iter.", "set_vars": "step.", "set_shared": "ctx."}

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from jinja2 import nodes
 
-from noetl.template.compilation import Compilation, Expr, Run, Scope
+from noetl.template.context import Compilation, Expr, Run, Scope
 from noetl.template.expressions import truth_of
 from noetl.template.limits import TEXT_CHARS_MAX, Meter, json_text, over
 from noetl.template.sql import SqlPlacement, SqlPlacements

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.template.builtins import Parameter, Table, offer, take_items, take_map, take_number, take_text
 from noetl.template.limits import Meter
+from noetl.template.registry import Parameter, Table, offer, take_items, take_map, take_number, take_text
 from noetl.template.values import TemplateError, Undefined
 
 

@@ -8,7 +8,7 @@ from noetl.playbook.dialects.layout.reader import read
 from noetl.playbook.dialects.layout.tree import Map
 from noetl.playbook.dialects.layout.writer import write
 from noetl.playbook.dialects.notes import Findings
-from noetl.playbook.dialects.writes import Writes, is_reference
+from noetl.playbook.dialects.set_keys import Writes, is_reference
 
 
 def gathered(text: str, inbox: str | None = None) -> tuple[str, list[str]]:
