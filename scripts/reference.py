@@ -14,11 +14,11 @@ from pathlib import Path
 
 from noetl.check.checker import check
 from noetl.errors import PlaybookError, Problem
-from noetl.net.scopes import EVENT_FIELDS, PLACES, READABLE, SCOPES, SEES_TASKS
+from noetl.net.scopes import EVENT_FIELDS, PLACES, READABLE, SEES_TASKS
 from noetl.output import ERROR_FIELDS, META_FIELDS, OUTPUT_FIELDS, REF_FIELDS
 from noetl.playbook.dialects.notes import NOTES
 from noetl.playbook.kinds import Kind
-from noetl.playbook.language import language
+from noetl.playbook.language import SCOPES, language
 from noetl.playbook.migrate import migrate
 from noetl.playbook.problems import CODES, LEVELS, Code
 from noetl.playbook.shapes import (

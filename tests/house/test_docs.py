@@ -14,8 +14,8 @@ from noetl.check.checker import check
 from noetl.drawing.chart import chart
 from noetl.drawing.svg import svg
 from noetl.engine.facts import Fact
-from noetl.net.scopes import EVENT_FIELDS, SCOPES
-from noetl.playbook.language import language
+from noetl.net.scopes import EVENT_FIELDS
+from noetl.playbook.language import SCOPES, language
 from noetl.playbook.problems import CODES, LEVELS
 from noetl.runtime.settings import VARIABLES
 from noetl.server.auth import PUBLIC

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from noetl.net.net import Spot
 from noetl.playbook.model import Step
+from noetl.playbook.report import ProblemReport
 from noetl.playbook.source import Path
-from noetl.playbook.validation import ProblemReport
 
 _STATUS = ("ok", "error")
 _RENAMED = {"success": "ok", "failed": "error", "failure": "error", "done": "ok"}

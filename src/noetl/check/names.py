@@ -12,8 +12,9 @@ from noetl.net.net import Net, NetTask, Spot
 from noetl.net.writes import task_writes
 from noetl.output import JSON
 from noetl.playbook.model import END, Pipeline, Playbook, Task
+from noetl.playbook.report import ProblemReport
 from noetl.playbook.source import Path
-from noetl.playbook.validation import ProblemReport, has_braces
+from noetl.template.values import is_template
 
 
 def check_names(net: Net, output_parts: dict[str, str], report: ProblemReport) -> None:
@@ -53,7 +54,7 @@ def _arcs(net: Net, report: ProblemReport) -> None:
     known = [*net.steps, END]
     for step in net.steps.values():
         for arc in step.arcs:
-            at: Path = (*arc.arc.at, "to" if has_braces(arc.arc.step) else "step")
+            at: Path = (*arc.arc.at, "to" if is_template(arc.arc.step) else "step")
             for index, target in enumerate(arc.targets or ()):
                 if target not in net.steps and target != END:
                     near = report.near(target, known)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from noetl.errors import Related
 from noetl.net.graph import circles, descendants, reachable
 from noetl.net.net import NetTask
-from noetl.playbook.validation import ProblemReport
+from noetl.playbook.report import ProblemReport
 
 END = "→ end"
 FAIL = "→ fail"

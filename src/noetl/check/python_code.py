@@ -12,8 +12,8 @@ from noetl.errors import Mark
 from noetl.net.describe import count
 from noetl.net.net import Net
 from noetl.playbook.problems import problem
+from noetl.playbook.report import ProblemReport
 from noetl.playbook.source import Document, Path, Scalar
-from noetl.playbook.validation import ProblemReport
 
 # Of all code of one playbook. For some texts the compiler's time grows with the square of their length, and
 # nobody else gets a turn meanwhile: this many cost half a second at worst. What comes after them is believed.

@@ -8,12 +8,13 @@ from functools import cached_property
 from noetl.check.pipelines import runs_before
 from noetl.net.graph import reachable
 from noetl.net.net import Net, Spot
-from noetl.net.scopes import EVENT_FIELDS, OLD_NAMES, PLACES, READABLE, SCOPES, SEES_TASKS
+from noetl.net.scopes import EVENT_FIELDS, OLD_NAMES, PLACES, READABLE, SEES_TASKS
 from noetl.net.writes import all_writes, task_writes
 from noetl.output import ERROR_FIELDS, JSON, OUTPUT_FIELDS
+from noetl.playbook.language import SCOPES
 from noetl.playbook.model import Block, Pipeline, Step
+from noetl.playbook.report import ProblemReport
 from noetl.playbook.source import Path
-from noetl.playbook.validation import ProblemReport
 from noetl.template.compile import Read
 
 _MISSING = {

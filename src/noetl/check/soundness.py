@@ -11,7 +11,7 @@ from noetl.check.pipelines import check_pipeline
 from noetl.errors import Related
 from noetl.net.graph import circles, descendants, reachable
 from noetl.net.net import Net, NetArc, NetStep
-from noetl.playbook.validation import ProblemReport
+from noetl.playbook.report import ProblemReport
 
 ANYWHERE = "*"  # no name: where an arc leads whose target is not known before the run
 JOIN_WORK_MAX = (

@@ -10,7 +10,7 @@ from noetl.escape import one_line
 from noetl.net import describe
 from noetl.net.carries import Carries, carries
 from noetl.net.net import Net, NetArc, NetStep
-from noetl.playbook.model import END, Loop, Step
+from noetl.playbook.model import DEFAULT_MAX_IN_FLIGHT, END, Loop, Step
 from noetl.views.explain.playbook import steps_in_order, steps_reached
 
 Role: TypeAlias = Literal["entry", "step", "end", "missing", "any"]
@@ -130,7 +130,7 @@ def _badge(loop: Loop) -> str:
     iterator = one_line(loop.iterator) or "?"
     if loop.mode == "sequential":
         return f"↻ {iterator}"
-    at_once = 10 if loop.max_in_flight is None else loop.max_in_flight
+    at_once = DEFAULT_MAX_IN_FLIGHT if loop.max_in_flight is None else loop.max_in_flight
     return f"↻ {iterator} ×{at_once if isinstance(at_once, int) else 'n'}"
 
 

@@ -10,10 +10,11 @@ from noetl.net.scopes import Place
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Arc, Block, Loop, Pipeline, Playbook, Rule, Step, Task, When
+from noetl.playbook.report import ProblemReport
 from noetl.playbook.shapes import KeyShape, TextShape, sql_paths
 from noetl.playbook.source import Path
-from noetl.playbook.validation import ProblemReport, has_braces
 from noetl.template.compile import BadTemplate, Template, TemplateError, compile_template
+from noetl.template.values import is_template
 
 _RETRY_KEYS = ("attempts", "delay", "max_delay")
 
@@ -113,7 +114,7 @@ class _Compiler:
         when = self._when(arc.when, "arc", (*arc.at, "when"), step, None)
         self._values(arc.set, "arc", (*arc.at, "set"), step)
         targets: tuple[str, ...] | None = (arc.step,)
-        if has_braces(arc.step):
+        if is_template(arc.step):
             self._values(arc.step, "arc", (*arc.at, "step"), step)
             targets = arc.to
         return NetArc(arc, when, targets, isinstance(when, Template) and asks_for_failure(when))
@@ -128,7 +129,7 @@ class _Compiler:
             if not when:
                 self.report.tell("constant-guard", path, '"when" is always false')
             return when
-        if not has_braces(when):
+        if not is_template(when):
             message = f'"when" takes a template or a boolean, not the text "{when}"'
             self.report.tell("not-a-guard", path, message, fix=f'"{{{{ {when} }}}}"')
             return False
@@ -194,7 +195,7 @@ def asks_for_failure(when: Template) -> bool:
 def _texts(value: JSON, path: Path) -> Iterator[tuple[Path, str]]:
     """Every text with braces in it, and where it stands."""
     if isinstance(value, str):
-        if has_braces(value):
+        if is_template(value):
             yield path, value
     elif isinstance(value, dict):
         for key, each in value.items():

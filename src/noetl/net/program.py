@@ -17,9 +17,9 @@ from noetl.playbook.kinds import Kinds
 from noetl.playbook.language import LIMITS
 from noetl.playbook.shapes import TextShape, sql_paths
 from noetl.playbook.spec import effective, merge
-from noetl.playbook.validation import has_braces
 from noetl.template.compile import Path, Template, Value, compile_template, compile_value
 from noetl.template.projection import reads_data
+from noetl.template.values import is_template
 
 Condition: TypeAlias = Template | bool
 ATTEMPTS = 3  # D24
@@ -75,7 +75,7 @@ class Loop(NamedTuple):
     items: Value
     iterator: str
     parallel: bool
-    width: Value | None  # None: 10 when parallel, else 1
+    width: Value | None  # None: DEFAULT_MAX_IN_FLIGHT when parallel, else 1
     reduce: Mapping[tuple[str, ...], str]
 
 
@@ -191,7 +191,7 @@ class _Compiler:
 
     def _arc(self, arc: model.Arc) -> Arc:
         when = _condition(arc.when)
-        dynamic = has_braces(arc.step)
+        dynamic = is_template(arc.step)
         return Arc(
             target=compile_template(arc.step) if dynamic else arc.step,
             targets=frozenset(arc.to) if arc.to is not None else None if dynamic else frozenset({arc.step}),

@@ -12,6 +12,7 @@ from noetl.output import JSON
 from noetl.playbook.kinds import Kind, Kinds
 from noetl.playbook.language import API_VERSION, REDUCERS, language
 from noetl.playbook.shapes import (
+    NAME_PATTERN,
     Anything,
     ByKind,
     Choice,
@@ -33,8 +34,7 @@ from noetl.playbook.source import parse, plain
 
 SCHEMA_ID = "https://noetl.io/schemas/playbook-v2.json"
 TEMPLATE = r"\{[{%#]"  # where a template begins
-NAME = r"^[A-Za-z_][A-Za-z0-9_-]*$"
-_TARGET = r"^(ctx|step|iter)(\.[A-Za-z_][A-Za-z0-9_-]*)+$"
+_TARGET = rf"^(ctx|step|iter)(\.{NAME_PATTERN})+$"
 
 _NEVER_EMPTY = frozenset({"then", "else", "do"})  # not required by their shapes, but by those around them
 _RULE = {
@@ -224,7 +224,7 @@ def _needs(kind: Kind) -> list[dict[str, JSON]]:
 def _scalar(shape: Shape) -> dict[str, JSON]:
     match shape:
         case TextShape(name=True):
-            return {"type": "string", "pattern": NAME}
+            return {"type": "string", "pattern": f"^{NAME_PATTERN}$"}
         case TextShape():
             return {"type": "string"}
         case Flag(templated):

@@ -6,6 +6,7 @@ The reader, the JSON Schema, the language page of the docs and the messages abou
 from __future__ import annotations
 
 from noetl.playbook.kinds import Kind, Kinds
+from noetl.playbook.model import DEFAULT_MAX_IN_FLIGHT
 from noetl.playbook.shapes import (
     Anything,
     ByKind,
@@ -30,6 +31,21 @@ API_VERSION = "noetl.io/v2"
 REDUCERS = ("sum", "min", "max", "count", "append", "extend", "merge", "union", "any", "all", "first", "last")
 DIRECTIVES = ("continue", "retry", "jump", "break", "fail", "skip")
 BACKOFFS = ("none", "fixed", "linear", "exponential")
+
+SCOPES: dict[str, str] = {
+    "workload": "inputs of the execution: the defaults of the playbook merged with the request; read-only",
+    "ctx": "state of the execution, shared by all steps; written by `set`",
+    "step": "state of one run of a step; written by `set`, dropped when the step ends",
+    "iter": "state of one loop iteration: `iter.<iterator>`, `iter.index` (from 0), `iter.parent`; written by `set`",
+    "input": "values bound by the `input` of the step; in the rules and `set` of a task, the task's `input` is merged over it",
+    "output": "result of the preceding task, step or loop: status, data, ref, error, meta, and the part of the tool",
+    "keychain": "credentials: `keychain.<name>` or `keychain.<name>.<field>`",
+    "execution_id": "id of the execution",
+    "event": "the event that has just ended the step: name, status, error, step, run; in a join also tokens",
+    "_prev": "data of the preceding task",
+    "_task": "name of the task",
+    "_attempt": "number of this call of the task, from 1",
+}
 
 _MIGRATE = "`noetl migrate` rewrites it"
 _SET = Values(Anything())
@@ -300,7 +316,9 @@ def _loop(kinds: Kinds) -> Record:
         Choice(("sequential", "parallel")), "one after the other, or together", default="sequential"
     )
     flight = KeyShape(
-        Number(1, whole=True, templated=True), "parallel: how many at once, exactly (D49)", default=10
+        Number(1, whole=True, templated=True),
+        "parallel: how many at once, exactly (D49)",
+        default=DEFAULT_MAX_IN_FLIGHT,
     )
     policy = Record(
         "loop.spec.policy",

@@ -17,6 +17,7 @@ Backoff: TypeAlias = Literal["none", "fixed", "linear", "exponential"]
 When: TypeAlias = str | bool  # a template, or a boolean
 
 END = "end"  # an arc may lead here without such a step (D6)
+DEFAULT_MAX_IN_FLIGHT = 10  # iterations of a parallel loop at a time (D49)
 
 
 class Guard(Struct, frozen=True, kw_only=True):
@@ -73,7 +74,7 @@ class Loop(Struct, frozen=True, kw_only=True):
     items: JSON  # a template, a list or a mapping
     iterator: str
     mode: Literal["sequential", "parallel"] = "sequential"
-    max_in_flight: int | str | None = None  # None: 10 when parallel
+    max_in_flight: int | str | None = None  # None: DEFAULT_MAX_IN_FLIGHT when parallel
     exec: Literal["distributed", "local"] | None = None
     reduce: dict[str, str] = {}  # "ctx.total" → "sum"
     spec: dict[str, JSON] = {}  # what feeds the layering

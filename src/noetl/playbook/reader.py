@@ -8,7 +8,7 @@ from noetl.errors import Problem, Related
 from noetl.output import JSON
 from noetl.playbook import source
 from noetl.playbook.kinds import Kind, Kinds
-from noetl.playbook.language import REDUCERS, language
+from noetl.playbook.language import REDUCERS, SCOPES, language
 from noetl.playbook.model import (
     Arc,
     Block,
@@ -22,13 +22,11 @@ from noetl.playbook.model import (
     Step,
     Task,
 )
+from noetl.playbook.report import ProblemReport
 from noetl.playbook.source import Document, Path
-from noetl.playbook.validation import NAME, ProblemReport, conform_record, has_braces
+from noetl.playbook.validation import NAME, conform_record
+from noetl.template.values import is_template
 
-SCOPES = (
-    "workload", "ctx", "step", "iter", "input", "output", "keychain", "execution_id", "event",
-    "_prev", "_task", "_attempt",
-)  # fmt: skip
 _TASK_KEYS = frozenset({"name", "kind", "desc", "auth", "input", "set", "spec"})
 _TAKEN = frozenset({*SCOPES, "range", "now", "uuid", "loop", "true", "false", "none"})
 _BELONGS = {
@@ -455,7 +453,7 @@ class _Reader:
             where = (*at, index)
             if "step" not in arc:
                 continue
-            if "to" in arc and not has_braces(arc["step"]):
+            if "to" in arc and not is_template(arc["step"]):
                 message = '"to" limits the targets of a template; this arc has a fixed target'
                 self.report.tell("misplaced-key", (*where, "to"), message, key=True)
             found.append(
@@ -478,7 +476,7 @@ class _Reader:
     def _data(self, value: JSON, at: Path) -> None:
         """Data is never rendered: braces in it are probably a mistake."""
         if isinstance(value, str):
-            if has_braces(value):
+            if is_template(value):
                 message = (
                     f"{at[0]} is data, so this template stays as it is; build the value where it is used"
                 )

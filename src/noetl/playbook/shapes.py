@@ -7,6 +7,8 @@ from typing import NamedTuple, TypeAlias
 
 from noetl.output import JSON
 
+NAME_PATTERN = r"[A-Za-z_][A-Za-z0-9_-]*"  # steps, tasks, keychain entries, parts of paths
+
 
 class TextShape(NamedTuple):
     """Text. `templated`: it may hold templates; `statements`: `{% %}` too (text fields of tools, D13)."""

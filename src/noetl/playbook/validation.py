@@ -5,15 +5,14 @@ What is left when everything unknown and everything of a wrong type is taken awa
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable
 
-from noetl.errors import Mark, Problem, Related, Severity
 from noetl.output import JSON
 from noetl.playbook import source
-from noetl.playbook.problems import problem
+from noetl.playbook.report import ProblemReport
 from noetl.playbook.shapes import (
+    NAME_PATTERN,
     Anything,
     ByKind,
     Choice,
@@ -32,54 +31,10 @@ from noetl.playbook.shapes import (
     Values,
     describe,
 )
-from noetl.playbook.source import Document, Path, Scalar, Tree, plain
+from noetl.playbook.source import Path, Scalar, Tree, plain
+from noetl.template.values import is_template
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
-NAMES_COMPARED_MAX = 10_000  # names that are looked at for a did-you-mean, in one document: about 0.2 s
-_WORD_CHARS_MAX = 100
-_BRACES = re.compile(r"\{\{|\{%|\{#")
-
-
-class ProblemReport:
-    """Collects the problems of one document and knows where its parts stand."""
-
-    def __init__(self, document: Document) -> None:
-        self.document = document
-        self.problems: list[Problem] = []
-        self._compared = 0
-
-    def tell(
-        self,
-        code: str,
-        path: Path,
-        message: str,
-        *,
-        key: bool = False,  # point at the key, not at its value
-        word: str | None = None,  # point at this word inside the value
-        fix: str | None = None,
-        related: tuple[Related, ...] = (),
-        severity: Severity | None = None,
-    ) -> None:
-        at = self.document.key_at(path) if key else self.document.locate(path, word)
-        self.problems.append(problem(code, at, message, fix=fix, related=related, severity=severity))
-
-    def at(self, path: Path) -> Mark:
-        return self.document.at(path)
-
-    def near(self, word: str, known: Iterable[str]) -> str | None:
-        """What was probably meant. Comparing is slow: after thousands of mistakes there are no more hints."""
-        names = sorted(known)
-        self._compared += len(names)
-        if self._compared > NAMES_COMPARED_MAX:
-            return None
-        # The letters of a very short word stand in many a longer one that has nothing to do with it.
-        alike = 0.6 if len(word) > 2 else 0.75
-        found = difflib.get_close_matches(word[:_WORD_CHARS_MAX], names, n=1, cutoff=alike)
-        return found[0] if found else None
-
-
-def has_braces(text: str) -> bool:
-    return _BRACES.search(text) is not None
+NAME = re.compile(rf"{NAME_PATTERN}\Z")
 
 
 def conform(tree: Tree, shape: Shape, path: Path, report: ProblemReport) -> tuple[bool, JSON]:
@@ -210,7 +165,7 @@ def _value(value: JSON, shape: Shape, path: Path, report: ProblemReport) -> tupl
             return False, None
         case TextShape(templated=False, name=False) | TextShape(templated=True):
             return True, value
-        case TextShape() if has_braces(value):
+        case TextShape() if is_template(value):
             report.tell("not-a-template", path, f'"{value}": a name can not be a template')
             return False, None
         case TextShape() if not NAME.match(value):
@@ -220,7 +175,7 @@ def _value(value: JSON, shape: Shape, path: Path, report: ProblemReport) -> tupl
 
 
 def _templated(value: JSON, shape: Shape) -> bool:
-    return isinstance(value, str) and getattr(shape, "templated", False) and has_braces(value)
+    return isinstance(value, str) and getattr(shape, "templated", False) and is_template(value)
 
 
 _TYPES: dict[type, Callable[[JSON], bool]] = {
@@ -228,7 +183,7 @@ _TYPES: dict[type, Callable[[JSON], bool]] = {
     Choice: lambda value: isinstance(value, str),
     Flag: lambda value: isinstance(value, bool),
     GuardShape: lambda value: isinstance(value, str | bool),
-    Expression: lambda value: isinstance(value, str) and has_braces(value),
+    Expression: lambda value: isinstance(value, str) and is_template(value),
     Null: lambda value: value is None,
 }
 

@@ -29,6 +29,7 @@ from noetl.template.values import (
     Path,
     TemplateError,
     Undefined,
+    is_template,
     kind_of,
     truth,
     undefined,
@@ -179,10 +180,6 @@ class Value:
         if self._lean is None:
             self._lean = _value(self._value, _lean_template)
         return self._lean
-
-
-def is_template(text: str) -> bool:
-    return "{{" in text or "{%" in text or "{#" in text
 
 
 def compile_template(source: str, *, statements: bool = False, sql: bool = False) -> Template:

@@ -73,6 +73,11 @@ def truth(value: JSON) -> bool:
     return bool(value)
 
 
+def is_template(text: str) -> bool:
+    """Does the text contain an expression, a statement or a comment of the language?"""
+    return "{{" in text or "{%" in text or "{#" in text
+
+
 def kind_of(value: JSON) -> str:
     """The kind of a value in the author's words, with its article."""
     if type(value) is Undefined:

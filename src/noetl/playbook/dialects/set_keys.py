@@ -24,7 +24,7 @@ from noetl.playbook.dialects.notes import Findings
 from noetl.playbook.dialects.templates import OLD_REF
 from noetl.playbook.language import REDUCERS
 
-_SCOPES = {"set_ctx": "ctx.", "set_iter": "iter.", "set_vars": "step.", "set_shared": "ctx."}
+_PREFIXES = {"set_ctx": "ctx.", "set_iter": "iter.", "set_vars": "step.", "set_shared": "ctx."}
 _STORES = {
     "postgres": "relational",
     "duckdb": "relational",
@@ -96,7 +96,7 @@ class Writes:
                 _map_reference(each, self.findings)
                 if name == "set_shared":
                     self._reducer(each)
-                prefix_key(each, f"{inbox}." if name == "args" else _SCOPES[name])
+                prefix_key(each, f"{inbox}." if name == "args" else _PREFIXES[name])
             return entry
         if name == "args" and inbox and isinstance(value, Leaf) and value.style != "*":
             words = "`args` is one value; its keys are bound as the target step reads them"

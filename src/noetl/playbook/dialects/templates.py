@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
+from noetl.playbook import language
 from noetl.playbook.dialects import parts, template_tokens
 from noetl.playbook.dialects.arc_args import Inbox
 from noetl.playbook.dialects.layout.scalars import Finder, TextEdit, replace
@@ -15,12 +16,7 @@ from noetl.playbook.dialects.parts import StepPart
 from noetl.playbook.dialects.task_names import names_of
 from noetl.playbook.dialects.template_tokens import ParsedTemplate, PathPart, PathRead, TemplateToken
 
-SCOPES = frozenset(
-    {
-        "workload", "ctx", "step", "iter", "input", "output", "keychain", "execution_id", "event",
-        "_prev", "_task", "_attempt", "outcome", "vars", "args", "token", "result", "result_ref",
-    }
-)  # fmt: skip
+SCOPES = frozenset({*language.SCOPES, "outcome", "vars", "args", "token", "result", "result_ref"})
 OLD_REF = (
     "store",
     "key",
