@@ -16,8 +16,8 @@ from noetl.playbook import model
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.language import LIMITS
 from noetl.playbook.shapes import TextShape, sql_paths
-from noetl.playbook.spec import effective, merge
-from noetl.template.compile import Path, Template, Value, compile_template, compile_value
+from noetl.playbook.spec import effective_spec, merge
+from noetl.template.compile import ScopePath, Template, Value, compile_template, compile_value
 from noetl.template.projection import reads_data
 from noetl.template.values import is_template
 
@@ -280,7 +280,7 @@ class _Compiler:
             rules=tuple(rule for rule in rules if rule.do != "skip"),
             has_policy=any(rule.do != "skip" for rule in rules),
             on_unmatched=(task.policy.on_unmatched if task.policy else None) or "continue",
-            spec=effective(self.playbook, owner, task, self.kinds).values,
+            spec=effective_spec(self.playbook, owner, task, self.kinds).values,
             secret_inputs=_secret_keys(task.input, input),
             secret_fields=_secret_keys(written, fields),
             kept=False,
@@ -375,11 +375,11 @@ def _of_arcs(arcs: Iterable[Arc]) -> Iterator[Picked]:
         yield from (Picked(write.value, asks=False) for write in arc.set)
 
 
-def _paths(values: Iterable[Value | Template]) -> set[Path]:
+def _paths(values: Iterable[Value | Template]) -> set[ScopePath]:
     return {read.path for value in values for read in value.reads}
 
 
-def _parts_read(path: Path, tasks: set[str]) -> tuple[str, ...]:
+def _parts_read(path: ScopePath, tasks: set[str]) -> tuple[str, ...]:
     """Which parts of outputs a path reads: "data", "ref", "meta", …; the whole is every part."""
     if path[0] != "output" and path[0] not in tasks:
         return ()

@@ -11,22 +11,22 @@ from functools import partial
 
 from jinja2 import nodes
 
-from noetl.template.context import Compilation, Read, Run, Scope
+from noetl.template.context import CompileContext, Read, Run, Scope
 from noetl.template.expressions import HANDLERS
 from noetl.template.filters import FILTERS, OMITTED
 from noetl.template.functions import FUNCTIONS, METHODS
 from noetl.template.limits import Meter, json_text
-from noetl.template.paths import path
+from noetl.template.paths import compile_path
 from noetl.template.projection import ProjectedPart, Projection, reads_data
 from noetl.template.sql import SqlPlacements
-from noetl.template.statements import Binding, TextBlock, TextWriter, refuse
-from noetl.template.syntax import BadTemplate, Fault, parse, tags
-from noetl.template.tests import PREDICATES
+from noetl.template.statements import Binding, BodyCompiler, TextBlock, reject_statement
+from noetl.template.syntax import BadTemplate, Fault, parse, tag_sources
+from noetl.template.tests import TESTS
 from noetl.template.values import (
     JSON,
     PLAIN,
     Moment,
-    Path,
+    ScopePath,
     TemplateError,
     Undefined,
     is_template,
@@ -41,12 +41,12 @@ __all__ = [
     "JSON",
     "METHODS",
     "OMITTED",
-    "PREDICATES",
+    "TESTS",
     "BadTemplate",
     "Fault",
     "Moment",
-    "Path",
     "Read",
+    "ScopePath",
     "Template",
     "TemplateError",
     "Value",
@@ -64,24 +64,24 @@ class Template:
     """A compiled template: call it with a scope, or ask whether it holds."""
 
     __slots__ = (
-        "_lean", "_run", "_slots", "calls", "compared", "constant", "parts", "reads", "sole_path", "source",
-        "typed",
+        "_projected", "_run", "_slots", "calls", "compared", "constant", "parts", "reads", "sole_path",
+        "source", "typed",
     )  # fmt: skip
 
     def __init__(
-        self, source: str, run: Run, notes: Compilation, *, typed: bool, sole_path: Path | None
+        self, source: str, run: Run, context: CompileContext, *, typed: bool, sole_path: ScopePath | None
     ) -> None:
         self.source = source
-        self.reads: tuple[Read, ...] = tuple(notes.reads)
-        self.calls = frozenset(notes.calls)  # of "now", "uuid"
-        self.compared = tuple(notes.compared)
+        self.reads: tuple[Read, ...] = tuple(context.reads)
+        self.calls = frozenset(context.calls)  # of "now", "uuid"
+        self.compared = tuple(context.compared)
         self.typed = typed  # exactly one {{ expression }}: the value keeps its type (D12)
         self.constant = not (self.reads or self.calls)
         self.sole_path = sole_path  # it is nothing but this path; None: it is more
         self.parts: tuple[ProjectedPart, ...] = ()  # of a lean one: what a worker evaluates
-        self._lean: dict[bool, Template] = {}
+        self._projected: dict[bool, Template] = {}
         self._run = run
-        self._slots = notes.slots
+        self._slots = context.slots
 
     def __repr__(self) -> str:
         return f"Template({self.source!r})"
@@ -93,16 +93,16 @@ class Template:
             meter.moment = moment
         return self.evaluate(scope, meter)
 
-    def lean(self, *, asks: bool = False) -> Template:
+    def projected(self, *, truth_only: bool = False) -> Template:
         """The same, of what a worker has picked: the scope holds that, and none of output.data (D52).
 
         `asks`: nobody calls it, it is only asked whether it holds.
         """
         if not reads_data(self.reads):
             return self
-        if asks not in self._lean:
-            self._lean[asks] = _lean_template(self.source, asks=asks)
-        return self._lean[asks]
+        if truth_only not in self._projected:
+            self._projected[truth_only] = _projected_template(self.source, truth_only=truth_only)
+        return self._projected[truth_only]
 
     def holds(self, scope: Scope, moment: Moment | None = None) -> bool:
         """Is it true in this scope (D15)? What is undefined is not."""
@@ -140,7 +140,7 @@ class Template:
         """The same error with the author's words before it."""
         words = " ".join(self.source.split())
         if error.tag is not None:
-            found = tags(self.source)
+            found = tag_sources(self.source)
             words = found[error.tag] if error.tag < len(found) else words
         if len(words) > _SHOWN:
             words = words[: _SHOWN - 1] + "…"
@@ -152,13 +152,13 @@ class Template:
 class Value:
     """A JSON structure with templates in its strings, compiled once; keys are never templates."""
 
-    __slots__ = ("_build", "_lean", "_value", "calls", "parts", "reads")
+    __slots__ = ("_build", "_projected", "_value", "calls", "parts", "reads")
 
     def __init__(self, build: Run | None, value: JSON, parts: list[Template]) -> None:
         self.reads: tuple[Read, ...] = tuple(dict.fromkeys(read for part in parts for read in part.reads))
         self.calls = frozenset().union(*(part.calls for part in parts))
         self.parts = tuple({part.key: part for each in parts for part in each.parts}.values())
-        self._lean: Value | None = None
+        self._projected: Value | None = None
         self._value = value
         self._build = build if build is not None else lambda _scope, _meter: value
 
@@ -172,14 +172,14 @@ class Value:
         except RecursionError:
             raise TemplateError("the structure is nested too deeply") from None
 
-    def lean(self, *, asks: bool = False) -> Value:
+    def projected(self, *, truth_only: bool = False) -> Value:
         """The same, of what a worker has picked. Its truth is never all that is asked for."""
-        assert not asks
+        assert not truth_only
         if not reads_data(self.reads):
             return self
-        if self._lean is None:
-            self._lean = _value(self._value, _lean_template)
-        return self._lean
+        if self._projected is None:
+            self._projected = _value(self._value, _projected_template)
+        return self._projected
 
 
 def compile_template(source: str, *, statements: bool = False, sql: bool = False) -> Template:
@@ -190,50 +190,50 @@ def compile_template(source: str, *, statements: bool = False, sql: bool = False
     return _sql_template(source) if sql else _template(source, statements=statements)
 
 
-def _lean_template(source: str, *, asks: bool = False) -> Template:
-    picking = Projection()
-    template = _template(source, picking=picking, asks=asks)
-    template.parts = tuple(picking.parts.values())
+def _projected_template(source: str, *, truth_only: bool = False) -> Template:
+    projection = Projection()
+    template = _template(source, projection=projection, truth_only=truth_only)
+    template.parts = tuple(projection.parts.values())
     return template
 
 
 def _template(
-    source: str, *, statements: bool = False, picking: Projection | None = None, asks: bool = False
+    source: str, *, statements: bool = False, projection: Projection | None = None, truth_only: bool = False
 ) -> Template:
     syntax = parse(source)
-    notes = Compilation(HANDLERS, path, syntax.spare, picking)
+    context = CompileContext(HANDLERS, compile_path, syntax.cr_stand_in, projection)
     for statement in syntax.statements:
         if statement.name == "print":
-            refuse("print", statement.line, notes)
+            reject_statement("print", statement.line, context)
     sole = _sole(source, syntax.body)
     try:
         if sole is not None:
-            expr = notes.expression(sole, asks=asks)
+            expr = context.expression(sole, truth_only=truth_only)
             run, sole_path = expr.run, expr.path
         else:
-            run, sole_path = _text(TextWriter(notes, statements=statements).block(syntax.body)), None
+            run, sole_path = _text(BodyCompiler(context, statements=statements).block(syntax.body)), None
     except RecursionError:
         # The limits keep well away from this, unless the caller is deep down already.
         raise BadTemplate((Fault("bad-template", "the template is nested too deeply", 1),)) from None
-    if notes.faults:
-        raise BadTemplate(tuple(notes.faults))
-    return Template(source, run, notes, typed=sole is not None, sole_path=sole_path)
+    if context.faults:
+        raise BadTemplate(tuple(context.faults))
+    return Template(source, run, context, typed=sole is not None, sole_path=sole_path)
 
 
 def _sql_template(source: str) -> Template:
     syntax = parse(source)
-    notes = Compilation(HANDLERS, path, syntax.spare)
-    placing = SqlPlacements(notes)
+    context = CompileContext(HANDLERS, compile_path, syntax.cr_stand_in)
+    placements = SqlPlacements(context)
     try:
-        run = _sql(TextWriter(notes, statements=True, placing=placing).block(syntax.body))
+        run = _sql(BodyCompiler(context, statements=True, sql=placements).block(syntax.body))
     except RecursionError:
         raise BadTemplate((Fault("bad-template", "the template is nested too deeply", 1),)) from None
-    if placing.empty and not notes.faults:
+    if placements.empty and not context.faults:
         message = "a whole statement can not be a value: it would be bound, as everything in {{ }} of SQL is"
-        notes.fault("sql-not-a-value", message, 1, None, "write the statement here")
-    if notes.faults:
-        raise BadTemplate(tuple(notes.faults))
-    return Template(source, run, notes, typed=False, sole_path=None)
+        context.fault("sql-not-a-value", message, 1, None, "write the statement here")
+    if context.faults:
+        raise BadTemplate(tuple(context.faults))
+    return Template(source, run, context, typed=False, sole_path=None)
 
 
 def _sole(source: str, body: list[nodes.Node]) -> nodes.Expr | None:

@@ -13,7 +13,7 @@ from jinja2 import nodes
 
 from noetl.template.limits import EXPRESSION_DEPTH_MAX, Meter
 from noetl.template.syntax import Fault
-from noetl.template.values import JSON, Path
+from noetl.template.values import JSON, ScopePath
 
 Scope: TypeAlias = Mapping[str, JSON]
 Run: TypeAlias = Callable[[Scope, Meter], JSON]
@@ -23,15 +23,15 @@ UNNAMED = "the value"  # what an error calls an expression that is no path
 class Read(NamedTuple):
     """A path that a template reads from its scope: the longest part that is known beforehand."""
 
-    path: Path
+    path: ScopePath
     line: int  # within the template, from 1
     optional: bool  # a missing value is fine here
 
 
-class Compared(NamedTuple):
+class Comparison(NamedTuple):
     """A path that is compared with constants: by ==, != or in."""
 
-    path: Path
+    path: ScopePath
     values: tuple[JSON, ...]
     line: int  # within the template, from 1
 
@@ -42,22 +42,22 @@ class Expr(NamedTuple):
     run: Run
     label: str = UNNAMED  # how an error calls it
     cost: int = 1  # fuel that it takes in a turn of a loop
-    path: Path | None = None  # it is nothing but this path
+    path: ScopePath | None = None  # it is nothing but this path
     constant: bool = False
     value: JSON = None  # of a constant
     boolean: bool = False  # it gives true or false, so its truth need not be asked
 
 
-Handler: TypeAlias = Callable[[JSON, "Compilation"], Expr]
-PathHandler: TypeAlias = Callable[[nodes.Expr, "Compilation", bool], Expr]
+Handler: TypeAlias = Callable[[JSON, "CompileContext"], Expr]
+PathHandler: TypeAlias = Callable[[nodes.Expr, "CompileContext", bool], Expr]
 
 
-class Picker(Protocol):
+class Projector(Protocol):
     """Takes parts of a template out of it, to be evaluated elsewhere."""
 
     def is_part(self, tree: nodes.Node) -> bool: ...
 
-    def part(self, tree: nodes.Expr, notes: Compilation, *, asks: bool) -> Expr: ...
+    def part(self, tree: nodes.Expr, context: CompileContext, *, truth_only: bool) -> Expr: ...
 
     def whole(self) -> Expr: ...
 
@@ -66,32 +66,32 @@ _HINTS_MAX = 10  # faults of one template that get a did-you-mean
 _NAME_CHARS_MAX = 60  # longer names are no misspelling of ours
 
 
-class Compilation:
+class CompileContext:
     """One template on its way from tree to closures."""
 
     def __init__(
         self,
         handlers: Mapping[type, Handler],
         paths: PathHandler,
-        spare: str | None,
-        picker: Picker | None = None,
+        cr_stand_in: str | None,
+        projector: Projector | None = None,
     ) -> None:
         self._handlers = handlers
         self._paths = paths
         self._depth = 0
-        self._spare = spare
-        self.picker = picker  # None: the template is evaluated where it stands
-        self.asks = False  # of the tree that is being compiled: only its truth is asked for
+        self._cr_stand_in = cr_stand_in
+        self.projector = projector  # None: the template is evaluated where it stands
+        self.truth_only = False  # of the tree that is being compiled: only its truth is asked for
         self.faults: dict[Fault, None] = {}
         self.reads: dict[Read, None] = {}
-        self.compared: list[Compared] = []
+        self.compared: list[Comparison] = []
         self.calls: set[str] = set()
         self.variables: dict[str, int] = {}  # of {% for %}: name → slot
         self.slots = 0
         self.pattern_work = 0  # units of fuel that compiling its patterns took
         self.used: set[int] = set()  # slots that something reads
 
-    def expression(self, tree: nodes.Node, *, optional: bool = False, asks: bool = False) -> Expr:
+    def expression(self, tree: nodes.Node, *, optional: bool = False, truth_only: bool = False) -> Expr:
         """Compile a tree; a fault is noted and stands for a constant, so that the next one is found too."""
         if self._depth >= EXPRESSION_DEPTH_MAX:
             message = (
@@ -99,11 +99,11 @@ class Compilation:
             )
             return self.fault("bad-template", message, tree.lineno)
         if self.is_part(tree):
-            assert self.picker is not None
+            assert self.projector is not None
             assert isinstance(tree, nodes.Expr)
-            return self.picker.part(tree, self, asks=asks)
+            return self.projector.part(tree, self, truth_only=truth_only)
         self._depth += 1
-        self.asks = asks
+        self.truth_only = truth_only
         try:
             if isinstance(tree, nodes.Name | nodes.Getattr | nodes.Getitem):
                 return self._paths(tree, self, optional)
@@ -117,7 +117,7 @@ class Compilation:
             self._depth -= 1
 
     def is_part(self, tree: nodes.Node) -> bool:
-        return self.picker is not None and self.picker.is_part(tree)
+        return self.projector is not None and self.projector.is_part(tree)
 
     def expressions(self, trees: Iterable[nodes.Node]) -> list[Expr]:
         return [self.expression(tree) for tree in trees]
@@ -130,10 +130,10 @@ class Compilation:
 
     def unknown(self, code: str, what: str, name: str, line: int, fix: str | None) -> Expr:
         """Note a name that we do not know; an endless one is cut."""
-        shown = name if len(name) <= _NAME_CHARS_MAX else name[:_NAME_CHARS_MAX] + "…"
-        return self.fault(code, f'there is no {what} "{shown}"', line, name, fix)
+        label = name if len(name) <= _NAME_CHARS_MAX else name[:_NAME_CHARS_MAX] + "…"
+        return self.fault(code, f'there is no {what} "{label}"', line, name, fix)
 
-    def meant(self, name: str, known: Iterable[str], omitted: Mapping[str, str]) -> str | None:
+    def suggestion(self, name: str, known: Iterable[str], omitted: Mapping[str, str]) -> str | None:
         """What to write instead of a name that we do not know."""
         if name in omitted:
             return omitted[name]
@@ -143,12 +143,12 @@ class Compilation:
         close = get_close_matches(name, list(known), n=1)
         return f'did you mean "{close[0]}"?' if close else None
 
-    def read(self, path: Path, line: int | None, *, optional: bool) -> None:
+    def read(self, path: ScopePath, line: int | None, *, optional: bool) -> None:
         self.reads[Read(path, line or 1, optional)] = None
 
     def text(self, text: str) -> str:
         """The author's text, with the carriage returns that the parser must not see."""
-        return text if self._spare is None else text.replace(self._spare, "\r")
+        return text if self._cr_stand_in is None else text.replace(self._cr_stand_in, "\r")
 
 
 def constant(value: JSON) -> Expr:

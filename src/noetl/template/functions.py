@@ -6,15 +6,15 @@ import hashlib
 
 from noetl.template.filters import lists as list_filters
 from noetl.template.filters import text as text_filters
-from noetl.template.limits import RANGE_MAX, Meter, over
+from noetl.template.limits import RANGE_MAX, Meter, limit_exceeded
 from noetl.template.operators import contains
-from noetl.template.registry import Table, offer, wrong
+from noetl.template.registry import BuiltinTable, register, wrong
 from noetl.template.values import JSON, Moment, TemplateError
 
-FUNCTIONS: Table = {}
+FUNCTIONS: BuiltinTable = {}
 
 
-@offer(
+@register(
     FUNCTIONS,
     "range(start: int, stop: int? = null, step: int = 1)",
     "The whole numbers from `start` up to `stop`, without it; from 0 if there is one argument",
@@ -26,17 +26,17 @@ def numbers(meter: Meter, start: int, stop: int | None, step: int) -> list[int]:
     wanted = range(0, start, step) if stop is None else range(start, stop, step)
     # The length of a range may not fit into what len() gives, so its last place is asked for instead.
     if wanted[RANGE_MAX : RANGE_MAX + 1]:
-        raise over(
+        raise limit_exceeded(
             "RANGE_MAX",
             RANGE_MAX,
             "range gives too many numbers: more items come as a list in workload, or from a task as a Ref",
         )
     meter.items(len(wanted))
-    meter.hold(32 * len(wanted))
+    meter.allocate(32 * len(wanted))
     return list(wanted)
 
 
-@offer(
+@register(
     FUNCTIONS,
     "now()",
     "The recorded time of the event, as text",
@@ -46,7 +46,7 @@ def now(meter: Meter) -> str:
     return _moment(meter, "now()").at
 
 
-@offer(
+@register(
     FUNCTIONS,
     "uuid()",
     "A UUID derived from the call's id; each one in a template is another",
@@ -55,8 +55,8 @@ def now(meter: Meter) -> str:
 def uuid(meter: Meter) -> str:
     seed = _moment(meter, "uuid()").seed
     meter.charge(60 + (len(seed) >> 3))
-    digest = hashlib.sha256(f"{seed}/{meter.drawn}".encode()).hexdigest()
-    meter.drawn += 1
+    digest = hashlib.sha256(f"{seed}/{meter.uuids}".encode()).hexdigest()
+    meter.uuids += 1
     # Version 8 and its variant: a UUID that someone derived in a way of their own.
     variant = "89ab"[int(digest[16], 16) & 3]
     return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
@@ -68,10 +68,10 @@ def _moment(meter: Meter, call: str) -> Moment:
     return meter.moment
 
 
-METHODS: Table = {}
+METHODS: BuiltinTable = {}
 
 
-@offer(
+@register(
     METHODS,
     "map.get(key: text, default: any = null)",
     "The value of a key, or the default",
@@ -81,18 +81,18 @@ def get(_: Meter, mapping: dict[str, JSON], key: str, default: JSON) -> JSON:
     return mapping.get(key, default)
 
 
-offer(METHODS, "map.items()", "The keys and values as pairs", ("{{ {'a': 1}.items() }}", '[["a",1]]'))(
+register(METHODS, "map.items()", "The keys and values as pairs", ("{{ {'a': 1}.items() }}", '[["a",1]]'))(
     list_filters.items
 )
 
 
-@offer(METHODS, "map.keys()", "The keys", ("{{ {'a': 1}.keys() }}", '["a"]'))
+@register(METHODS, "map.keys()", "The keys", ("{{ {'a': 1}.keys() }}", '["a"]'))
 def keys(meter: Meter, mapping: dict[str, JSON]) -> list[JSON]:
     meter.items(len(mapping))
     return list(mapping)
 
 
-@offer(METHODS, "map.values()", "The values", ("{{ {'a': 1}.values() }}", "[1]"))
+@register(METHODS, "map.values()", "The values", ("{{ {'a': 1}.values() }}", "[1]"))
 def values(meter: Meter, mapping: dict[str, JSON]) -> list[JSON]:
     meter.items(len(mapping))
     return list(mapping.values())
@@ -127,10 +127,10 @@ for _signature, _doc, _example, _apply in (
         text_filters.trim,
     ),
 ):
-    offer(METHODS, _signature, _doc, _example)(_apply)
+    register(METHODS, _signature, _doc, _example)(_apply)
 
 
-@offer(
+@register(
     METHODS,
     "text.lstrip(chars: text? = null)",
     "Without white space, or other characters, at the start",
@@ -140,7 +140,7 @@ def lstrip(meter: Meter, text: str, chars: str | None) -> str:
     return text_filters.stripped(meter, text, chars, text.lstrip)
 
 
-@offer(
+@register(
     METHODS,
     "text.rstrip(chars: text? = null)",
     "Without white space, or other characters, at the end",
@@ -150,7 +150,7 @@ def rstrip(meter: Meter, text: str, chars: str | None) -> str:
     return text_filters.stripped(meter, text, chars, text.rstrip)
 
 
-@offer(
+@register(
     METHODS,
     "text.startswith(prefix: text)",
     "Does the text begin with it?",
@@ -161,7 +161,7 @@ def startswith(meter: Meter, text: str, prefix: str) -> bool:
     return text.startswith(prefix)
 
 
-@offer(
+@register(
     METHODS,
     "text.endswith(suffix: text)",
     "Does the text end with it?",
@@ -172,7 +172,7 @@ def endswith(meter: Meter, text: str, suffix: str) -> bool:
     return text.endswith(suffix)
 
 
-@offer(
+@register(
     METHODS,
     "text.join(items: list)",
     "The items as one text, with this one between them",
@@ -182,7 +182,7 @@ def join(meter: Meter, text: str, items: list[JSON]) -> str:
     return list_filters.join(meter, items, text, None)
 
 
-@offer(
+@register(
     METHODS, "text.find(part: text)", "The place of a part, from 0; -1: none", ("{{ 'abc'.find('c') }}", "2")
 )
 def find(meter: Meter, text: str, part: str) -> int:
@@ -190,13 +190,13 @@ def find(meter: Meter, text: str, part: str) -> int:
     return text.find(part)
 
 
-@offer(METHODS, "text.isdigit()", "Are all its letters digits?", ("{{ '42'.isdigit() }}", "true"))
+@register(METHODS, "text.isdigit()", "Are all its letters digits?", ("{{ '42'.isdigit() }}", "true"))
 def isdigit(meter: Meter, text: str) -> bool:
     meter.charge(len(text) >> 3)
     return text.isdigit()
 
 
-@offer(
+@register(
     METHODS,
     "any.count(part: any)",
     "How often an item is in a list, or a part in text",
@@ -209,21 +209,21 @@ def count(meter: Meter, value: JSON, part: JSON) -> int:
     return _list_with(meter, value, part).count(part)
 
 
-@offer(
+@register(
     METHODS,
     "any.index(part: any)",
     "The first place of an item in a list, or of a part in text, from 0; an error if there is none",
     ("{{ ['a', 'b'].index('b') }}", "1"),
 )
 def index(meter: Meter, value: JSON, part: JSON) -> int:
-    place = -1
+    position = -1
     if type(value) is str and type(part) is str:
-        place = find(meter, value, part)
+        position = find(meter, value, part)
     elif part in _list_with(meter, value, part):
-        place = value.index(part)
-    if place < 0:
+        position = value.index(part)
+    if position < 0:
         raise TemplateError("index does not find the value")
-    return place
+    return position
 
 
 def _list_with(meter: Meter, value: JSON, part: JSON) -> list[JSON]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from sys import getsizeof
 from types import MappingProxyType
 
-from noetl.template.values import JSON, Moment, TemplateError, Weight, encoded, scalar_text, weigh
+from noetl.template.values import JSON, Moment, TemplateError, ValueSize, measure, scalar_text, to_json
 
 TEMPLATE_CHARS_MAX = 65_536  # of a template's source
 TOKENS_MAX = (
@@ -19,7 +19,7 @@ TOKENS_MAX = (
 NESTING_MAX = 32  # brackets, blocks, signs before a value: Jinja's parser descends 14 calls for each
 EXPRESSION_DEPTH_MAX = 64  # of the tree that the parser gives us
 FUEL_MAX = 400_000  # units for one evaluation: about 20 ms, and never 50
-ROOM_MAX = 8_388_608  # bytes that one evaluation makes, all told, even if it drops them again
+MEMORY_MAX = 8_388_608  # bytes that one evaluation makes, all told, even if it drops them again
 TEXT_CHARS_MAX = 1_048_576  # of one text that a template makes
 ITEMS_MAX = 100_000  # of one list that a template makes
 RANGE_MAX = 10_000  # items of range()
@@ -31,7 +31,7 @@ PATTERN_PROGRAM_MAX = 2_000  # instructions that it compiles to
 PATTERN_MEMORY_MAX = 262_144  # bytes that RE2 may use for one pattern
 
 
-def over(name: str, limit: int, what: str) -> TemplateError:
+def limit_exceeded(name: str, limit: int, what: str) -> TemplateError:
     return TemplateError(f"{what} (limit {name}: {limit:,})")
 
 
@@ -39,9 +39,9 @@ class Meter:
     """What one evaluation may still spend. The defaults stand in the class, so that making one is cheap."""
 
     fuel: int = FUEL_MAX
-    room: int = ROOM_MAX
+    memory: int = MEMORY_MAX
     written: int = 0  # characters of the text that the template gives
-    drawn: int = 0  # how often uuid() was called
+    uuids: int = 0  # how often uuid() was called
     moment: Moment | None = None  # None: now() and uuid() have no value here
     slots: list[JSON]  # the variables of {% for %}
     patterns: Mapping[str, JSON] = MappingProxyType({})  # compiled so far, by their text
@@ -49,40 +49,42 @@ class Meter:
     def charge(self, units: int) -> None:
         left = self.fuel - units
         if left < 0:
-            raise over("FUEL_MAX", FUEL_MAX, "the template needs too much work")
+            raise limit_exceeded("FUEL_MAX", FUEL_MAX, "the template needs too much work")
         self.fuel = left
 
-    def hold(self, size: int) -> None:
-        left = self.room - size
+    def allocate(self, size: int) -> None:
+        left = self.memory - size
         if left < 0:
-            raise over("ROOM_MAX", ROOM_MAX, "the template makes too much data")
-        self.room = left
+            raise limit_exceeded("ROOM_MAX", MEMORY_MAX, "the template makes too much data")
+        self.memory = left
 
     def text(self, chars: int) -> None:
         """Ask before a text of so many characters is made."""
         if chars > TEXT_CHARS_MAX:
-            raise over("TEXT_CHARS_MAX", TEXT_CHARS_MAX, f"the template makes a text of {chars:,} characters")
+            raise limit_exceeded(
+                "TEXT_CHARS_MAX", TEXT_CHARS_MAX, f"the template makes a text of {chars:,} characters"
+            )
         self.charge(1 + (chars >> 8))
 
     def keep(self, text: str) -> str:
         """Count a text that was made."""
         if len(text) > TEXT_CHARS_MAX:
-            raise over("TEXT_CHARS_MAX", TEXT_CHARS_MAX, "the template makes too long a text")
-        self.hold(getsizeof(text))
+            raise limit_exceeded("TEXT_CHARS_MAX", TEXT_CHARS_MAX, "the template makes too long a text")
+        self.allocate(getsizeof(text))
         return text
 
     def items(self, count: int) -> None:
         """Ask before a list of so many items is made."""
         if count > ITEMS_MAX:
-            raise over("ITEMS_MAX", ITEMS_MAX, f"the template makes a list of {count:,} items")
+            raise limit_exceeded("ITEMS_MAX", ITEMS_MAX, f"the template makes a list of {count:,} items")
         self.charge(1 + count)
-        self.hold(56 + 8 * count)
+        self.allocate(56 + 8 * count)
 
-    def weigh(self, value: JSON, enough: int = TEXT_CHARS_MAX) -> Weight:
+    def measure(self, value: JSON, enough: int = TEXT_CHARS_MAX) -> ValueSize:
         """Count the characters and parts of a value, and pay for a walk through all of them."""
-        weight = weigh(value, enough, self.fuel // 3)
-        self.charge(20 + 3 * weight.parts + (weight.chars >> 6))
-        return weight
+        size = measure(value, enough, self.fuel // 3)
+        self.charge(20 + 3 * size.parts + (size.chars >> 6))
+        return size
 
     def search(self, text: str, part: str) -> None:
         """Pay for looking for a part in a text: short texts are searched the plain, multiplying way."""
@@ -97,10 +99,10 @@ def json_text(value: JSON, meter: Meter | None = None) -> str:
         # Digits take the square of their number; such a number comes from outside.
         bits = value.bit_length()
         if bits > BITS_MAX:
-            raise over("BITS_MAX", BITS_MAX, "the number is too large to be written")
+            raise limit_exceeded("BITS_MAX", BITS_MAX, "the number is too large to be written")
         meter.charge(bits * bits >> 15)
     text = scalar_text(value)
     if text is not None:
         return text
-    meter.text(meter.weigh(value).chars)
-    return meter.keep(encoded(value))
+    meter.text(meter.measure(value).chars)
+    return meter.keep(to_json(value))

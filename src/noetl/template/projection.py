@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from jinja2 import nodes
 
-from noetl.template.context import Compilation, Expr, Read, Run, Scope
+from noetl.template.context import CompileContext, Expr, Read, Run, Scope
 from noetl.template.limits import Meter
 from noetl.template.values import JSON, TemplateError, Undefined, truth
 
-PICKED = "_picked"  # where a scope has what was picked; no template can name it
-WHOLE = ""  # the key of all of output.data: something reads `output` itself
+PROJECTED = "_picked"  # where a scope has what was picked; no template can name it
+ALL_DATA = ""  # the key of all of output.data: something reads `output` itself
 _STEADY = frozenset({"workload", "input", "execution_id"})  # the same for worker and control
 _CHANGING = frozenset({"now", "uuid"})
 
@@ -26,7 +26,7 @@ class ProjectedPart(NamedTuple):
 
     key: str
     run: Run
-    asks: bool  # only its truth is asked for: what is true need not be kept
+    truth_only: bool  # only its truth is asked for: what is true need not be kept
 
 
 class Projection:
@@ -39,22 +39,24 @@ class Projection:
     def is_part(self, tree: nodes.Node) -> bool:
         return not self._inside and _is_closed(tree)
 
-    def part(self, tree: nodes.Expr, notes: Compilation, *, asks: bool) -> Expr:
+    def part(self, tree: nodes.Expr, context: CompileContext, *, truth_only: bool) -> Expr:
         self._inside = True
         try:
-            expr = notes.expression(tree, asks=asks)
+            expr = context.expression(tree, truth_only=truth_only)
         finally:
             self._inside = False
-        key = f"{'?' if asks else ''}{_digest(tree)}"
-        self.parts[key] = ProjectedPart(key, expr.run, asks)
-        return expr._replace(run=lambda scope, _meter: _found(scope[PICKED], key))
+        key = f"{'?' if truth_only else ''}{_digest(tree)}"
+        self.parts[key] = ProjectedPart(key, expr.run, truth_only)
+        return expr._replace(run=lambda scope, _meter: _found(scope[PROJECTED], key))
 
     def whole(self) -> Expr:
         """`output` itself, with all of its data."""
-        self.parts[WHOLE] = ProjectedPart(WHOLE, lambda scope, _meter: scope["output"]["data"], asks=False)
+        self.parts[ALL_DATA] = ProjectedPart(
+            ALL_DATA, lambda scope, _meter: scope["output"]["data"], truth_only=False
+        )
 
         def run(scope: Scope, _meter: Meter) -> JSON:
-            return {**scope["output"], "data": _found(scope[PICKED], WHOLE)}
+            return {**scope["output"], "data": _found(scope[PROJECTED], ALL_DATA)}
 
         return Expr(run, label="output", path=("output",))
 
@@ -112,7 +114,7 @@ def _digest(tree: nodes.Node) -> str:
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
 
 
-def evaluated(parts: Iterable[ProjectedPart], scope: Scope) -> Iterator[tuple[str, dict[str, JSON]]]:
+def evaluate_parts(parts: Iterable[ProjectedPart], scope: Scope) -> Iterator[tuple[str, dict[str, JSON]]]:
     """What each part gives, by its key: a value, or why there is none. One meter pays for all of them."""
     meter = Meter()
     for part in parts:
@@ -124,7 +126,7 @@ def evaluated(parts: Iterable[ProjectedPart], scope: Scope) -> Iterator[tuple[st
         if type(value) is Undefined:
             yield part.key, {"undefined": value.text, **_path(value.path)}
         else:
-            yield part.key, {"is": True if part.asks and truth(value) else value}
+            yield part.key, {"is": True if part.truth_only and truth(value) else value}
 
 
 def _run(run: Run, scope: Scope, meter: Meter) -> JSON:
@@ -143,7 +145,7 @@ def _path(path: tuple[str | int, ...] | None) -> dict[str, JSON]:
     return {} if path is None else {"path": list(path)}
 
 
-def refusal(kind: str, message: str) -> dict[str, JSON]:
+def error_entry(kind: str, message: str) -> dict[str, JSON]:
     """In the place of a value: why it is not on record."""
     return {"error": message, "kind": kind}
 

@@ -16,7 +16,7 @@ from noetl.template.limits import Meter, json_text
 from noetl.template.values import JSON, NUMBERS, TemplateError, Undefined, kind_of, undefined
 
 Apply: TypeAlias = Callable[..., JSON]
-Table: TypeAlias = dict[str, "Builtin"]
+BuiltinTable: TypeAlias = dict[str, "Builtin"]
 _Applied = TypeVar("_Applied", bound=Apply)
 
 _SIGNATURE = re.compile(
@@ -32,7 +32,7 @@ _EXACT = {
     "list": list,
     "map": dict,
 }
-_WORDS = {
+_EXPECTED = {
     "text": "text",
     "pattern": "text",
     "replacement": "text",
@@ -54,7 +54,7 @@ class Parameter(NamedTuple):
     required: bool
     default: JSON
 
-    def takes(self, value: JSON) -> bool:
+    def accepts(self, value: JSON) -> bool:
         if self.kind == "any" or (self.nullable and value is None):
             return True
         if self.kind == "number":
@@ -64,9 +64,9 @@ class Parameter(NamedTuple):
         return type(value) is _EXACT[self.kind]
 
     @property
-    def words(self) -> str:
+    def expected(self) -> str:
         """What it takes, for people."""
-        return _WORDS[self.kind] + (" or null" if self.nullable else "")
+        return _EXPECTED[self.kind] + (" or null" if self.nullable else "")
 
 
 class Builtin(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,8 +83,8 @@ class Builtin(msgspec.Struct, frozen=True, kw_only=True):
     cost: int  # fuel in a turn of a loop, besides what the entry charges itself
 
 
-def offer(
-    table: Table,
+def register(
+    table: BuiltinTable,
     signature: str,
     doc: str,
     example: tuple[str, str],
@@ -93,18 +93,18 @@ def offer(
     lenient: bool = False,
 ) -> Callable[[_Applied], _Applied]:
     """Enter a function into a table, under the name in its signature and under other names."""
-    found = _SIGNATURE.fullmatch(signature)
-    assert found is not None, signature
-    parameters = tuple(map(_parameter, found["rest"].split(", "))) if found["rest"] else ()
+    match = _SIGNATURE.fullmatch(signature)
+    assert match is not None, signature
+    parameters = tuple(map(_parameter, match["rest"].split(", "))) if match["rest"] else ()
 
     def enter(apply: _Applied) -> _Applied:
-        for name in (found["name"], *names):
+        for name in (match["name"], *names):
             table[name] = Builtin(
                 name=name,
                 signature=signature,
                 doc=doc,
                 example=example,
-                input=found["input"] or "",
+                input=match["input"] or "",
                 parameters=parameters,
                 apply=apply,
                 lenient=lenient,
@@ -116,13 +116,13 @@ def offer(
 
 
 def _parameter(text: str) -> Parameter:
-    found = _PARAMETER.fullmatch(text)
-    assert found is not None, text
-    default = found["default"]
+    match = _PARAMETER.fullmatch(text)
+    assert match is not None, text
+    default = match["default"]
     return Parameter(
-        found["name"],
-        found["kind"],
-        found["null"] is not None,
+        match["name"],
+        match["kind"],
+        match["null"] is not None,
         default is None,
         None if default is None else msgspec.json.decode(default),
     )

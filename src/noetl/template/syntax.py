@@ -21,7 +21,7 @@ _CLOSING = frozenset({"rparen", "rbracket", "rbrace"})
 _TAG_ENDS = frozenset({"variable_end", "block_end"})
 _SIGNS = frozenset({"sub", "add"})
 _BLOCKS = frozenset({"if", "for", "block", "macro", "with", "autoescape", "call", "filter", "set"})
-_SPARES = "\x1f\x1e\x1d\x1c"  # white space to Jinja, but no line breaks
+_CR_STAND_INS = "\x1f\x1e\x1d\x1c"  # white space to Jinja, but no line breaks
 
 
 class Fault(NamedTuple):
@@ -54,7 +54,7 @@ class Syntax(NamedTuple):
 
     body: list[nodes.Node]
     statements: tuple[TemplateStatement, ...]
-    spare: str | None  # the character that stands for a carriage return; None: there are none
+    cr_stand_in: str | None  # the character that stands for a carriage return; None: there are none
 
 
 class _Refused(Exception):
@@ -111,11 +111,11 @@ def parse(source: str) -> Syntax:
             1,
         )
     # Jinja writes every line break as \n, and text must come out as it went in.
-    spare = None
+    cr_stand_in = None
     if "\r" in source:
-        spare = next((letter for letter in _SPARES if letter not in source), None)
-        if spare is not None:
-            source = source.replace("\r", spare)
+        cr_stand_in = next((letter for letter in _CR_STAND_INS if letter not in source), None)
+        if cr_stand_in is not None:
+            source = source.replace("\r", cr_stand_in)
     try:
         reader = _Reader(source)
         body = reader.subparse()
@@ -128,23 +128,23 @@ def parse(source: str) -> Syntax:
     except (ValueError, SyntaxError):
         # int() and literal_eval() of a number with thousands of digits.
         raise _bad("a number has too many digits", 1) from None
-    return Syntax(body, tuple(reader.statements), spare)
+    return Syntax(body, tuple(reader.statements), cr_stand_in)
 
 
-def tags(source: str) -> list[str]:
+def tag_sources(source: str) -> list[str]:
     """The author's words in each {{ }}, {% if %}, {% elif %} and {% for %}, in order."""
-    found: list[str] = []
+    sources: list[str] = []
     words: list[str] = []
     for _, kind, text in _ENVIRONMENT.lex(source):
         if kind in ("variable_begin", "block_begin"):
             words = []
         elif kind == "variable_end":
-            found.append(f"{{{{ {' '.join(''.join(words).split())} }}}}")
+            sources.append(f"{{{{ {' '.join(''.join(words).split())} }}}}")
         elif kind == "block_end" and words[:1] in (["if"], ["elif"], ["for"]):
-            found.append(f"{{% {' '.join(''.join(words).split())} %}}")
+            sources.append(f"{{% {' '.join(''.join(words).split())} %}}")
         elif words or kind != "whitespace":
             words.append(text)
-    return found
+    return sources
 
 
 def _bad(message: str, line: int) -> BadTemplate:

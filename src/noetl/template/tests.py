@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from noetl.template.limits import Meter
-from noetl.template.operators import ASKS
-from noetl.template.registry import Table, offer, wrong
+from noetl.template.operators import COMPARISONS
+from noetl.template.registry import BuiltinTable, register, wrong
 from noetl.template.values import JSON, NUMBERS, TemplateError, Undefined
 
-PREDICATES: Table = {}
+TESTS: BuiltinTable = {}
 
 
 def _kind(name: str, doc: str, example: str, holds: Callable[[JSON], bool]) -> None:
-    @offer(PREDICATES, f"any is {name}", doc, (f"{{{{ {example} is {name} }}}}", "true"), lenient=True)
+    @register(TESTS, f"any is {name}", doc, (f"{{{{ {example} is {name} }}}}", "true"), lenient=True)
     def apply(_: Meter, value: JSON) -> bool:
         return holds(value)
 
@@ -43,18 +43,18 @@ _kind(
 )
 
 
-@offer(PREDICATES, "any is odd", "Is the number odd?", ("{{ 3 is odd }}", "true"))
+@register(TESTS, "any is odd", "Is the number odd?", ("{{ 3 is odd }}", "true"))
 def odd(_: Meter, value: JSON) -> bool:
     return _whole(value) % 2 == 1
 
 
-@offer(PREDICATES, "any is even", "Is the number even?", ("{{ 4 is even }}", "true"))
+@register(TESTS, "any is even", "Is the number even?", ("{{ 4 is even }}", "true"))
 def even(_: Meter, value: JSON) -> bool:
     return _whole(value) % 2 == 0
 
 
-@offer(
-    PREDICATES,
+@register(
+    TESTS,
     "any is divisibleby(num: int)",
     "Does the division leave nothing?",
     ("{{ 9 is divisibleby(3) }}", "true"),
@@ -71,13 +71,13 @@ def _whole(value: JSON) -> int:
     return int(value)
 
 
-@offer(PREDICATES, "text is lower", "Are all its letters small?", ("{{ 'ab' is lower }}", "true"))
+@register(TESTS, "text is lower", "Are all its letters small?", ("{{ 'ab' is lower }}", "true"))
 def lower(meter: Meter, text: str) -> bool:
     meter.charge(len(text) >> 3)
     return text.islower()
 
 
-@offer(PREDICATES, "text is upper", "Are all its letters large?", ("{{ 'AB' is upper }}", "true"))
+@register(TESTS, "text is upper", "Are all its letters large?", ("{{ 'AB' is upper }}", "true"))
 def upper(meter: Meter, text: str) -> bool:
     meter.charge(len(text) >> 3)
     return text.isupper()
@@ -92,6 +92,6 @@ for _signature, _ask, _doc, _example, _names in (
     ("any is ge(other: any)", "gteq", "Is it more or equal?", "1 is ge(1)", (">=",)),
     ("any is in(seq: any)", "in", "Is it in the list, the map's keys, the text?", "1 is in([1])", ()),
 ):
-    offer(PREDICATES, _signature, _doc, (f"{{{{ {_example} }}}}", "true"), names=_names, lenient=True)(
-        ASKS[_ask]
+    register(TESTS, _signature, _doc, (f"{{{{ {_example} }}}}", "true"), names=_names, lenient=True)(
+        COMPARISONS[_ask]
     )

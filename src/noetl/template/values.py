@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 JSON: TypeAlias = Any
-Path: TypeAlias = tuple[str | int, ...]
+ScopePath: TypeAlias = tuple[str | int, ...]
 
 PLAIN = frozenset({type(None), bool, int, float, str, list, dict})
 NUMBERS = frozenset({int, float})
@@ -26,7 +26,7 @@ _SHOWN = 40  # characters of a value or a key that an error repeats
 class TemplateError(Exception):
     """A template that can not be evaluated: `message` names the expression, `path` what was missing."""
 
-    def __init__(self, message: str, path: Path | None = None) -> None:
+    def __init__(self, message: str, path: ScopePath | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.path = path
@@ -46,7 +46,7 @@ class Undefined:
 
     __slots__ = ("path", "text")
 
-    def __init__(self, text: str, path: Path | None = None) -> None:
+    def __init__(self, text: str, path: ScopePath | None = None) -> None:
         self.text = text  # how the author wrote it: "ctx.user.name"
         self.path = path
 
@@ -85,7 +85,7 @@ def kind_of(value: JSON) -> str:
     return "null" if value is None else _KINDS.get(type(value), "no JSON value")
 
 
-def path_text(path: Path) -> str:
+def path_text(path: ScopePath) -> str:
     """A path as an author writes it: `output.http.headers["x-id"][0]`."""
     text = str(path[0])
     for part in path[1:]:
@@ -105,7 +105,7 @@ def subscript_text(key: JSON) -> str:
 MISSING = Undefined("it")
 
 
-def find(value: JSON, key: JSON) -> JSON:
+def lookup(value: JSON, key: JSON) -> JSON:
     """What stands under a key or at a place, never an attribute; `MISSING` if there is nothing."""
     kind = type(value)
     if kind is dict:
@@ -131,7 +131,7 @@ def scalar_text(value: JSON) -> str | None:
     return None
 
 
-def encoded(value: JSON) -> str:
+def to_json(value: JSON) -> str:
     """Compact JSON, keys in their order, letters as they are."""
     try:
         return _encode(value).decode()
@@ -143,14 +143,14 @@ def encoded(value: JSON) -> str:
         raise TemplateError("the value is not plain JSON") from None
 
 
-class Weight(NamedTuple):
+class ValueSize(NamedTuple):
     """How much a value is: about the characters of its JSON, and its parts."""
 
     chars: int
     parts: int
 
 
-def weigh(value: JSON, enough: int, most: int) -> Weight:
+def measure(value: JSON, enough: int, most: int) -> ValueSize:
     """Count without recursion, and not beyond `enough` characters or `most` parts: data has any size."""
     chars = parts = 0
     stack = [iter((value,))]
@@ -178,9 +178,9 @@ def weigh(value: JSON, enough: int, most: int) -> Weight:
             else:
                 chars += 4
             if chars > enough or parts > most:
-                return Weight(chars, parts)
+                return ValueSize(chars, parts)
         else:
             stack.pop()
         if chars > enough or parts > most:
             break
-    return Weight(chars, parts)
+    return ValueSize(chars, parts)

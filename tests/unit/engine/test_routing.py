@@ -38,7 +38,7 @@ def routed(body: str, output: Output, picked: dict[str, JSON] | None = None) -> 
 
 def test_what_was_picked_stands_for_data_that_is_elsewhere_d52() -> None:
     output = Output(ref={"type": "blob", "locator": "x"})
-    [key] = [part.key for part in compile_value("{{ output.data.rows[0].n }}").lean().parts]
+    [key] = [part.key for part in compile_value("{{ output.data.rows[0].n }}").projected().parts]
     made = routed(BODY, output, {key: {"is": 5}})
     assert made == facts.NextEvaluated(run="start#1", set={"ctx.n": 5}, asked=((0, True),), ended=1)
 

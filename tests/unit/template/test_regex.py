@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.template.limits import FUEL_MAX, Meter
-from noetl.template.regex import Pattern, Replacement, pattern
+from noetl.template.regex import Pattern, Replacement, compiled_pattern
 from noetl.template.values import TemplateError
 
 
@@ -32,20 +32,20 @@ def test_a_pattern_that_we_do_not_take_says_why(
 
 @pytest.mark.parametrize("text", ["a", r"\s+", "[^a-z]*", r"a.\d+", r"x[\]a]+"])
 def test_a_pattern_that_ends_with_its_match_is_near(text: str) -> None:
-    assert Pattern(text).near
+    assert Pattern(text).local
 
 
 @pytest.mark.parametrize("text", ["a*b", "a|b", "(a)", "a{2}", "^a", "a$", "a+?", "(?i)a", "", r"\s+$"])
 def test_a_pattern_that_may_look_further_is_not_near(text: str) -> None:
-    assert not Pattern(text).near
+    assert not Pattern(text).local
 
 
 def test_a_near_pattern_may_match_often_and_a_far_one_pays_for_each_match() -> None:
     text = "a b " * 500
-    near, far = Meter(), Meter()
-    assert Pattern(r"\s+").replace(near, text, Replacement("", Pattern("")), 0) == "ab" * 500
+    local, far = Meter(), Meter()
+    assert Pattern(r"\s+").replace(local, text, Replacement("", Pattern("")), 0) == "ab" * 500
     assert Pattern(r"\s+?|x").replace(far, text, Replacement("", Pattern("")), 0) == "ab" * 500
-    assert FUEL_MAX - near.fuel < 100_000 < FUEL_MAX - far.fuel
+    assert FUEL_MAX - local.fuel < 100_000 < FUEL_MAX - far.fuel
 
 
 def test_a_match_has_its_groups() -> None:
@@ -68,5 +68,5 @@ def test_a_replacement_has_groups_names_and_backslashes() -> None:
 
 def test_a_pattern_that_is_known_late_is_paid_for() -> None:
     meter = Meter()
-    assert pattern(meter, "a+").search(meter, "baa") == ["aa"]
+    assert compiled_pattern(meter, "a+").search(meter, "baa") == ["aa"]
     assert meter.fuel < FUEL_MAX - 200

@@ -28,7 +28,7 @@ OLD_REF = (
 _KEPT = frozenset({"status", "error", "meta", "http", "pg", "py", "ref", "data"})
 
 
-class TemplatePlace(NamedTuple):
+class TemplateContext(NamedTuple):
     """What the names in a template mean where it stands."""
 
     kind: str | None = None  # of the task whose outcome is read
@@ -37,7 +37,9 @@ class TemplatePlace(NamedTuple):
     bare: Mapping[str, str] = {}  # names without a scope → with it (D81)
     shared: frozenset[str] = frozenset()  # names that `set_shared` writes, so that `vars.x` is `ctx.x`
     payload: str = "input"  # what `args` is called
-    sure: frozenset[str] | None = None  # keys of `args` that every token brings; None: all that are read
+    guaranteed: frozenset[str] | None = (
+        None  # keys of `args` that every token brings; None: all that are read
+    )
 
 
 class Remark(NamedTuple):
@@ -46,56 +48,56 @@ class Remark(NamedTuple):
     message: str
 
 
-class Rewritten(NamedTuple):
+class RewriteResult(NamedTuple):
     changes: list[TextEdit]
     remarks: list[Remark]
 
 
-def rewrite(source: str, place: TemplatePlace) -> Rewritten:
+def rewrite(source: str, context: TemplateContext) -> RewriteResult:
     """What has to change in a template, and what has to be said about it."""
     if not template_tokens.is_template(source):
-        return Rewritten([], [])
+        return RewriteResult([], [])
     parsed = template_tokens.parse(source)
     if parsed is None:
-        return Rewritten(
+        return RewriteResult(
             [], [Remark(0, "unread-template", "the template can not be read; it stays as it is")]
         )
-    rewriter = _Rewriter(parsed, place)
+    rewriter = _Rewriter(parsed, context)
     for reading in parsed.readings:
         if reading.root not in parsed.bound:
             rewriter.reading(reading)
     rewriter.statuses()
-    return Rewritten(rewriter.changes, rewriter.remarks)
+    return RewriteResult(rewriter.changes, rewriter.remarks)
 
 
 class _Rewriter:
-    def __init__(self, parsed: ParsedTemplate, place: TemplatePlace) -> None:
+    def __init__(self, parsed: ParsedTemplate, context: TemplateContext) -> None:
         self.parsed = parsed
-        self.place = place
+        self.context = context
         self.changes: list[TextEdit] = []
         self.remarks: list[Remark] = []
 
     def reading(self, reading: PathRead) -> None:
         root = reading.root
         self.old_reference(reading)
-        if root in self.place.labels:
+        if root in self.context.labels:
             self.label(reading)
         elif root == "outcome":
             self.outcome(reading)
         elif root == "vars":
-            shared = bool(reading.parts) and reading.parts[0].name in self.place.shared
+            shared = bool(reading.parts) and reading.parts[0].name in self.context.shared
             self.root(reading, "ctx" if shared else "step")
         elif root == "args":
             self.args(reading, reading.parts)
         elif root == "token" and reading.parts and reading.parts[0].name == "args":
             self.changes.append(TextEdit(reading.parts[0].start, reading.parts[0].end, ""))
             self.args(reading, reading.parts[1:])
-        elif root == "_prev" and self.place.before == "http" and reading.parts:
+        elif root == "_prev" and self.context.before == "http" and reading.parts:
             if reading.parts[0].name in ("data", "status_code", "headers"):
                 words = "`_prev` of an http task is its body (D82), so `_prev.data` may have to be `_prev`"
                 self.remark(reading, "http-body", words)
-        elif root in self.place.bare:
-            self.root(reading, self.place.bare[root])
+        elif root in self.context.bare:
+            self.root(reading, self.context.bare[root])
         elif root == "result_ref":
             self.root(reading, "output.ref")
         elif root == "result":
@@ -146,7 +148,7 @@ class _Rewriter:
             self.remark(reading, "unknown-outcome", words)
 
     def result(self, reading: PathRead, first: PathPart, second: PathPart | None) -> None:
-        if self.place.kind != "http":
+        if self.context.kind != "http":
             self.part(first, "data")
             return
         match None if second is None else second.name:
@@ -169,7 +171,7 @@ class _Rewriter:
         self.remark(reading, "http-body", words)
 
     def args(self, reading: PathRead, parts: tuple[PathPart, ...]) -> None:
-        name = self.place.payload
+        name = self.context.payload
         if not parts:
             self.root(reading, name)
             words = (
@@ -177,8 +179,8 @@ class _Rewriter:
             )
             self.remark(reading, "whole-args", words)
             return
-        sure = self.place.sure
-        if sure is not None and parts[0].name not in sure and not self.defaulted(reading):
+        guaranteed = self.context.guaranteed
+        if guaranteed is not None and parts[0].name not in guaranteed and not self.defaulted(reading):
             words = f"not every token brings `{parts[0].name}`; one without it sees an earlier value"
             self.remark(reading, "payload-missing", words)
             alone = self.parsed.typed and (reading.first, reading.after) == (1, len(self.parsed.tokens) - 1)
@@ -197,7 +199,7 @@ class _Rewriter:
         done: set[int] = set()
         status = [reading for reading in self.parsed.readings if self.is_status(reading)]
         for reading in status:
-            for token in compared(self.parsed.tokens, reading):
+            for token in compared_strings(self.parsed.tokens, reading):
                 if template_tokens.string_value(token) == "success" and token.start not in done:
                     done.add(token.start)
                     self.changes.append(TextEdit(token.start + 1, token.end - 1, "ok"))
@@ -211,24 +213,24 @@ class _Rewriter:
                 self.remarks.append(Remark(token.start, "success-left", words))
 
     def is_status(self, reading: PathRead) -> bool:
-        known = reading.root in ("outcome", "output", "event") or reading.root in self.place.labels
+        known = reading.root in ("outcome", "output", "event") or reading.root in self.context.labels
         return known and len(reading.parts) == 1 and reading.parts[0].name == "status"
 
 
-def compared(found: list[TemplateToken], reading: PathRead) -> list[TemplateToken]:
+def compared_strings(found: list[TemplateToken], reading: PathRead) -> list[TemplateToken]:
     """The strings that a path is compared with: by == and !=, from both sides, and by `in`."""
     behind = reading.after
     while [token.text for token in found[behind : behind + 1]] == ["|"] and behind + 1 < len(found):
         behind += 2
         if behind < len(found) and found[behind].text == "(":
-            behind = template_tokens.closing(found, behind) + 1
+            behind = template_tokens.closing_bracket(found, behind) + 1
     words = [token.text for token in found[behind : behind + 3]]
     strings: list[TemplateToken] = []
     if words[:1] in (["=="], ["!="]):
         strings += found[behind + 1 : behind + 2]
     member = 1 if words[:1] == ["in"] else 2 if words[:2] == ["not", "in"] else 0
     if member and words[member : member + 1] and words[member] in ("[", "("):
-        strings += found[behind + member : template_tokens.closing(found, behind + member)]
+        strings += found[behind + member : template_tokens.closing_bracket(found, behind + member)]
     if reading.first >= 2 and found[reading.first - 1].text in ("==", "!="):
         strings.append(found[reading.first - 2])
     return [token for token in strings if token.type == "string"]
@@ -244,21 +246,21 @@ def rewrite_templates(root: Map, inboxes: dict[str, Inbox], findings: Findings) 
 def _in_step(step: StepPart, workload: dict[str, str], inbox: Inbox | None, findings: Findings) -> None:
     tasks = parts.tasks(step.body)
     iterators = {name: f"iter.{name}" for name in step.iterators if name not in SCOPES}
-    outside = TemplatePlace(
+    outside = TemplateContext(
         kind=tasks[-1].kind if tasks else None,
         labels=frozenset(names_of(step.body)),
         bare={**workload, **iterators},
         shared=_shared(step.body),
     )
     for entry in step.body.entries:
-        place = outside
+        context = outside
         if entry.name in ("step", "tool"):
             continue
         if entry.name == "loop":
-            place = outside._replace(bare=workload)
+            context = outside._replace(bare=workload)
         elif entry.name == "args" and inbox is not None:
-            place = outside._replace(payload=inbox.path, sure=inbox.sure())
-        _rewrite(entry.value, place, findings)
+            context = outside._replace(payload=inbox.path, guaranteed=inbox.guaranteed_keys())
+        _rewrite(entry.value, context, findings)
     for value in parts.not_tasks(step.body):
         _rewrite(value, outside, findings)
     before: str | None = None
@@ -277,20 +279,20 @@ def _shared(body: Map) -> frozenset[str]:
     return frozenset(names["set_shared"] - names["set_vars"])
 
 
-def _rewrite(value: Node, place: TemplatePlace, findings: Findings) -> None:
+def _rewrite(value: Node, context: TemplateContext, findings: Findings) -> None:
     code = parts.code_of(value) if isinstance(value, Map) else None
     for leaf in leaves(value):
         if leaf is not code:
-            _rewrite_leaf(leaf, place, findings)
-        elif template_tokens.free_readings(leaf.text):
+            _rewrite_leaf(leaf, context, findings)
+        elif template_tokens.free_reads(leaf.text):
             words = (
                 "code of a python task is never rendered; bind the values under `input` and use their names"
             )
             findings.note(leaf.start, "template-in-code", words)
 
 
-def _rewrite_leaf(leaf: Leaf, place: TemplatePlace, findings: Findings) -> None:
-    changes, remarks = rewrite(leaf.text, place)
+def _rewrite_leaf(leaf: Leaf, context: TemplateContext, findings: Findings) -> None:
+    changes, remarks = rewrite(leaf.text, context)
     finder = Finder(leaf)
     for remark in remarks:
         findings.note(finder.offset(remark.start), remark.code, remark.message)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from noetl.template.filters.encoding import CODE_FILTERS
+from noetl.template.filters.encoding import ENCODING_FILTERS
 from noetl.template.filters.lists import LIST_FILTERS
 from noetl.template.filters.numbers import NUMBER_FILTERS
 from noetl.template.filters.sql import SQL_FILTERS
 from noetl.template.filters.text import TEXT_FILTERS
 from noetl.template.limits import Meter
-from noetl.template.registry import Table, offer
+from noetl.template.registry import BuiltinTable, register
 from noetl.template.values import JSON
 
 # Filters that the compiler builds itself: their arguments are names, or are not always evaluated.
-_WOVEN: Table = {}
+_HIGHER_ORDER: BuiltinTable = {}
 
 
-def _woven(_: Meter, *_values: JSON) -> JSON:
+def _not_called(_: Meter, *_values: JSON) -> JSON:
     raise AssertionError("the compiler builds this filter itself")
 
 
@@ -57,10 +57,10 @@ for _signature, _doc, _example, _names in (
         (),
     ),
 ):
-    offer(_WOVEN, _signature, _doc, _example, names=_names)(_woven)
+    register(_HIGHER_ORDER, _signature, _doc, _example, names=_names)(_not_called)
 
-_ALL = TEXT_FILTERS | NUMBER_FILTERS | LIST_FILTERS | CODE_FILTERS | SQL_FILTERS | _WOVEN
-FILTERS: Table = dict(sorted(_ALL.items()))
+_ALL = TEXT_FILTERS | NUMBER_FILTERS | LIST_FILTERS | ENCODING_FILTERS | SQL_FILTERS | _HIGHER_ORDER
+FILTERS: BuiltinTable = dict(sorted(_ALL.items()))
 
 OMITTED: dict[str, str] = {
     "attr": "attributes of objects are never looked up; write value.name or value['name']",

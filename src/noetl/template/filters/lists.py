@@ -10,10 +10,10 @@ from typing import TypeAlias
 
 from noetl.template.limits import TEXT_CHARS_MAX, Meter, json_text
 from noetl.template.operators import add, sort_keys
-from noetl.template.registry import Table, offer, wrong
-from noetl.template.values import JSON, MISSING, TemplateError, Undefined, encoded, find, kind_of
+from noetl.template.registry import BuiltinTable, register, wrong
+from noetl.template.values import JSON, MISSING, TemplateError, Undefined, kind_of, lookup, to_json
 
-LIST_FILTERS: Table = {}
+LIST_FILTERS: BuiltinTable = {}
 Getter: TypeAlias = Callable[[JSON], JSON]
 _NO_FIRST, _NO_LAST, _NO_SMALLEST, _NO_LARGEST = (
     Undefined(f"the {which} item of an empty list") for which in ("first", "last", "smallest", "largest")
@@ -23,12 +23,12 @@ _NO_FIRST, _NO_LAST, _NO_SMALLEST, _NO_LARGEST = (
 def getter(attribute: str | int) -> Getter:
     """What finds an attribute path in an item; MISSING if it is not there."""
     if type(attribute) is int:
-        return lambda item: find(item, attribute)
+        return lambda item: lookup(item, attribute)
     steps = [int(step) if step.isdecimal() and len(step) < 10 else step for step in str(attribute).split(".")]
 
     def get(item: JSON) -> JSON:
         for step in steps:
-            item = find(item, step)
+            item = lookup(item, step)
         return item
 
     return get
@@ -44,17 +44,17 @@ def column(
     get = getter(attribute)
     meter.charge(len(items) * (4 + 2 * str(attribute).count(".")))
     found = []
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         value = get(item)
         if value is MISSING:
             if default is MISSING:
-                raise TemplateError(f'item {place} of the list has no "{attribute}"')
+                raise TemplateError(f'item {index} of the list has no "{attribute}"')
             value = default
         found.append(value)
     return found
 
 
-@offer(
+@register(
     LIST_FILTERS,
     "any|length",
     "How many items, keys or letters",
@@ -67,7 +67,7 @@ def length(_: Meter, value: JSON) -> int:
     return len(value)
 
 
-@offer(
+@register(
     LIST_FILTERS,
     "list|list",
     "The items; of a map its keys, of text its letters",
@@ -77,21 +77,23 @@ def as_list(_: Meter, items: list[JSON]) -> list[JSON]:
     return items
 
 
-@offer(LIST_FILTERS, "any|first", "The first item; undefined if there is none", ("{{ [7, 8]|first }}", "7"))
+@register(
+    LIST_FILTERS, "any|first", "The first item; undefined if there is none", ("{{ [7, 8]|first }}", "7")
+)
 def first(_: Meter, value: JSON) -> JSON:
     if type(value) not in (str, list, dict):
         raise wrong(value, "the value", "a list")
     return next(iter(value), _NO_FIRST)
 
 
-@offer(LIST_FILTERS, "any|last", "The last item; undefined if there is none", ("{{ [7, 8]|last }}", "8"))
+@register(LIST_FILTERS, "any|last", "The last item; undefined if there is none", ("{{ [7, 8]|last }}", "8"))
 def last(_: Meter, value: JSON) -> JSON:
     if type(value) not in (str, list, dict):
         raise wrong(value, "the value", "a list")
     return next(iter(reversed(value)), _NO_LAST)
 
 
-@offer(
+@register(
     LIST_FILTERS,
     "any|reverse",
     "The items, or the letters, from the last to the first",
@@ -108,7 +110,7 @@ def reverse(meter: Meter, value: JSON) -> JSON:
     raise wrong(value, "the value", "a list")
 
 
-@offer(
+@register(
     LIST_FILTERS,
     'list|join(d: text = "", attribute: key? = null)',
     "The items, or an attribute of each, as one text with `d` between them",
@@ -126,19 +128,19 @@ def join(meter: Meter, items: list[JSON], d: str, attribute: str | int | None) -
         if size > TEXT_CHARS_MAX + len(d):
             meter.text(size)
         pieces.append(piece)
-    meter.hold(52 * len(pieces))
+    meter.allocate(52 * len(pieces))
     return meter.keep(d.join(pieces))
 
 
-@offer(LIST_FILTERS, "map|items", "The keys and values as pairs", ("{{ {'a': 1}|items }}", '[["a",1]]'))
+@register(LIST_FILTERS, "map|items", "The keys and values as pairs", ("{{ {'a': 1}|items }}", '[["a",1]]'))
 def items(meter: Meter, mapping: dict[str, JSON]) -> list[JSON]:
     meter.items(len(mapping))
     meter.charge(3 * len(mapping))
-    meter.hold(72 * len(mapping))
+    meter.allocate(72 * len(mapping))
     return [[key, value] for key, value in mapping.items()]
 
 
-@offer(
+@register(
     LIST_FILTERS,
     'map|dictsort(case_sensitive: bool = false, by: text = "key", reverse: bool = false)',
     'The pairs, sorted by "key" or "value"',
@@ -151,10 +153,10 @@ def dictsort(
         raise TemplateError('dictsort sorts by "key" or "value"')
     pairs = items(meter, mapping)
     keys = sort_keys(meter, [pair[by == "value"] for pair in pairs], case_sensitive=case_sensitive)
-    return [pairs[place] for place in sorted(range(len(pairs)), key=keys.__getitem__, reverse=reverse)]
+    return [pairs[index] for index in sorted(range(len(pairs)), key=keys.__getitem__, reverse=reverse)]
 
 
-@offer(
+@register(
     LIST_FILTERS,
     "list|sort(reverse: bool = false, case_sensitive: bool = false, attribute: key? = null)",
     'The items in order, or in the order of an attribute, or of several ("age,name")',
@@ -170,7 +172,7 @@ def sort(
         keys = sort_keys(meter, column(meter, items, one), case_sensitive=case_sensitive)
         order.sort(key=keys.__getitem__, reverse=reverse)
     meter.items(len(items))
-    return [items[place] for place in order]
+    return [items[index] for index in order]
 
 
 def _best(
@@ -180,7 +182,7 @@ def _best(
     return items[pick(range(len(items)), key=keys.__getitem__)]
 
 
-@offer(
+@register(
     LIST_FILTERS,
     "list|min(case_sensitive: bool = false, attribute: key? = null)",
     "The smallest item, or the one with the smallest attribute; undefined if there is none",
@@ -192,7 +194,7 @@ def smallest(meter: Meter, items: list[JSON], case_sensitive: bool, attribute: s
     return _best(meter, items, case_sensitive, attribute, min)
 
 
-@offer(
+@register(
     LIST_FILTERS,
     "list|max(case_sensitive: bool = false, attribute: key? = null)",
     "The largest item, or the one with the largest attribute; undefined if there is none",
@@ -211,15 +213,15 @@ def _identity(meter: Meter, value: JSON, *, case_sensitive: bool) -> JSON:
             return value
         meter.text(2 * len(value))
         meter.charge(len(value) >> 2)
-        meter.hold(len(value) + 52)
+        meter.allocate(len(value) + 52)
         return value.lower()
     if type(value) is list or type(value) is dict:
-        meter.text(meter.weigh(value).chars)
-        return (meter.keep(encoded(value)),)
+        meter.text(meter.measure(value).chars)
+        return (meter.keep(to_json(value)),)
     return value
 
 
-@offer(
+@register(
     LIST_FILTERS,
     "list|unique(case_sensitive: bool = false, attribute: key? = null)",
     "The items, or an attribute of each, that did not come before",
@@ -228,14 +230,14 @@ def _identity(meter: Meter, value: JSON, *, case_sensitive: bool) -> JSON:
 def unique(meter: Meter, items: list[JSON], case_sensitive: bool, attribute: str | int | None) -> list[JSON]:
     meter.items(len(items))
     meter.charge(6 * len(items))
-    meter.hold(64 * len(items))
+    meter.allocate(64 * len(items))
     seen: dict[JSON, JSON] = {}
     for item, value in zip(items, column(meter, items, attribute), strict=True):
         seen.setdefault(_identity(meter, value, case_sensitive=case_sensitive), item)
     return list(seen.values())
 
 
-@offer(
+@register(
     LIST_FILTERS,
     "list|groupby(attribute: key, default: any = null, case_sensitive: bool = false)",
     "Groups of the items with the same attribute, in its order: maps of `grouper` and `list`",
@@ -249,16 +251,16 @@ def groupby(
     keys = sort_keys(meter, values, case_sensitive=case_sensitive)
     meter.charge(8 * len(items))
     groups: dict[JSON, JSON] = {}
-    for place in sorted(range(len(items)), key=keys.__getitem__):
-        group = groups.get(keys[place])
+    for index in sorted(range(len(items)), key=keys.__getitem__):
+        group = groups.get(keys[index])
         if group is None:
-            meter.hold(320)
-            groups[keys[place]] = group = {"grouper": values[place], "list": []}
-        group["list"].append(items[place])
+            meter.allocate(320)
+            groups[keys[index]] = group = {"grouper": values[index], "list": []}
+        group["list"].append(items[index])
     return list(groups.values())
 
 
-@offer(
+@register(
     LIST_FILTERS,
     "list|sum(attribute: key? = null, start: any = 0)",
     "The numbers, or an attribute of each item, added to `start`; lists are joined if `start` is a list",
@@ -284,7 +286,7 @@ def total(meter: Meter, items: list[JSON], attribute: str | int | None, start: J
     return start
 
 
-@offer(
+@register(
     LIST_FILTERS,
     "list|batch(linecount: int, fill_with: any = null)",
     "Lists of so many items each; the last one filled up if `fill_with` is given",
@@ -294,14 +296,14 @@ def batch(meter: Meter, items: list[JSON], linecount: int, fill_with: JSON) -> l
     if linecount < 1:
         raise TemplateError("batch needs at least 1 item in each list")
     _pay_for_parts(meter, len(items), -(-len(items) // linecount))
-    parts = [items[place : place + linecount] for place in range(0, len(items), linecount)]
+    parts = [items[index : index + linecount] for index in range(0, len(items), linecount)]
     if parts and fill_with is not None and (short := linecount - len(parts[-1])):
         meter.items(linecount)
         parts[-1] += [fill_with] * short
     return parts
 
 
-@offer(
+@register(
     LIST_FILTERS,
     "list|slice(slices: int, fill_with: any = null)",
     "So many lists of about the same length; the shorter ones filled up if `fill_with` is given",
@@ -328,4 +330,4 @@ def _pay_for_parts(meter: Meter, count: int, parts: int) -> None:
     meter.items(parts)
     meter.items(count)
     meter.charge(8 * parts)
-    meter.hold(72 * parts)
+    meter.allocate(72 * parts)

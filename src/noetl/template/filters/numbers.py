@@ -8,22 +8,22 @@ from __future__ import annotations
 from math import ceil, floor, isfinite
 
 from noetl.template.limits import Meter
-from noetl.template.operators import too_large, within
-from noetl.template.registry import Table, offer
+from noetl.template.operators import bounded, too_large
+from noetl.template.registry import BuiltinTable, register
 from noetl.template.values import JSON, TemplateError, kind_of
 
-NUMBER_FILTERS: Table = {}
+NUMBER_FILTERS: BuiltinTable = {}
 _DIGITS_MAX = 4_300  # as Python has it for decimal texts; longer texts are no numbers
 _PRECISION_MAX = 30
 _ROUNDINGS = {"ceil": ceil, "floor": floor}
 
 
-@offer(NUMBER_FILTERS, "number|abs", "The number without its sign", ("{{ -3|abs }}", "3"))
+@register(NUMBER_FILTERS, "number|abs", "The number without its sign", ("{{ -3|abs }}", "3"))
 def absolute(_: Meter, number: JSON) -> JSON:
-    return within(abs(number))
+    return bounded(abs(number))
 
 
-@offer(
+@register(
     NUMBER_FILTERS,
     "any|int(default: any = 0, base: int = 10)",
     "A whole number; `default` if the value is none",
@@ -32,25 +32,25 @@ def absolute(_: Meter, number: JSON) -> JSON:
 def whole(meter: Meter, value: JSON, default: JSON, base: int) -> JSON:
     kind = type(value)
     if kind is int:
-        return within(value)
+        return bounded(value)
     if kind is bool or kind is float:
-        return within(int(value))
+        return bounded(int(value))
     if kind is not str or len(value) > _DIGITS_MAX:
         return default
     meter.charge(len(value) >> 4)
     if base != 0 and not 2 <= base <= 36:
         raise TemplateError("int needs a base from 2 to 36, or 0")
     try:
-        return within(int(value, base))
+        return bounded(int(value, base))
     except ValueError:
         pass
     try:
-        return within(int(float(value)))
+        return bounded(int(float(value)))
     except (ValueError, OverflowError):
         return default
 
 
-@offer(
+@register(
     NUMBER_FILTERS,
     "any|float(default: any = 0.0)",
     "A number with a point; `default` if the value is none",
@@ -70,7 +70,7 @@ def floating(meter: Meter, value: JSON, default: JSON) -> JSON:
     return number if isfinite(number) else default
 
 
-@offer(
+@register(
     NUMBER_FILTERS,
     'number|round(precision: int = 0, method: text = "common")',
     "The number with so many digits behind the point; method: common, ceil or floor",
@@ -79,19 +79,19 @@ def floating(meter: Meter, value: JSON, default: JSON) -> JSON:
 def rounded(_: Meter, number: JSON, precision: int, method: str) -> JSON:
     if abs(precision) > _PRECISION_MAX:
         raise TemplateError(f"round needs a precision from -{_PRECISION_MAX} to {_PRECISION_MAX}")
-    within(number)
+    bounded(number)
     if method == "common":
-        return within(round(number, precision))
+        return bounded(round(number, precision))
     if method not in _ROUNDINGS:
         raise TemplateError('round needs the method "common", "ceil" or "floor"')
     scale = 10.0**precision
     try:
-        return within(_ROUNDINGS[method](number * scale) / scale)
+        return bounded(_ROUNDINGS[method](number * scale) / scale)
     except OverflowError:
         raise too_large() from None
 
 
-@offer(
+@register(
     NUMBER_FILTERS,
     "any|filesizeformat(binary: bool = false)",
     "A number of bytes as people write it",

@@ -8,17 +8,17 @@ from __future__ import annotations
 import re
 
 from noetl.template.limits import Meter
-from noetl.template.registry import Table, offer
+from noetl.template.registry import BuiltinTable, register
 from noetl.template.values import JSON, TemplateError, kind_of
 
-SQL_FILTERS: Table = {}
+SQL_FILTERS: BuiltinTable = {}
 NAME_BYTES_MAX = 63  # PostgreSQL cuts longer ones in silence
 PARTS_MAX = 4
 # Control characters are in no name that anyone wants, and the others are quotes elsewhere: SQLite's [name].
 _REFUSED = re.compile(r"[\x00-\x1f\x7f\[\]`]|[\ud800-\udfff]")
 
 
-@offer(
+@register(
     SQL_FILTERS,
     "any|sql_ident",
     "A name of a table or column in quotes, `a.b` by its parts; a list gives the parts themselves",
@@ -42,7 +42,7 @@ def _quoted(part: JSON) -> str:
     return '"' + part.replace('"', '""') + '"'
 
 
-@offer(
+@register(
     SQL_FILTERS,
     "any|sql_list",
     "Each item bound, for `IN (…)`: a list of parameters; NULL for an empty one",

@@ -9,11 +9,11 @@ import html
 import re
 
 from noetl.template.limits import ITEMS_MAX, Meter
-from noetl.template.regex import Pattern, Replacement, pattern
-from noetl.template.registry import Table, offer
+from noetl.template.regex import Pattern, Replacement, compiled_pattern
+from noetl.template.registry import BuiltinTable, register
 from noetl.template.values import JSON, TemplateError
 
-TEXT_FILTERS: Table = {}
+TEXT_FILTERS: BuiltinTable = {}
 _WORD = re.compile(r"\w+")
 _TITLE_WORD = re.compile(r"[^-\s({\[<]+")
 _CHUNKS = re.compile(r"\s+|\S+?(?:(?<=[^\W\d])-(?=[^\W\d])|(?=\s|\Z))")
@@ -21,7 +21,7 @@ _WHOLE_CHUNKS = re.compile(r"\s+|\S+")
 _ESCAPES = (("&", "&amp;"), (">", "&gt;"), ("<", "&lt;"), ("'", "&#39;"), ('"', "&#34;"))
 
 
-@offer(TEXT_FILTERS, "text|string", "The value as text", ("{{ [1, true]|string }}", '"[1,true]"'))
+@register(TEXT_FILTERS, "text|string", "The value as text", ("{{ [1, true]|string }}", '"[1,true]"'))
 def string(_: Meter, text: str) -> str:
     return text
 
@@ -33,19 +33,19 @@ def changed(meter: Meter, text: str) -> None:
     meter.charge(len(text) >> 2)
 
 
-@offer(TEXT_FILTERS, "text|lower", "All letters small", ("{{ 'ABc'|lower }}", '"abc"'))
+@register(TEXT_FILTERS, "text|lower", "All letters small", ("{{ 'ABc'|lower }}", '"abc"'))
 def lower(meter: Meter, text: str) -> str:
     changed(meter, text)
     return meter.keep(text.lower())
 
 
-@offer(TEXT_FILTERS, "text|upper", "All letters large", ("{{ 'ABc'|upper }}", '"ABC"'))
+@register(TEXT_FILTERS, "text|upper", "All letters large", ("{{ 'ABc'|upper }}", '"ABC"'))
 def upper(meter: Meter, text: str) -> str:
     changed(meter, text)
     return meter.keep(text.upper())
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     "text|capitalize",
     "The first letter large, the others small",
@@ -57,7 +57,7 @@ def capitalize(meter: Meter, text: str) -> str:
     return meter.keep(text[:1].title() + text[1:].lower())
 
 
-@offer(
+@register(
     TEXT_FILTERS, "text|title", "Each word with a large letter", ("{{ 'a new-day'|title }}", '"A New-Day"')
 )
 def title(meter: Meter, text: str) -> str:
@@ -66,7 +66,7 @@ def title(meter: Meter, text: str) -> str:
     return meter.keep(_TITLE_WORD.sub(lambda word: word[0][0].upper() + word[0][1:].lower(), text))
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     "text|trim(chars: text? = null)",
     "Without white space, or other characters, at both ends",
@@ -83,7 +83,7 @@ def stripped(meter: Meter, text: str, chars: str | None, strip: JSON) -> str:
     return meter.keep(str(strip(chars)))
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     "text|center(width: int = 80)",
     "The text in the middle of a field of that width",
@@ -94,7 +94,7 @@ def center(meter: Meter, text: str, width: int) -> str:
     return meter.keep(text.center(width))
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     "text|replace(old: text, new: text, count: int? = null)",
     "Every occurrence of `old`, or the first `count`, as `new`",
@@ -110,7 +110,7 @@ def replace(meter: Meter, text: str, old: str, new: str, count: int | None) -> s
     return meter.keep(text.replace(old, new, found))
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     "text|indent(width: any = 4, first: bool = false, blank: bool = false)",
     "Each line but the first moved right, by spaces or by the text `width`",
@@ -125,14 +125,14 @@ def indent(meter: Meter, text: str, width: JSON, first: bool, blank: bool) -> st
     meter.text(len(text) + (breaks + 1) * size)
     meter.charge(16)
     meter.items(breaks + 1)
-    meter.hold(50 * breaks + len(text))
+    meter.allocate(50 * breaks + len(text))
     before = before or " " * size
     lines = text.split("\n")
     moved = [lines[0], *(before + line if line or blank else line for line in lines[1:])]
     return meter.keep((before if first else "") + "\n".join(moved))
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     'text|truncate(length: int = 255, killwords: bool = false, end: text = "...", leeway: int = 5)',
     "The text cut at `length`, between words unless `killwords`, with `end` where it was cut",
@@ -149,13 +149,13 @@ def truncate(meter: Meter, text: str, *options: JSON) -> str:
     return meter.keep((cut if killwords else cut.rsplit(" ", 1)[0]) + end)
 
 
-@offer(TEXT_FILTERS, "text|wordcount", "The number of words", ("{{ 'one, two'|wordcount }}", "2"))
+@register(TEXT_FILTERS, "text|wordcount", "The number of words", ("{{ 'one, two'|wordcount }}", "2"))
 def wordcount(meter: Meter, text: str) -> int:
     meter.charge(2 * len(text))
     return sum(1 for _ in _WORD.finditer(text))
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     "text|wordwrap(width: int = 79, break_long_words: bool = true, wrapstring: text? = null, "
     "break_on_hyphens: bool = true)",
@@ -212,7 +212,7 @@ def _finished(line: list[str]) -> list[str]:
     return [text] if text else []
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     "text|escape",
     "The five characters that HTML reads, written so that it shows them",
@@ -225,11 +225,11 @@ def escape(meter: Meter, text: str) -> str:
     meter.charge(len(text) >> 3)
     for plain, safe in _ESCAPES:
         text = text.replace(plain, safe)
-    meter.hold(4 * size)
+    meter.allocate(4 * size)
     return meter.keep(text)
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     "text|striptags",
     "Without HTML tags and comments, white space as one space",
@@ -255,7 +255,7 @@ def _without(text: str, start: str, end: str) -> str:
     return "".join(kept) + text[place:]
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     "text|split(sep: text? = null, maxsplit: int = -1)",
     "The pieces between the separators, by default between stretches of white space",
@@ -269,24 +269,24 @@ def split(meter: Meter, text: str, sep: str | None, maxsplit: int) -> list[str]:
     # One piece more than allowed is enough to be refused.
     pieces = text.split(sep, ITEMS_MAX if maxsplit < 0 else min(maxsplit, ITEMS_MAX))
     meter.items(len(pieces))
-    meter.hold(50 * len(pieces) + len(text))
+    meter.allocate(50 * len(pieces) + len(text))
     return pieces
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     "text|regex_search(pattern: pattern, group: key = 0)",
     "The first match of an RE2 pattern, or one of its groups by number or name; null if nothing matches",
     ("{{ 'id=42'|regex_search('id=([0-9]+)', 1) }}", '"42"'),
 )
 def regex_search(meter: Meter, text: str, wanted: Pattern | str, group: str | int) -> str | None:
-    ready = wanted if isinstance(wanted, Pattern) else pattern(meter, wanted)
+    ready = wanted if isinstance(wanted, Pattern) else compiled_pattern(meter, wanted)
     place = ready.group(group)
     found = ready.search(meter, text)
     return None if found is None else found[place]
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     "text|regex_replace(pattern: pattern, replacement: replacement, count: int = 0)",
     r"Every match of an RE2 pattern, or the first `count`, as the replacement; \1 and \g<name> are groups",
@@ -295,7 +295,7 @@ def regex_search(meter: Meter, text: str, wanted: Pattern | str, group: str | in
 def regex_replace(
     meter: Meter, text: str, wanted: Pattern | str, replacement: Replacement | str, count: int
 ) -> str:
-    ready = wanted if isinstance(wanted, Pattern) else pattern(meter, wanted)
+    ready = wanted if isinstance(wanted, Pattern) else compiled_pattern(meter, wanted)
     if not isinstance(replacement, Replacement):
         meter.charge(len(replacement))
         replacement = Replacement(replacement, ready)

@@ -12,7 +12,7 @@ from noetl.net.net import Net
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Pipeline, Task
-from noetl.playbook.spec import effective
+from noetl.playbook.spec import effective_spec
 from noetl.views.explain.playbook import ExplainedTask, explain_task, paths_read
 
 
@@ -58,7 +58,7 @@ def find_task(net: Net, name: str) -> tuple[Pipeline, Task]:
 
 
 def task_sheet(net: Net, kinds: Kinds, owner: Pipeline, task: Task) -> TaskSheet:
-    spec = effective(net.playbook, owner, task, kinds)
+    spec = effective_spec(net.playbook, owner, task, kinds)
     values = dict(_leaves(spec.values))
     writes = [
         *task.set,
