@@ -1,4 +1,9 @@
-"""Calls: XX"""
+"""Compiles filters, tests, functions and methods into closures.
+
+Arguments are checked against the signature when the template is compiled: constants completely, other
+expressions again at each evaluation. Only entries of the tables can be called, never a value of the scope.
+Filters that take other filters or tests by name (`map`, `select`, …) are built here.
+"""
 
 from __future__ import annotations
 
@@ -21,25 +26,27 @@ Called: TypeAlias = "nodes.Filter | nodes.Test | nodes.Call"
 
 
 class Arguments(NamedTuple):
-    """What the author wrote between the brackets."""
+    """The arguments of a call as the author wrote them."""
 
     positional: list[Expr]
     named: dict[str, Expr]
     line: int
-    depth: int = 0  # how many filters name each other around it
+    depth: int = 0  # how many filters that name other filters are around it
 
 
 class Bound(NamedTuple):
     """The arguments in the order of the signature."""
 
     runs: tuple[Run, ...]
-    values: tuple[JSON, ...] | None  # all of them are known; None: some are not
+    values: tuple[JSON, ...] | None  # if all of them are constants; None: at least one is not
     cost: int
 
 
 def arguments(tree: Called, context: CompileContext) -> Arguments:
     if tree.dyn_args is not None or tree.dyn_kwargs is not None:
-        context.fault("not-allowed", "arguments are written one by one, not with * or **", tree.lineno, "*")
+        context.fault(
+            "not-allowed", "write the arguments one by one; * and ** are not supported", tree.lineno, "*"
+        )
     named: dict[str, Expr] = {}
     for keyword in tree.kwargs:
         key, value = (keyword.key, keyword.value) if isinstance(keyword, nodes.Keyword) else ("", None)
@@ -52,7 +59,7 @@ def arguments(tree: Called, context: CompileContext) -> Arguments:
 
 
 def bind(entry: Builtin, name: str, args: Arguments, context: CompileContext) -> Bound | None:
-    """Put arguments into the order of the signature; None: there is a fault, and it is noted."""
+    """Put arguments into the order of the signature; None after a fault, which is recorded."""
     slots: list[Expr | None] = [*args.positional[: len(entry.parameters)]]
     slots += [None] * (len(entry.parameters) - len(slots))
     problem = _misfit(entry, args, slots)
@@ -80,7 +87,7 @@ def bind(entry: Builtin, name: str, args: Arguments, context: CompileContext) ->
 
 
 def _misfit(entry: Builtin, args: Arguments, slots: list[Expr | None]) -> str | None:
-    """Put the named arguments into their slots and say what does not fit."""
+    """Put the named arguments into their slots, and describe the first mismatch; None if all fit."""
     problem = None
     count = len(entry.parameters)
     if len(args.positional) > count:
@@ -102,12 +109,12 @@ def _misfit(entry: Builtin, args: Arguments, slots: list[Expr | None]) -> str | 
 def _prepared(
     parameter: Parameter, value: JSON, before: list[JSON], context: CompileContext
 ) -> tuple[JSON, str | None]:
-    """A constant as the entry wants it, and what is wrong with it: patterns are compiled now."""
+    """A constant as the entry needs it, and the problem with it, if any. Regular expressions are compiled."""
     try:
         if parameter.kind == "pattern":
             context.pattern_work += compile_cost(value)
             if context.pattern_work > FUEL_MAX:
-                raise limit_exceeded("FUEL_MAX", FUEL_MAX, "the template has too many patterns")
+                raise limit_exceeded("FUEL_MAX", FUEL_MAX, "the template has too many regular expressions")
             return Pattern(value), None
         if parameter.kind == "replacement" and before and isinstance(before[-1], Pattern):
             return Replacement(value, before[-1]), None
@@ -155,7 +162,7 @@ def find_test(name: str, line: int, context: CompileContext) -> Builtin | None:
 
 
 def prepared(name: str, args: Arguments, context: CompileContext) -> Prepare | None:
-    """A filter, by its name, as what is done to each item; None: there is a fault, and it is noted."""
+    """The filter of a name, as a function for each item; None after a fault, which is recorded."""
     entry = find_filter(name, args.line, context)
     if entry is None:
         return None
@@ -163,7 +170,7 @@ def prepared(name: str, args: Arguments, context: CompileContext) -> Prepare | N
     if compile_special is None:
         return _plain(entry, args, context)
     if args.depth >= _NESTING_MAX:
-        context.fault("bad-arguments", f'"{name}" is named within too many others', args.line, name)
+        context.fault("bad-arguments", f'"{name}" is nested in too many other filters', args.line, name)
         return None
     return compile_special(name, args._replace(depth=args.depth + 1), context)
 
@@ -257,7 +264,7 @@ _NOTHING = Expr(lambda _scope, _meter: "", constant=True, value="")
 
 
 def _select(name: str, args: Arguments, context: CompileContext) -> Prepare | None:
-    """select, reject, selectattr and rejectattr: the items, or an attribute of each, are put to a test."""
+    """select, reject, selectattr and rejectattr: apply a test to each item or to an attribute of it."""
     by_attribute = name.endswith("attr")
     wanted = not name.startswith("reject")
     attribute = _attribute(name, args, context) if by_attribute else None
@@ -286,7 +293,7 @@ def _select(name: str, args: Arguments, context: CompileContext) -> Prepare | No
 
 
 def _get(attribute: str | int) -> ItemFunction:
-    """What finds an attribute, and calls it by its name if it is missing."""
+    """A function that returns an attribute of an item; a missing one is undefined and has a name."""
     find = getter(attribute)
     missing = Undefined(f'"{attribute}" of an item')
 
@@ -312,11 +319,11 @@ def _test(name: str, args: Arguments, context: CompileContext) -> Prepare | None
 
 
 def _named(args: Arguments, index: int, what: str, name: str, context: CompileContext) -> str | None:
-    """The name of a filter or test, which must be a constant; None: there is a fault, and it is noted."""
+    """The name of a filter or test, which must be a constant; None after a fault, which is recorded."""
     named = args.positional[index] if len(args.positional) > index else None
     if named is not None and named.constant and type(named.value) is str:
         return named.value
-    message = f'"{name}" needs the name of a {what}, as a text that is known now'
+    message = f'"{name}" needs the name of a {what} as a constant text'
     context.fault("bad-arguments", message, args.line, name, f"write {FILTERS[name].signature}")
     return None
 
@@ -336,7 +343,7 @@ _RECEIVERS = {"text": (str, "text"), "map": (dict, "a map"), "list": (list, "a l
 
 
 def compile_filter(tree: nodes.Filter, context: CompileContext) -> Expr:
-    assert tree.node is not None, "filter blocks are refused before"
+    assert tree.node is not None, "filter blocks are rejected earlier"
     optional = tree.name in ("default", "d")
     source = context.expression(tree.node, optional=optional)
     args = arguments(tree, context)
@@ -365,7 +372,7 @@ def compile_test(tree: nodes.Test, context: CompileContext) -> Expr:
 
 
 def _applied(entry: Builtin, source: Expr, bound: Bound | None) -> Expr:
-    """The value before the bar, taken as the entry wants it, and the arguments, given to the entry."""
+    """Call an entry with the value before the bar, converted as the entry needs it, and the arguments."""
     if bound is None:
         return source
     apply, take, label, run = entry.apply, input_reader(entry), source.label, source.run
@@ -395,7 +402,7 @@ def compile_call(tree: nodes.Call, context: CompileContext) -> Expr:
         return _method(called, tree, context)
     context.expression(called)
     arguments(tree, context)
-    return context.fault("not-allowed", "a value can not be called", tree.lineno)
+    return context.fault("not-allowed", "a value cannot be called", tree.lineno)
 
 
 def _function(name: str, tree: nodes.Call, context: CompileContext) -> Expr:
@@ -440,7 +447,7 @@ def _on(entry: Builtin, receiver: Expr, runs: tuple[Run, ...]) -> Run:
     def on(scope: Scope, meter: Meter) -> JSON:
         value = run(scope, meter)
         if kind is not None and type(value) is not kind:
-            raise wrong(value, label, f'{expected}, which ".{entry.name}()" is for')
+            raise wrong(value, label, f'{expected}, which ".{entry.name}()" needs')
         return apply(meter, value, *[run(scope, meter) for run in runs])
 
     return on

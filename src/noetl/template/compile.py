@@ -1,7 +1,7 @@
-"""Templates: `{{ … }}` in a playbook's strings, compiled once, evaluated often, safe and bounded (D12–D17).
+"""Templates: text with `{{ … }}`, compiled once and evaluated often, safely and within limits (D12–D17).
 
-Jinja2 parses; the evaluation is ours, over plain JSON values. A template knows what it reads and calls,
-and nothing about where it stands.
+Jinja2 parses the text; this package evaluates it over plain JSON values. A template knows which paths it
+reads and which functions it calls. It does not know which part of a playbook it belongs to.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ from noetl.template.values import (
 __all__ = [
     "FILTERS",
     "FUNCTIONS",
-    "JSON",
     "METHODS",
     "OMITTED",
     "TESTS",
@@ -57,11 +56,11 @@ __all__ = [
     "truth",
 ]
 
-_SHOWN = 80  # characters of an expression that an error repeats
+_QUOTED_CHARS_MAX = 80  # characters of an expression that an error message repeats
 
 
 class Template:
-    """A compiled template: call it with a scope, or ask whether it holds."""
+    """A compiled template. Call it with a scope for its value, or use `holds` for its truth."""
 
     __slots__ = (
         "_projected", "_run", "_slots", "calls", "compared", "constant", "parts", "reads", "sole_path",
@@ -75,10 +74,12 @@ class Template:
         self.reads: tuple[Read, ...] = tuple(context.reads)
         self.calls = frozenset(context.calls)  # of "now", "uuid"
         self.compared = tuple(context.compared)
-        self.typed = typed  # exactly one {{ expression }}: the value keeps its type (D12)
+        self.typed = typed  # the text is exactly one {{ expression }}, so the value keeps its type (D12)
         self.constant = not (self.reads or self.calls)
-        self.sole_path = sole_path  # it is nothing but this path; None: it is more
-        self.parts: tuple[ProjectedPart, ...] = ()  # of a lean one: what a worker evaluates
+        self.sole_path = sole_path  # the template is exactly this path; None: it is not a single path
+        self.parts: tuple[
+            ProjectedPart, ...
+        ] = ()  # of a projected template: the parts that a worker evaluates
         self._projected: dict[bool, Template] = {}
         self._run = run
         self._slots = context.slots
@@ -87,16 +88,16 @@ class Template:
         return f"Template({self.source!r})"
 
     def __call__(self, scope: Scope, moment: Moment | None = None) -> JSON:
-        """The value in this scope; what is undefined is an error that names its path (D14)."""
+        """The value in this scope. An undefined value raises a TemplateError that names its path (D14)."""
         meter = Meter()
         if moment is not None:
             meter.moment = moment
         return self.evaluate(scope, meter)
 
     def projected(self, *, truth_only: bool = False) -> Template:
-        """The same, of what a worker has picked: the scope holds that, and none of output.data (D52).
+        """The same template over projected parts: the scope has their values instead of output.data (D52).
 
-        `asks`: nobody calls it, it is only asked whether it holds.
+        `truth_only`: the result is used only with `holds`.
         """
         if not reads_data(self.reads):
             return self
@@ -105,7 +106,7 @@ class Template:
         return self._projected[truth_only]
 
     def holds(self, scope: Scope, moment: Moment | None = None) -> bool:
-        """Is it true in this scope (D15)? What is undefined is not."""
+        """Is the template true in this scope (D15)? An undefined value is false."""
         meter = Meter()
         if moment is not None:
             meter.moment = moment
@@ -113,7 +114,7 @@ class Template:
         return value if value is True or value is False else truth(value)
 
     def evaluate(self, scope: Scope, meter: Meter) -> JSON:
-        """The value, paid for from a meter that others may share."""
+        """The value, charged to a meter that several templates may share."""
         value = self._guarded(scope, meter)
         if type(value) in PLAIN:
             return value
@@ -122,7 +123,7 @@ class Template:
         raise self._named(TemplateError(f"the value is {kind_of(value)}"))
 
     def _guarded(self, scope: Scope, meter: Meter) -> JSON:
-        """The border: whatever happens in an evaluation leaves it as a TemplateError."""
+        """Evaluate, and turn every exception except a failed assertion into a TemplateError."""
         if self._slots:
             meter.slots = [None] * self._slots
         try:
@@ -134,23 +135,23 @@ class Template:
         except AssertionError:
             raise
         except Exception as error:
-            raise self._named(TemplateError("it can not be evaluated")) from error
+            raise self._named(TemplateError("it cannot be evaluated")) from error
 
     def _named(self, error: TemplateError) -> TemplateError:
-        """The same error with the author's words before it."""
-        words = " ".join(self.source.split())
+        """The same error, with the author's expression at the start of its message."""
+        text = " ".join(self.source.split())
         if error.tag is not None:
-            found = tag_sources(self.source)
-            words = found[error.tag] if error.tag < len(found) else words
-        if len(words) > _SHOWN:
-            words = words[: _SHOWN - 1] + "…"
-        named = TemplateError(f'"{words}": {error.message}', error.path)
+            sources = tag_sources(self.source)
+            text = sources[error.tag] if error.tag < len(sources) else text
+        if len(text) > _QUOTED_CHARS_MAX:
+            text = text[: _QUOTED_CHARS_MAX - 1] + "…"
+        named = TemplateError(f'"{text}": {error.message}', error.path)
         named.kind = error.kind
         return named
 
 
 class Value:
-    """A JSON structure with templates in its strings, compiled once; keys are never templates."""
+    """A JSON structure whose strings may be templates, compiled once. Keys are never templates."""
 
     __slots__ = ("_build", "_projected", "_value", "calls", "parts", "reads")
 
@@ -163,7 +164,7 @@ class Value:
         self._build = build if build is not None else lambda _scope, _meter: value
 
     def __call__(self, scope: Scope, moment: Moment | None = None) -> JSON:
-        """The structure with all values in their places; one meter pays for all of them."""
+        """The structure with every template evaluated. All of them share one meter."""
         meter = Meter()
         if moment is not None:
             meter.moment = moment
@@ -173,7 +174,7 @@ class Value:
             raise TemplateError("the structure is nested too deeply") from None
 
     def projected(self, *, truth_only: bool = False) -> Value:
-        """The same, of what a worker has picked. Its truth is never all that is asked for."""
+        """The same structure over projected parts. A structure is never used for its truth alone."""
         assert not truth_only
         if not reads_data(self.reads):
             return self
@@ -183,9 +184,10 @@ class Value:
 
 
 def compile_template(source: str, *, statements: bool = False, sql: bool = False) -> Template:
-    """Compile, or raise BadTemplate with all faults; `statements` allows {% if %} and {% for %}.
+    """Compile a template, or raise BadTemplate with all of its faults.
 
-    `sql`: it gives {"text": […], "values": […]}, every {{ }} a value between two pieces of text.
+    `statements` allows {% if %} and {% for %}. With `sql` the value is {"text": […], "values": […]}: each
+    {{ }} becomes a value between two pieces of text.
     """
     return _sql_template(source) if sql else _template(source, statements=statements)
 
@@ -213,7 +215,7 @@ def _template(
         else:
             run, sole_path = _text(BodyCompiler(context, statements=statements).block(syntax.body)), None
     except RecursionError:
-        # The limits keep well away from this, unless the caller is deep down already.
+        # The limits prevent this, unless the call stack of the caller is already deep.
         raise BadTemplate((Fault("bad-template", "the template is nested too deeply", 1),)) from None
     if context.faults:
         raise BadTemplate(tuple(context.faults))
@@ -229,7 +231,7 @@ def _sql_template(source: str) -> Template:
     except RecursionError:
         raise BadTemplate((Fault("bad-template", "the template is nested too deeply", 1),)) from None
     if placements.empty and not context.faults:
-        message = "a whole statement can not be a value: it would be bound, as everything in {{ }} of SQL is"
+        message = "a {{ }} in SQL is bound as a value, so it cannot be the whole statement"
         context.fault("sql-not-a-value", message, 1, None, "write the statement here")
     if context.faults:
         raise BadTemplate(tuple(context.faults))
@@ -237,13 +239,10 @@ def _sql_template(source: str) -> Template:
 
 
 def _sole(source: str, body: list[nodes.Node]) -> nodes.Expr | None:
-    """The expression of a template that is exactly one {{ }}, white space around it aside (D12)."""
-    words = source.strip()
+    """The expression of a template that is exactly one {{ }}, ignoring surrounding white space (D12)."""
+    text = source.strip()
     if not (
-        words.startswith("{{")
-        and words.endswith("}}")
-        and len(body) == 1
-        and isinstance(body[0], nodes.Output)
+        text.startswith("{{") and text.endswith("}}") and len(body) == 1 and isinstance(body[0], nodes.Output)
     ):
         return None
     parts = [
@@ -263,7 +262,7 @@ def _text(block: TextBlock) -> Run:
 
 
 def _sql(block: TextBlock) -> Run:
-    """Pieces of text and values by turns, a piece first and last."""
+    """Build alternating pieces of text and values, with a piece of text first and last."""
 
     def run(scope: Scope, meter: Meter) -> JSON:
         out: list[JSON] = []
@@ -290,7 +289,8 @@ def compile_value(
 ) -> Value:
     """Compile all templates of a structure, or raise BadTemplate with the faults of all of them.
 
-    `sql`: where SQL stands in it, whose {{ }} are bound; each becomes {"text": […], "values": […]}.
+    `sql` lists the paths of the SQL texts in it. Their {{ }} are bound: each text becomes
+    {"text": […], "values": […]}.
     """
     return _value(value, partial(compile_template, statements=statements), sql)
 
@@ -316,7 +316,7 @@ def _compiled(
     compile_one: Callable[[str], Template],
     sql: frozenset[tuple[str, ...]],
 ) -> Run | None:
-    """What builds the value in a scope; None: there is no template in it, it is what it is."""
+    """A function that builds the value in a scope; None if the value contains no template."""
     if type(value) is str and () in sql:
         compile_one = _sql_template
         if not is_template(value):

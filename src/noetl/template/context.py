@@ -1,6 +1,6 @@
-"""What compiling one template collects: its faults, what it reads and calls, and the parts compiled so far.
+"""The state of compiling one template: its faults, the paths it reads, the functions it calls.
 
-It hands each kind of tree to its handler and counts how deep it is; it knows no kind itself but the paths.
+The context passes each syntax tree to the handler of its kind and limits how deep trees are nested.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from noetl.template.values import JSON, ScopePath
 
 Scope: TypeAlias = Mapping[str, JSON]
 Run: TypeAlias = Callable[[Scope, Meter], JSON]
-UNNAMED = "the value"  # what an error calls an expression that is no path
+UNNAMED = "the value"  # the label of an expression that is not a path, in error messages
 
 
 class Read(NamedTuple):
-    """A path that a template reads from its scope: the longest part that is known beforehand."""
+    """A path that a template reads from its scope: the longest prefix that is known when it is compiled."""
 
     path: ScopePath
     line: int  # within the template, from 1
-    optional: bool  # a missing value is fine here
+    optional: bool  # a missing value is not an error here
 
 
 class Comparison(NamedTuple):
-    """A path that is compared with constants: by ==, != or in."""
+    """A path that the template compares with constants, with ==, != or in."""
 
     path: ScopePath
     values: tuple[JSON, ...]
@@ -40,12 +40,12 @@ class Expr(NamedTuple):
     """A compiled expression."""
 
     run: Run
-    label: str = UNNAMED  # how an error calls it
-    cost: int = 1  # fuel that it takes in a turn of a loop
-    path: ScopePath | None = None  # it is nothing but this path
+    label: str = UNNAMED  # its name in error messages
+    cost: int = 1  # fuel that it takes in one iteration of a {% for %} loop
+    path: ScopePath | None = None  # the expression is exactly this path; None: it is not a single path
     constant: bool = False
     value: JSON = None  # of a constant
-    boolean: bool = False  # it gives true or false, so its truth need not be asked
+    boolean: bool = False  # its value is always true or false, so it needs no conversion to a truth value
 
 
 Handler: TypeAlias = Callable[[JSON, "CompileContext"], Expr]
@@ -53,7 +53,7 @@ PathHandler: TypeAlias = Callable[[nodes.Expr, "CompileContext", bool], Expr]
 
 
 class Projector(Protocol):
-    """Takes parts of a template out of it, to be evaluated elsewhere."""
+    """Replaces parts of a template with values that are evaluated elsewhere."""
 
     def is_part(self, tree: nodes.Node) -> bool: ...
 
@@ -62,12 +62,12 @@ class Projector(Protocol):
     def whole(self) -> Expr: ...
 
 
-_HINTS_MAX = 10  # faults of one template that get a did-you-mean
-_NAME_CHARS_MAX = 60  # longer names are no misspelling of ours
+_HINTS_MAX = 10  # faults of one template that get a suggestion
+_NAME_CHARS_MAX = 60  # a longer name is not a misspelling of a known one
 
 
 class CompileContext:
-    """One template on its way from tree to closures."""
+    """Compiles the syntax tree of one template into closures, with the help of its handlers."""
 
     def __init__(
         self,
@@ -80,19 +80,19 @@ class CompileContext:
         self._paths = paths
         self._depth = 0
         self._cr_stand_in = cr_stand_in
-        self.projector = projector  # None: the template is evaluated where it stands
-        self.truth_only = False  # of the tree that is being compiled: only its truth is asked for
+        self.projector = projector  # None: the whole template is evaluated in one place
+        self.truth_only = False  # only the truth of the tree that is being compiled is used
         self.faults: dict[Fault, None] = {}
         self.reads: dict[Read, None] = {}
         self.compared: list[Comparison] = []
         self.calls: set[str] = set()
         self.variables: dict[str, int] = {}  # of {% for %}: name → slot
         self.slots = 0
-        self.pattern_work = 0  # units of fuel that compiling its patterns took
-        self.used: set[int] = set()  # slots that something reads
+        self.pattern_work = 0  # units of fuel spent on compiling its regular expressions
+        self.used: set[int] = set()  # slots that an expression reads
 
     def expression(self, tree: nodes.Node, *, optional: bool = False, truth_only: bool = False) -> Expr:
-        """Compile a tree; a fault is noted and stands for a constant, so that the next one is found too."""
+        """Compile a tree. A fault is recorded and replaced by a constant, so that all faults are found."""
         if self._depth >= EXPRESSION_DEPTH_MAX:
             message = (
                 f"an expression is nested too deeply (limit EXPRESSION_DEPTH_MAX: {EXPRESSION_DEPTH_MAX})"
@@ -129,15 +129,15 @@ class CompileContext:
         return constant(None)
 
     def unknown(self, code: str, what: str, name: str, line: int, fix: str | None) -> Expr:
-        """Note a name that we do not know; an endless one is cut."""
+        """Record a fault about an unknown name; a very long name is cut in the message."""
         label = name if len(name) <= _NAME_CHARS_MAX else name[:_NAME_CHARS_MAX] + "…"
         return self.fault(code, f'there is no {what} "{label}"', line, name, fix)
 
     def suggestion(self, name: str, known: Iterable[str], omitted: Mapping[str, str]) -> str | None:
-        """What to write instead of a name that we do not know."""
+        """What to write instead of an unknown name; None if nothing is similar."""
         if name in omitted:
             return omitted[name]
-        # Looking for a similar name takes a millisecond, which is fine for the first few.
+        # Searching for a similar name takes about a millisecond, so only the first few faults get one.
         if len(self.faults) >= _HINTS_MAX or len(name) > _NAME_CHARS_MAX:
             return None
         close = get_close_matches(name, list(known), n=1)
@@ -147,7 +147,7 @@ class CompileContext:
         self.reads[Read(path, line or 1, optional)] = None
 
     def text(self, text: str) -> str:
-        """The author's text, with the carriage returns that the parser must not see."""
+        """The author's text, with the carriage returns that were hidden from the parser."""
         return text if self._cr_stand_in is None else text.replace(self._cr_stand_in, "\r")
 
 

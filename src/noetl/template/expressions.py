@@ -1,6 +1,7 @@
-"""Expressions → closures: literals, truth, comparison, calculation, `a if b else c`; all else is not allowed.
+"""Compiles expressions into closures: literals, logic, comparison, calculation, `a if b else c`.
 
-Each handler takes Jinja's tree and gives a function of scope and meter; nothing is evaluated meanwhile.
+Each handler turns a syntax tree of Jinja2 into a function of scope and meter, without evaluating anything.
+Kinds of expressions without a handler are not allowed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def _literal(tree: nodes.Const, context: CompileContext) -> Expr:
     value = tree.value
     if type(value) is str:
         if any("\ud800" <= letter <= "\udfff" for letter in value):
-            return context.fault("bad-template", "a text holds half a surrogate pair", tree.lineno)
+            return context.fault("bad-template", "a text contains half a surrogate pair", tree.lineno)
         return constant(context.text(value))
     if (type(value) is int and value > INT_MAX) or (type(value) is float and not isfinite(value)):
         return context.fault("bad-template", f"a number is too large (limit INT_MAX: {INT_MAX})", tree.lineno)
@@ -50,7 +51,9 @@ def _map(tree: nodes.Dict, context: CompileContext) -> Expr:
     values = context.expressions(pair.value for pair in tree.items)
     for pair, key in zip(tree.items, keys, strict=True):
         if key.constant and type(key.value) is not str:
-            context.fault("bad-template", f"a key of a map is text, not {kind_of(key.value)}", pair.lineno)
+            context.fault(
+                "bad-template", f"a key of a map must be text, not {kind_of(key.value)}", pair.lineno
+            )
     if all(part.constant for part in (*keys, *values)):
         return constant({key.value: value.value for key, value in zip(keys, values, strict=True)})
     runs = [(key.run, value.run) for key, value in zip(keys, values, strict=True)]
@@ -63,7 +66,7 @@ def _map(tree: nodes.Dict, context: CompileContext) -> Expr:
                 if type(part) is Undefined:
                     raise undefined(part)
             if type(key) is not str:
-                raise TemplateError(f"a key of a map is text, not {kind_of(key)}")
+                raise TemplateError(f"a key of a map must be text, not {kind_of(key)}")
             built[key] = value
         return built
 
@@ -71,7 +74,7 @@ def _map(tree: nodes.Dict, context: CompileContext) -> Expr:
 
 
 def truth_of(expr: Expr) -> Run:
-    """A closure that gives true or false."""
+    """A closure that returns true or false."""
     if expr.boolean:
         return expr.run
     run = expr.run
@@ -79,9 +82,9 @@ def truth_of(expr: Expr) -> Run:
 
 
 def _operands(tree: nodes.BinExpr, context: CompileContext) -> list[Expr]:
-    """The operands of `a and b and c`, a tree that leans to the left, in their order.
+    """The operands of `a and b and c`, which is a left-leaning tree, in order.
 
-    Of those before the last of `and` a true one is never the value: only its truth is asked for.
+    In an `and`, a true operand before the last one is never the result: only its truth is used.
     """
     truth_only, both = context.truth_only, isinstance(tree, nodes.And)
     trees = [tree.right]
@@ -181,7 +184,7 @@ def _compare(tree: nodes.Compare, context: CompileContext) -> Expr:
 
 
 def _note(left: Expr, sign: str, right: Expr, line: int, context: CompileContext) -> None:
-    """Remember what a path is compared with: some values it never has."""
+    """Record the constants that a path is compared with, so that the check can find impossible ones."""
     if sign in ("eq", "ne") and left.constant:
         left, right = right, left
     if left.path is not None and right.constant:
@@ -192,7 +195,7 @@ def _note(left: Expr, sign: str, right: Expr, line: int, context: CompileContext
 
 
 def _comparison(left: Expr, sign: str, right: Expr) -> Run:
-    """One comparison; those with a constant at the right, as most guards have, are written out."""
+    """One comparison. Comparisons with a constant on the right, the usual guard, have fast versions."""
     run, value = left.run, right.value
     if right.constant and type(value) in _SCALARS:
         if sign == "eq":
@@ -212,7 +215,7 @@ def _comparison(left: Expr, sign: str, right: Expr) -> Run:
 def _one_of(run: Run, values: frozenset[JSON]) -> Run:
     def one_of(scope: Scope, meter: Meter) -> JSON:
         value = run(scope, meter)
-        # Lists and maps have no hash, and are in no set of scalars.
+        # Lists and maps are not hashable, and never equal to a scalar.
         return type(value) is not list and type(value) is not dict and value in values
 
     return one_of

@@ -1,4 +1,8 @@
-"""Functions and methods: XX XX"""
+"""The functions and methods that a template may call.
+
+`now()` and `uuid()` are derived from the Moment of the caller (D17). A method is found by the exact type of
+the value and its name in a table; attributes of Python objects are never read.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +21,19 @@ FUNCTIONS: BuiltinTable = {}
 @register(
     FUNCTIONS,
     "range(start: int, stop: int? = null, step: int = 1)",
-    "The whole numbers from `start` up to `stop`, without it; from 0 if there is one argument",
+    "Returns the whole numbers from `start` to `stop`, excluding `stop`; with one argument, from 0 to it",
     ("{{ range(1, 4) }}", "[1,2,3]"),
 )
 def numbers(meter: Meter, start: int, stop: int | None, step: int) -> list[int]:
     if step == 0:
-        raise TemplateError("range needs a step other than 0")
+        raise TemplateError("the step of range must not be 0")
     wanted = range(0, start, step) if stop is None else range(start, stop, step)
-    # The length of a range may not fit into what len() gives, so its last place is asked for instead.
+    # len() fails for a very long range, so check whether it has an item beyond the limit.
     if wanted[RANGE_MAX : RANGE_MAX + 1]:
         raise limit_exceeded(
             "RANGE_MAX",
             RANGE_MAX,
-            "range gives too many numbers: more items come as a list in workload, or from a task as a Ref",
+            "range has too many numbers; for more items use a list in workload, or a reference from a task",
         )
     meter.items(len(wanted))
     meter.allocate(32 * len(wanted))
@@ -39,7 +43,7 @@ def numbers(meter: Meter, start: int, stop: int | None, step: int) -> list[int]:
 @register(
     FUNCTIONS,
     "now()",
-    "The recorded time of the event, as text",
+    "Returns the recorded time of the event as text in RFC 3339",
     ("{{ now() }}", '"2026-01-31T12:00:00Z"'),
 )
 def now(meter: Meter) -> str:
@@ -49,7 +53,7 @@ def now(meter: Meter) -> str:
 @register(
     FUNCTIONS,
     "uuid()",
-    "A UUID derived from the call's id; each one in a template is another",
+    "Returns a UUID derived from the id of the call; each use in a template gives a different one",
     ("{{ uuid() }}", '"9d15a7b6-aefe-8d03-90e1-bf48ff4bebb4"'),
 )
 def uuid(meter: Meter) -> str:
@@ -57,14 +61,14 @@ def uuid(meter: Meter) -> str:
     meter.charge(60 + (len(seed) >> 3))
     digest = hashlib.sha256(f"{seed}/{meter.uuids}".encode()).hexdigest()
     meter.uuids += 1
-    # Version 8 and its variant: a UUID that someone derived in a way of their own.
+    # Version 8 with the RFC variant: a UUID with a custom derivation.
     variant = "89ab"[int(digest[16], 16) & 3]
     return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
 
 
 def _moment(meter: Meter, call: str) -> Moment:
     if meter.moment is None:
-        raise TemplateError(f"{call} has no value here: nothing is recorded at this place")
+        raise TemplateError(f"{call} is not available here, because no event is recorded at this point")
     return meter.moment
 
 
@@ -74,55 +78,60 @@ METHODS: BuiltinTable = {}
 @register(
     METHODS,
     "map.get(key: text, default: any = null)",
-    "The value of a key, or the default",
+    "Returns the value of a key, or `default` if the map does not have the key",
     ("{{ {'a': 1}.get('b', 2) }}", "2"),
 )
 def get(_: Meter, mapping: dict[str, JSON], key: str, default: JSON) -> JSON:
     return mapping.get(key, default)
 
 
-register(METHODS, "map.items()", "The keys and values as pairs", ("{{ {'a': 1}.items() }}", '[["a",1]]'))(
-    list_filters.items
-)
+register(
+    METHODS, "map.items()", "Returns the pairs of key and value", ("{{ {'a': 1}.items() }}", '[["a",1]]')
+)(list_filters.items)
 
 
-@register(METHODS, "map.keys()", "The keys", ("{{ {'a': 1}.keys() }}", '["a"]'))
+@register(METHODS, "map.keys()", "Returns the keys", ("{{ {'a': 1}.keys() }}", '["a"]'))
 def keys(meter: Meter, mapping: dict[str, JSON]) -> list[JSON]:
     meter.items(len(mapping))
     return list(mapping)
 
 
-@register(METHODS, "map.values()", "The values", ("{{ {'a': 1}.values() }}", "[1]"))
+@register(METHODS, "map.values()", "Returns the values", ("{{ {'a': 1}.values() }}", "[1]"))
 def values(meter: Meter, mapping: dict[str, JSON]) -> list[JSON]:
     meter.items(len(mapping))
     return list(mapping.values())
 
 
 for _signature, _doc, _example, _apply in (
-    ("text.lower()", "All letters small", ("{{ 'AB'.lower() }}", '"ab"'), text_filters.lower),
-    ("text.upper()", "All letters large", ("{{ 'ab'.upper() }}", '"AB"'), text_filters.upper),
+    ("text.lower()", "Converts the text to lower case", ("{{ 'AB'.lower() }}", '"ab"'), text_filters.lower),
+    ("text.upper()", "Converts the text to upper case", ("{{ 'ab'.upper() }}", '"AB"'), text_filters.upper),
     (
         "text.capitalize()",
-        "The first letter large",
+        "Converts the first character to upper case, and the rest to lower case",
         ("{{ 'ab'.capitalize() }}", '"Ab"'),
         text_filters.capitalize,
     ),
-    ("text.title()", "Each word with a large letter", ("{{ 'a b'.title() }}", '"A B"'), text_filters.title),
+    (
+        "text.title()",
+        "Converts the first character of each word to upper case",
+        ("{{ 'a b'.title() }}", '"A B"'),
+        text_filters.title,
+    ),
     (
         "text.split(sep: text? = null, maxsplit: int = -1)",
-        "The pieces between the separators",
+        "Splits the text at each separator, by default at white space",
         ("{{ 'a b'.split() }}", '["a","b"]'),
         text_filters.split,
     ),
     (
         "text.replace(old: text, new: text, count: int? = null)",
-        "Every occurrence of `old` as `new`",
+        "Replaces `old` with `new`, at most `count` times",
         ("{{ 'aba'.replace('a', 'c') }}", '"cbc"'),
         text_filters.replace,
     ),
     (
         "text.strip(chars: text? = null)",
-        "Without white space, or other characters, at both ends",
+        "Removes white space, or the characters in `chars`, from both ends",
         ("{{ ' a '.strip() }}", '"a"'),
         text_filters.trim,
     ),
@@ -133,7 +142,7 @@ for _signature, _doc, _example, _apply in (
 @register(
     METHODS,
     "text.lstrip(chars: text? = null)",
-    "Without white space, or other characters, at the start",
+    "Removes white space, or the characters in `chars`, from the start",
     ("{{ ' a '.lstrip() }}", '"a "'),
 )
 def lstrip(meter: Meter, text: str, chars: str | None) -> str:
@@ -143,7 +152,7 @@ def lstrip(meter: Meter, text: str, chars: str | None) -> str:
 @register(
     METHODS,
     "text.rstrip(chars: text? = null)",
-    "Without white space, or other characters, at the end",
+    "Removes white space, or the characters in `chars`, from the end",
     ("{{ ' a '.rstrip() }}", '" a"'),
 )
 def rstrip(meter: Meter, text: str, chars: str | None) -> str:
@@ -153,7 +162,7 @@ def rstrip(meter: Meter, text: str, chars: str | None) -> str:
 @register(
     METHODS,
     "text.startswith(prefix: text)",
-    "Does the text begin with it?",
+    "True if the text starts with `prefix`",
     ("{{ 'abc'.startswith('ab') }}", "true"),
 )
 def startswith(meter: Meter, text: str, prefix: str) -> bool:
@@ -164,7 +173,7 @@ def startswith(meter: Meter, text: str, prefix: str) -> bool:
 @register(
     METHODS,
     "text.endswith(suffix: text)",
-    "Does the text end with it?",
+    "True if the text ends with `suffix`",
     ("{{ 'abc'.endswith('bc') }}", "true"),
 )
 def endswith(meter: Meter, text: str, suffix: str) -> bool:
@@ -175,7 +184,7 @@ def endswith(meter: Meter, text: str, suffix: str) -> bool:
 @register(
     METHODS,
     "text.join(items: list)",
-    "The items as one text, with this one between them",
+    "Joins the items into one text, with this text between them",
     ("{{ '-'.join([1, 2]) }}", '"1-2"'),
 )
 def join(meter: Meter, text: str, items: list[JSON]) -> str:
@@ -183,14 +192,17 @@ def join(meter: Meter, text: str, items: list[JSON]) -> str:
 
 
 @register(
-    METHODS, "text.find(part: text)", "The place of a part, from 0; -1: none", ("{{ 'abc'.find('c') }}", "2")
+    METHODS,
+    "text.find(part: text)",
+    "Returns the position of `part` in the text, from 0; -1 if the text does not contain it",
+    ("{{ 'abc'.find('c') }}", "2"),
 )
 def find(meter: Meter, text: str, part: str) -> int:
     meter.search(text, part)
     return text.find(part)
 
 
-@register(METHODS, "text.isdigit()", "Are all its letters digits?", ("{{ '42'.isdigit() }}", "true"))
+@register(METHODS, "text.isdigit()", "True if the text consists of digits", ("{{ '42'.isdigit() }}", "true"))
 def isdigit(meter: Meter, text: str) -> bool:
     meter.charge(len(text) >> 3)
     return text.isdigit()
@@ -199,7 +211,7 @@ def isdigit(meter: Meter, text: str) -> bool:
 @register(
     METHODS,
     "any.count(part: any)",
-    "How often an item is in a list, or a part in text",
+    "Counts how often an item occurs in a list, or a part in a text",
     ("{{ [1, 2, 1].count(1) }}", "2"),
 )
 def count(meter: Meter, value: JSON, part: JSON) -> int:
@@ -212,7 +224,7 @@ def count(meter: Meter, value: JSON, part: JSON) -> int:
 @register(
     METHODS,
     "any.index(part: any)",
-    "The first place of an item in a list, or of a part in text, from 0; an error if there is none",
+    "Returns the position of an item in a list, or of a part in a text, from 0; an error if there is none",
     ("{{ ['a', 'b'].index('b') }}", "1"),
 )
 def index(meter: Meter, value: JSON, part: JSON) -> int:
@@ -222,14 +234,14 @@ def index(meter: Meter, value: JSON, part: JSON) -> int:
     elif part in _list_with(meter, value, part):
         position = value.index(part)
     if position < 0:
-        raise TemplateError("index does not find the value")
+        raise TemplateError("index: the value is not in the list or text")
     return position
 
 
 def _list_with(meter: Meter, value: JSON, part: JSON) -> list[JSON]:
-    """The list, after paying for going through it twice."""
+    """The list, after charging for two passes over it."""
     if type(value) is not list:
-        raise wrong(value, "the value", "text with a text, or a list")
+        raise wrong(value, "the value", "a list, or text with a text as argument")
     contains(meter, part, value)
     contains(meter, part, value)
     whole: list[JSON] = value

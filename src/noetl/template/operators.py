@@ -1,10 +1,7 @@
-"""Calculation with numbers that stay small, and the joining of texts and lists.
+"""Calculation and comparison, and the cost of each operation.
 
-`*` and `%` never repeat or format, a boolean is no number, and whole numbers keep to 64 bits.
-
-Equal, ordered, contained: how values are compared, and what each comparison costs.
-
-Ordering is for two numbers or two texts; everything else says so instead of guessing.
+Whole numbers are limited to 64 bits, and a boolean is not a number. `*` and `%` never repeat or format text.
+Only two numbers or two texts have an order; any other pair is an error.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ Calculate: TypeAlias = Callable[[Meter, JSON, JSON], JSON]
 
 
 def add(meter: Meter, left: JSON, right: JSON) -> JSON:
-    """Numbers are added; text and text, list and list are joined."""
+    """Add two numbers, or concatenate two texts or two lists."""
     kind = type(left)
     if kind is int and type(right) is int:
         total = left + right
@@ -73,7 +70,7 @@ def power(_: Meter, left: JSON, right: JSON) -> JSON:
     elif left == 0 and right < 0:
         raise TemplateError("0 has no negative power")
     elif left < 0 and right != int(right):
-        raise TemplateError("a negative number has no broken power")
+        raise TemplateError("a negative number has no fractional power")
     try:
         return bounded(left**right)
     except OverflowError:
@@ -93,7 +90,7 @@ def positive(_: Meter, value: JSON) -> JSON:
 
 
 def bounded(number: JSON) -> JSON:
-    """The number, if it is one that we keep: 64 bits, or finite."""
+    """The number, if it is within the limits: whole numbers in 64 bits, others finite."""
     if type(number) is int:
         if -INT_MAX <= number <= INT_MAX:
             return number
@@ -103,13 +100,13 @@ def bounded(number: JSON) -> JSON:
 
 
 def too_large() -> TemplateError:
-    return TemplateError(f"the number is too large (limit INT_MAX: {INT_MAX}, and finite)")
+    return TemplateError(f"the number is too large or not finite (limit INT_MAX: {INT_MAX})")
 
 
 def _check(sign: str, left: JSON, right: JSON, *, divisor: bool = False, hint: str = "") -> None:
     if type(left) not in NUMBERS or type(right) not in NUMBERS:
         raise _no_numbers(sign, left, right, hint)
-    # Numbers that come from outside may be of any size.
+    # Numbers in the data may have any size.
     bounded(left)
     bounded(right)
     if divisor and right == 0:
@@ -162,7 +159,7 @@ def not_equal(meter: Meter, left: JSON, right: JSON) -> bool:
 
 
 def contains(meter: Meter, item: JSON, container: JSON) -> bool:
-    """`item in box`: of a list, the keys of a map, or text within text."""
+    """`item in container`: an item of a list, a key of a map, or a part of a text."""
     kind = type(container)
     if kind is list:
         if type(item) is Undefined:
@@ -180,10 +177,10 @@ def contains(meter: Meter, item: JSON, container: JSON) -> bool:
             return item in container
         if type(item) is Undefined:
             raise undefined(item)
-        raise TemplateError(f"only text can be in text, not {kind_of(item)}")
+        raise TemplateError(f"only text can be contained in text, not {kind_of(item)}")
     if kind is Undefined:
         raise undefined(container)
-    raise TemplateError(f'nothing can be "in" {kind_of(container)}; a list, a map or text is needed')
+    raise TemplateError(f'"in" needs a list, a map or text, not {kind_of(container)}')
 
 
 def not_contains(meter: Meter, item: JSON, container: JSON) -> bool:
@@ -224,7 +221,7 @@ COMPARISONS: dict[str, Compare] = {
 
 
 def sort_keys(meter: Meter, values: Sequence[JSON], *, case_sensitive: bool) -> list[JSON]:
-    """Keys to sort by: all numbers, all texts or all booleans; pays for the sorting."""
+    """Keys to sort by, which are all numbers, all texts or all booleans. Charges for the sorting."""
     count = len(values)
     meter.items(count)
     meter.charge(count * (4 + count.bit_length() // 2))
@@ -238,7 +235,7 @@ def sort_keys(meter: Meter, values: Sequence[JSON], *, case_sensitive: bool) -> 
     meter.charge((chars >> 6) * count.bit_length())
     if case_sensitive:
         return list(values)
-    # Beyond ASCII Python takes twelve bytes for each letter while it works.
+    # For text outside ASCII, Python temporarily uses twelve bytes per character.
     meter.text(2 * chars)
     meter.charge(chars >> 2)
     meter.allocate(chars + 52 * count)

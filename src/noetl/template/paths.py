@@ -1,6 +1,6 @@
-"""Names, `a.b`, `a['b']`, `a[0]`, `a[i]` and `a[1:3]`: what is looked up, and what that reads of the scope.
+"""Compiles names, `a.b`, `a['b']`, `a[0]`, `a[i]` and `a[1:3]`, and records which paths they read.
 
-Lookups go into maps, lists and texts only; an attribute of a Python object does not exist here.
+Only maps, lists and texts can be looked into. Attributes of Python objects are never read.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _taken_apart(tree: nodes.Expr, context: CompileContext) -> tuple[nodes.Expr,
 
 
 def _subscript(tree: nodes.Expr) -> Step:
-    """A constant text or whole number continues a path; anything else has to be computed."""
+    """A constant text or whole number is part of the path; any other subscript is an expression."""
     sign = 1
     inner = tree
     if isinstance(tree, nodes.Neg):
@@ -90,7 +90,7 @@ def _subscript(tree: nodes.Expr) -> Step:
 
 
 def _static(path: ScopePath) -> Run:
-    """A path from the root of the scope; the short ones, which are nearly all, are written out."""
+    """A path from the root of the scope. Short paths, which are the usual case, have fast versions."""
     missing = Undefined(path_text(path), path)
     name = str(path[0])
     rest = path[1:]
@@ -127,7 +127,7 @@ def _static(path: ScopePath) -> Run:
 
 
 def _below(start: Expr, keys: ScopePath) -> Expr:
-    """A path into a value that was computed, or is the variable of a loop."""
+    """A path into a computed value or into the variable of a loop."""
     label = path_text((start.label, *keys))
     if start.label == UNNAMED:
         label = f"{path_text(('', *keys))} of {UNNAMED}"
@@ -174,9 +174,9 @@ def _slice(start: Expr, tree: nodes.Slice, context: CompileContext) -> Expr:
             if type(key_value) is Undefined:
                 raise undefined(key_value)
             if key_value is not None and type(key_value) is not int:
-                raise TemplateError(f"a slice goes from number to number, not {kind_of(key_value)}")
+                raise TemplateError(f"the bounds of a slice are whole numbers, not {kind_of(key_value)}")
         if places[2] == 0:
-            raise TemplateError("a slice needs a step other than 0")
+            raise TemplateError("the step of a slice must not be 0")
         if type(value) is not list and type(value) is not str:
             return missing
         wanted = slice(*places)

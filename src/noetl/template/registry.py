@@ -1,7 +1,7 @@
-"""One entry for each filter, test, function and method: its signature, what it does, and an example.
+"""The registry of filters, tests, functions and methods: signature, description and example of each.
 
-The signature is written once, as text; the checks of arguments and the reference are made from it.
-No entry knows Jinja: it gets a meter and plain values, and gives a plain value.
+The signature is written once, as text. The checks of arguments and the reference page are derived from it.
+Entries do not depend on Jinja2: they take a meter and plain values, and return a plain value.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _EXPECTED = {
     "bool": "true or false",
     "list": "a list",
     "map": "a map",
-    "key": "a key or a place",
+    "key": "a key or an index",
 }
 
 
 class Parameter(NamedTuple):
-    """One argument: its name, what it takes, and what it is when it is left out."""
+    """One parameter: its name, its type, and its default."""
 
     name: str
     kind: str  # any, text, pattern, replacement, int, number, bool, list, map, key
@@ -65,22 +65,22 @@ class Parameter(NamedTuple):
 
     @property
     def expected(self) -> str:
-        """What it takes, for people."""
+        """The expected type, for messages."""
         return _EXPECTED[self.kind] + (" or null" if self.nullable else "")
 
 
 class Builtin(msgspec.Struct, frozen=True, kw_only=True):
-    """A filter, test, function or method, as templates and the reference see it."""
+    """A filter, test, function or method."""
 
     name: str
     signature: str  # "text|center(width: int = 80)"
     doc: str  # one line
-    example: tuple[str, str]  # a template, and the JSON that it gives
+    example: tuple[str, str]  # a template and its value as JSON
     input: str  # kind of the value before the bar; "" for functions
     parameters: tuple[Parameter, ...]
-    apply: Apply  # gets the meter, the value, then all arguments in their order
-    lenient: bool  # an undefined value is an answer too, not an error
-    cost: int  # fuel in a turn of a loop, besides what the entry charges itself
+    apply: Apply  # called with the meter, the value, then all arguments in order
+    lenient: bool  # accepts an undefined value
+    cost: int  # fuel per call, in addition to what the entry charges itself
 
 
 def register(
@@ -92,7 +92,7 @@ def register(
     names: tuple[str, ...] = (),
     lenient: bool = False,
 ) -> Callable[[_Applied], _Applied]:
-    """Enter a function into a table, under the name in its signature and under other names."""
+    """Add the decorated function to a table, under the name in its signature and under `names`."""
     match = _SIGNATURE.fullmatch(signature)
     assert match is not None, signature
     parameters = tuple(map(_parameter, match["rest"].split(", "))) if match["rest"] else ()
@@ -139,7 +139,7 @@ def take_lenient(_: Meter, value: JSON, _label: str) -> JSON:
 
 
 def take_text(meter: Meter, value: JSON, _label: str) -> JSON:
-    """Text as it is, anything else as it would be written inside text."""
+    """Text unchanged, any other value as it is written inside text."""
     if type(value) is str:
         return value
     if type(value) is Undefined:
@@ -148,7 +148,7 @@ def take_text(meter: Meter, value: JSON, _label: str) -> JSON:
 
 
 def take_items(meter: Meter, value: JSON, label: str) -> JSON:
-    """A list as it is, the keys of a map, the letters of a text."""
+    """The items of a list, the keys of a map, or the characters of a text."""
     kind = type(value)
     if kind is list:
         return value
@@ -171,7 +171,7 @@ def take_map(_: Meter, value: JSON, label: str) -> JSON:
 
 
 def wrong(value: JSON, label: str, wanted: str) -> TemplateError:
-    """The error for a value of another kind than the one that is needed."""
+    """The error for a value of the wrong kind."""
     if type(value) is Undefined:
         return undefined(value)
     return TemplateError(f"{label} is {kind_of(value)}, not {wanted}")

@@ -1,4 +1,4 @@
-"""A small SQL tokenizer, and the check that every `{{ }}` stands where a value can be bound.
+"""A small SQL tokenizer, and the check that every `{{ }}` is in a position where a value can be bound.
 
 The check reports mistakes of the author; values are bound regardless of its result. The tokenizer knows
 quotes, comments, words, parameters and statement ends of PostgreSQL, SQLite and DuckDB. Linear time.
@@ -22,31 +22,34 @@ _WORD_END = re.compile(r"[\w$]\Z")
 _WORD_START = re.compile(r"[\w$]")
 _OPENING = re.compile(r"[eE]?['\"`]|\$\w*\$|--|/\*")
 _SIGNS = frozenset({"", ",", ";", "(", ")", "AND", "OR", "NOT", "ASC", "DESC", "UNION", "UNION ALL", "WHERE"})
-_BIND = "a value is bound: leave the quotes out, and join text inside: {{ '%' ~ name ~ '%' }}"
+_BIND = "remove the quotes, and concatenate text inside the braces: {{ '%' ~ name ~ '%' }}"
 _NAME = "write {{ name | sql_ident }}"
-_SIGN = "write words and signs of SQL outside: {% if not loop.last %},{% endif %}"
+_SIGN = "write keywords and punctuation of SQL outside the braces: {% if not loop.last %},{% endif %}"
 
 
 class SqlPlacement(NamedTuple):
-    """A {{ }} and what becomes of it."""
+    """A {{ }} and how its value is inserted."""
 
     expression: nodes.Expr
     mode: BindMode  # bound · written as a quoted name · each item bound
 
 
 class SqlPlacements:
-    """Follows the constant text of one template from its begin to its end."""
+    """Reads the constant text of one template from start to end, and checks the position of each {{ }}."""
 
     def __init__(self, context: CompileContext) -> None:
         self._context = context
-        self._open = ""  # what opened the quotes or the comment that we are in; "": neither
-        self._brackets: list[str] = []  # the first word in each bracket that is open; "": none so far
-        self._words = ("", "")  # the last two of the text before, the last one only if nothing follows it
-        self._text = ""  # the end of the text before; "": none since the last tag
-        self.empty = True  # there was no text so far, but white space
+        self._open = ""  # the opening of the current quotes or comment; "": not inside any
+        self._brackets: list[str] = []  # the first word in each open bracket; "": none so far
+        self._words = (
+            "",
+            "",
+        )  # the last two words of the preceding text; the last is "" if a sign follows it
+        self._text = ""  # the end of the preceding text; "": none since the last tag
+        self.empty = True  # so far there was only white space
 
     def parts(self, trees: list[nodes.Expr]) -> Iterator[str | SqlPlacement]:
-        """Texts and tags in order; quotes around nothing but one tag are taken away."""
+        """Texts and tags in order. Quotes that contain exactly one tag are removed."""
         items = _joined(trees, self._context)
         for index, item in enumerate(items):
             if not isinstance(item, str):
@@ -62,7 +65,7 @@ class SqlPlacements:
                 yield item
 
     def leave(self) -> None:
-        """A statement of the template begins or ends: what stands next to it is not known."""
+        """Call this where a statement of the template starts or ends: the adjacent text is not known."""
         self._text = " "
 
     def _is_quoted(self, before: str, tag: nodes.Expr, after: str | nodes.Expr) -> bool:
@@ -106,21 +109,24 @@ class SqlPlacements:
             self._brackets.pop()
 
     def _placed(self, expression: nodes.Expr, following: str | None) -> SqlPlacement:
-        """`following`: the text behind it; None: another tag."""
+        """`following` is the text after the tag; None if another tag follows."""
         mode = _mode(expression)
         label = _label(expression)
         if self._open:
             self._in_quotes(expression, label)
         elif mode == "value" and _is_sign(expression):
             self._fault(
-                "sql-not-a-value", expression, "a sign or a word of SQL would be bound as text", _SIGN
+                "sql-not-a-value", expression, "a keyword or punctuation of SQL would be bound as text", _SIGN
             )
         elif self._in_word(mode, following):
-            self._fault("sql-in-word", expression, f"{label} is a part of a word or of a dotted name", _NAME)
+            self._fault("sql-in-word", expression, f"{label} is part of a word or of a dotted name", _NAME)
         elif mode != "name" and self._wants_name():
             word = self._words[1]
             self._fault(
-                "sql-not-a-value", expression, f"{label} is bound, and after {word} stands a name", _NAME
+                "sql-not-a-value",
+                expression,
+                f"{label} is bound as a value, but a name must follow {word}",
+                _NAME,
             )
         self._words = (self._words[1], "")
         self._text = ""
@@ -128,11 +134,11 @@ class SqlPlacements:
 
     def _in_quotes(self, expression: nodes.Expr, label: str) -> None:
         if self._open in ("--", "/*"):
-            message, fix = f"{label} stands in a comment of SQL", "use {# a comment of the template #}"
+            message, fix = f"{label} is inside a comment of SQL", "use a comment of the template: {# … #}"
         elif self._open in ('"', "`"):
-            message, fix = f"{label} stands in the quotes of a name", _NAME
+            message, fix = f"{label} is inside the quotes of a name", _NAME
         else:
-            message, fix = f"{label} stands inside quotes", _BIND
+            message, fix = f"{label} is inside quotes", _BIND
         self._fault("sql-in-quotes", expression, message, fix)
 
     def _in_word(self, mode: BindMode, following: str | None) -> bool:
@@ -149,7 +155,7 @@ class SqlPlacements:
         before, word = self._words
         if word != "FROM":
             return word in _BEFORE_NAMES
-        # extract(year FROM …) and its kin take a value, and so does IS DISTINCT FROM.
+        # extract(year FROM …), similar functions, and IS DISTINCT FROM take a value.
         return before != "DISTINCT" and (not self._brackets or self._brackets[-1] in ("SELECT", "WITH"))
 
     def _fault(self, code: str, expression: nodes.Expr, message: str, fix: str) -> None:
@@ -157,7 +163,7 @@ class SqlPlacements:
 
 
 def _joined(trees: list[nodes.Expr], context: CompileContext) -> list[str | nodes.Expr]:
-    """Texts that only a comment of the template separates are one."""
+    """Join texts that are separated only by a comment of the template."""
     items: list[str | nodes.Expr] = []
     for expression in trees:
         if not isinstance(expression, nodes.TemplateData):
@@ -181,7 +187,7 @@ def _mode(expression: nodes.Expr) -> BindMode:
 
 
 def _is_sign(expression: nodes.Expr) -> bool:
-    """Is it, or may it be, one of the signs that authors put between the turns of a loop?"""
+    """Can its value be a keyword or punctuation, such as the comma between the iterations of a loop?"""
     if isinstance(expression, nodes.CondExpr):
         return any(_is_sign(each) for each in (expression.expr1, expression.expr2) if each is not None)
     return (
@@ -193,7 +199,7 @@ def _is_sign(expression: nodes.Expr) -> bool:
 
 
 def _path(expression: nodes.Expr) -> str:
-    """The author's words for a path; "": it is none. Trees have any depth."""
+    """A path as the author wrote it; "" for another expression. It does not recurse: trees have any depth."""
     parts: list[str] = []
     while not isinstance(expression, nodes.Name):
         if isinstance(expression, nodes.Getattr):
@@ -236,7 +242,7 @@ _MADE_OF_STATEMENTS = frozenset({"FUNCTION", "PROCEDURE", "TRIGGER"})
 
 
 class SqlToken(NamedTuple):
-    """A part of SQL. `open`: the text ended before it did."""
+    """A token of SQL. `open`: the text ends inside it."""
 
     kind: SqlTokenKind
     start: int
@@ -245,7 +251,7 @@ class SqlToken(NamedTuple):
 
 
 def tokens(text: str) -> Iterator[SqlToken]:
-    """What matters, in order. White space and signs without a meaning for us are left out."""
+    """The relevant tokens in order. White space and irrelevant signs are left out."""
     position = 0
     while (match := _NEXT.search(text, position)) is not None:
         start, kind = match.start(), match.lastgroup
@@ -280,7 +286,7 @@ def _after(text: str, end: str, position: int) -> int:
 
 
 def _quote_end(text: str, start: int, quote: str) -> int:
-    """Behind the closing quote; a doubled one does not close."""
+    """The position after the closing quote; a doubled quote does not close the text."""
     position = start + 1
     while (match := text.find(quote, position)) >= 0:
         if not text.startswith(quote, match + 1):
@@ -298,7 +304,7 @@ def _escaped_end(text: str, position: int) -> int:
 
 
 def _comment_end(text: str, position: int) -> int:
-    """PostgreSQL nests comments. Where others do not, we wait longer than they, which is safe."""
+    """PostgreSQL nests comments. For databases that do not, the comment ends later here, which is safe."""
     depth = 1
     while depth and (match := _COMMENT.search(text, position)) is not None:
         depth += 1 if match[0] == "/*" else -1
@@ -307,7 +313,7 @@ def _comment_end(text: str, position: int) -> int:
 
 
 class StatementEnds:
-    """Sees where a statement ends: at a semicolon, but not inside brackets or the body of a routine."""
+    """Detects the end of a statement: a semicolon outside brackets and outside the body of a routine."""
 
     def __init__(self) -> None:
         self._begin()
@@ -315,8 +321,8 @@ class StatementEnds:
     def _begin(self) -> None:
         self._words = 0
         self._creates = False
-        self._body = False  # CREATE FUNCTION, PROCEDURE or TRIGGER: semicolons may stand inside
-        self._inside = 0  # BEGIN and CASE that no END has closed
+        self._body = False  # CREATE FUNCTION, PROCEDURE or TRIGGER: the body may contain semicolons
+        self._inside = 0  # open BEGIN and CASE
         self._brackets = 0
 
     def at(self, token: SqlToken, text: str) -> bool:

@@ -1,6 +1,6 @@
-"""Text with expressions in it, `{% if %}` and `{% for %}` → closures that write pieces of text.
+"""Compiles text with expressions, `{% if %}` and `{% for %}` into closures that write pieces of text.
 
-Every other statement of Jinja is refused here. What is written is counted while it is written.
+All other statements of Jinja2 are rejected here. The output is counted while it is written.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _STATEMENTS = {
     "Scope": "autoescape",
 }
 _FIXES = {
-    "set": "templates set no variables; repeat the expression, or use the step's own `set`",
-    "filter": "use the filter in {{ value|filter }}",
+    "set": "templates have no variables; repeat the expression, or use the `set` of the step",
+    "filter": "write {{ value|filter }}",
     "if": "write {{ a if condition else b }}",
     "for": "use map, select or join in {{ }}",
     "print": "write {{ value }}",
 }
 _TURN_COST = 8
-_BINDING_COST = 12  # of a value in SQL, and of the piece of text that ends before it
+_BINDING_COST = 12  # fuel for a bound value in SQL and the piece of text before it
 _GROUP = ("grouper", "list")
 
 
 class TextBlock:
-    """Pieces of text, one after the other."""
+    """A sequence of functions that write pieces of text."""
 
     __slots__ = ("cost", "pieces")
 
@@ -56,14 +56,14 @@ class TextBlock:
 
 
 class BodyCompiler:
-    """Compiles the body of a template; numbers its tags, so that an error can repeat the author's words."""
+    """Compiles the body of a template. It numbers the tags, so that an error can quote the right one."""
 
     def __init__(
         self, context: CompileContext, *, statements: bool, sql: SqlPlacements | None = None
     ) -> None:
         self._context = context
         self._statements = statements
-        self._sql_placements = sql  # None: it is no SQL
+        self._sql_placements = sql  # None: the template is not SQL
         self._tags = 0
 
     def block(self, body: list[nodes.Node]) -> TextBlock:
@@ -164,7 +164,7 @@ class BodyCompiler:
 
 
 def _marked(run: Run, tag: int) -> Run:
-    """Note, in an error that passes, in which of the template's tags it arose."""
+    """Record in a TemplateError which tag of the template raised it."""
 
     def marked(scope: Scope, meter: Meter) -> JSON:
         try:
@@ -189,7 +189,7 @@ def _constant(text: str) -> Write:
 
 
 def _text_of(run: Run) -> Run:
-    """The value of an expression as it is written inside text."""
+    """The value of an expression, as it is written inside text."""
 
     def text_of(scope: Scope, meter: Meter) -> JSON:
         value = run(scope, meter)
@@ -210,7 +210,7 @@ def _written(run: Run) -> Write:
 
 
 class Binding(NamedTuple):
-    """A value among the pieces of SQL."""
+    """A bound value between two pieces of SQL."""
 
     value: JSON
 
@@ -236,7 +236,7 @@ def _bound(run: Run) -> Write:
 
 
 def _bound_list(run: Run) -> Write:
-    """`$1, $2, $3`; NULL for an empty list, since SQL knows no `IN ()`."""
+    """Write `$1, $2, $3`, or NULL for an empty list, because SQL has no `IN ()`."""
 
     def write(scope: Scope, meter: Meter, out: list[JSON]) -> None:
         values = run(scope, meter)
@@ -256,7 +256,7 @@ _SQL_WRITES = {"value": _bound, "list": _bound_list, "name": _written}
 def _count(meter: Meter, text: str) -> None:
     meter.written += len(text)
     if meter.written > TEXT_CHARS_MAX:
-        raise limit_exceeded("TEXT_CHARS_MAX", TEXT_CHARS_MAX, "the template makes too long a text")
+        raise limit_exceeded("TEXT_CHARS_MAX", TEXT_CHARS_MAX, "the template creates a text that is too long")
 
 
 def _slot(name: str, context: CompileContext) -> int:
@@ -266,7 +266,7 @@ def _slot(name: str, context: CompileContext) -> int:
 
 
 def _assignment(target: nodes.Node, context: CompileContext) -> Callable[[list[JSON], JSON], None]:
-    """Put an item into the variable of a loop, or its parts into several."""
+    """A function that assigns an item to the variable of a loop, or its parts to several variables."""
     if isinstance(target, nodes.Name):
         slot = _slot(target.name, context)
         return lambda slots, item: slots.__setitem__(slot, item)
@@ -277,16 +277,18 @@ def _assignment(target: nodes.Node, context: CompileContext) -> Callable[[list[J
     )
     if not isinstance(target, nodes.Tuple) or len(names) != len(target.items):
         context.fault(
-            "not-allowed", "a loop has a variable, or several with commas between them", target.lineno
+            "not-allowed",
+            "the target of a loop is one variable, or several separated by commas",
+            target.lineno,
         )
     places = [_slot(name, context) for name in names]
 
     def spread(slots: list[JSON], item: JSON) -> None:
-        # What groupby gives is a map here, and a pair in Jinja.
+        # A group of groupby is a map here, and a pair in Jinja2.
         parts = list(item.values()) if type(item) is dict and tuple(item) == _GROUP else item
         if type(parts) is not list or len(parts) != len(places):
             what = f"a list of {len(parts)}" if type(parts) is list else kind_of(parts)
-            raise TemplateError(f"the loop has {len(places)} variables, and an item is {what}")
+            raise TemplateError(f"the loop has {len(places)} variables, but an item is {what}")
         for index, part in zip(places, parts, strict=True):
             slots[index] = part
 
@@ -296,7 +298,7 @@ def _assignment(target: nodes.Node, context: CompileContext) -> Callable[[list[J
 def _items(
     source: Expr, assign: Callable[[list[JSON], JSON], None], test: Expr | None
 ) -> Callable[[Scope, Meter], list[JSON]]:
-    """What a loop goes through: the items for which its test holds."""
+    """A function that returns the items of a loop for which its test holds."""
     holds = None if test is None else truth_of(test)
     cost = 0 if test is None else test.cost + _TURN_COST
 
@@ -305,7 +307,7 @@ def _items(
         if type(value) is Undefined:
             raise undefined(value)
         if type(value) not in (list, dict, str):
-            raise TemplateError(f"a loop goes through a list, not {kind_of(value)}")
+            raise TemplateError(f"a loop needs a list, not {kind_of(value)}")
         if type(value) is not list:
             meter.items(len(value))
             value = list(value)

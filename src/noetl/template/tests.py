@@ -1,6 +1,7 @@
-"""The tests of a template, `value is …`, by Jinja2's names, over plain JSON values.
+"""The tests of the template language, `value is …`, with the names of Jinja2, over plain JSON values.
 
-Kinds are asked of anything, undefined too, which has none; numbers and order only of what has them.
+Tests of the type accept any value, also an undefined one. Tests of numbers and of order raise an error for
+values of other types.
 """
 
 from __future__ import annotations
@@ -21,34 +22,44 @@ def _kind(name: str, doc: str, example: str, holds: Callable[[JSON], bool]) -> N
         return holds(value)
 
 
-_kind("defined", "Is there such a value?", "ctx", lambda value: type(value) is not Undefined)
-_kind("undefined", "Is there no such value?", "ctx.missing", lambda value: type(value) is Undefined)
-_kind("none", "Is it null?", "none", lambda value: value is None)
-_kind("boolean", "Is it true or false?", "false", lambda value: type(value) is bool)
-_kind("true", "Is it true itself?", "true", lambda value: value is True)
-_kind("false", "Is it false itself?", "false", lambda value: value is False)
-_kind("integer", "Is it a whole number?", "1", lambda value: type(value) is int)
-_kind("float", "Is it a number with a point?", "1.5", lambda value: type(value) is float)
-_kind("number", "Is it a number? A boolean is none.", "1", lambda value: type(value) in NUMBERS)
-_kind("string", "Is it text?", "'a'", lambda value: type(value) is str)
-_kind("mapping", "Is it a map?", "{'a': 1}", lambda value: type(value) is dict)
+_kind("defined", "True if the value exists", "ctx", lambda value: type(value) is not Undefined)
+_kind("undefined", "True if the value does not exist", "ctx.missing", lambda value: type(value) is Undefined)
+_kind("none", "True if the value is null", "none", lambda value: value is None)
+_kind("boolean", "True if the value is a boolean", "false", lambda value: type(value) is bool)
+_kind("true", "True if the value is the boolean true", "true", lambda value: value is True)
+_kind("false", "True if the value is the boolean false", "false", lambda value: value is False)
+_kind("integer", "True if the value is a whole number", "1", lambda value: type(value) is int)
 _kind(
-    "sequence", "Has it a length: a list, a map, text?", "[1]", lambda value: type(value) in (list, dict, str)
+    "float", "True if the value is a number with a decimal point", "1.5", lambda value: type(value) is float
+)
+_kind(
+    "number",
+    "True if the value is a number; a boolean is not a number",
+    "1",
+    lambda value: type(value) in NUMBERS,
+)
+_kind("string", "True if the value is text", "'a'", lambda value: type(value) is str)
+_kind("mapping", "True if the value is a map", "{'a': 1}", lambda value: type(value) is dict)
+_kind(
+    "sequence",
+    "True if the value has a length: a list, a map or text",
+    "[1]",
+    lambda value: type(value) in (list, dict, str),
 )
 _kind(
     "iterable",
-    "Can it be gone through: a list, a map, text?",
+    "True if a loop accepts the value: a list, a map or text",
     "[1]",
     lambda value: type(value) in (list, dict, str),
 )
 
 
-@register(TESTS, "any is odd", "Is the number odd?", ("{{ 3 is odd }}", "true"))
+@register(TESTS, "any is odd", "True if the number is odd", ("{{ 3 is odd }}", "true"))
 def odd(_: Meter, value: JSON) -> bool:
     return _whole(value) % 2 == 1
 
 
-@register(TESTS, "any is even", "Is the number even?", ("{{ 4 is even }}", "true"))
+@register(TESTS, "any is even", "True if the number is even", ("{{ 4 is even }}", "true"))
 def even(_: Meter, value: JSON) -> bool:
     return _whole(value) % 2 == 0
 
@@ -56,7 +67,7 @@ def even(_: Meter, value: JSON) -> bool:
 @register(
     TESTS,
     "any is divisibleby(num: int)",
-    "Does the division leave nothing?",
+    "True if the number is divisible by `num` without a remainder",
     ("{{ 9 is divisibleby(3) }}", "true"),
 )
 def divisibleby(_: Meter, value: JSON, num: int) -> bool:
@@ -71,26 +82,60 @@ def _whole(value: JSON) -> int:
     return int(value)
 
 
-@register(TESTS, "text is lower", "Are all its letters small?", ("{{ 'ab' is lower }}", "true"))
+@register(
+    TESTS, "text is lower", "True if all letters of the text are lower case", ("{{ 'ab' is lower }}", "true")
+)
 def lower(meter: Meter, text: str) -> bool:
     meter.charge(len(text) >> 3)
     return text.islower()
 
 
-@register(TESTS, "text is upper", "Are all its letters large?", ("{{ 'AB' is upper }}", "true"))
+@register(
+    TESTS, "text is upper", "True if all letters of the text are upper case", ("{{ 'AB' is upper }}", "true")
+)
 def upper(meter: Meter, text: str) -> bool:
     meter.charge(len(text) >> 3)
     return text.isupper()
 
 
 for _signature, _ask, _doc, _example, _names in (
-    ("any is eq(other: any)", "eq", "Are both equal?", "1 is eq(1)", ("==", "equalto")),
-    ("any is ne(other: any)", "ne", "Are they different?", "1 is ne(2)", ("!=",)),
-    ("any is lt(other: any)", "lt", "Is it less?", "1 is lt(2)", ("<", "lessthan")),
-    ("any is le(other: any)", "lteq", "Is it less or equal?", "1 is le(1)", ("<=",)),
-    ("any is gt(other: any)", "gt", "Is it more?", "2 is gt(1)", (">", "greaterthan")),
-    ("any is ge(other: any)", "gteq", "Is it more or equal?", "1 is ge(1)", (">=",)),
-    ("any is in(seq: any)", "in", "Is it in the list, the map's keys, the text?", "1 is in([1])", ()),
+    ("any is eq(other: any)", "eq", "True if both values are equal", "1 is eq(1)", ("==", "equalto")),
+    ("any is ne(other: any)", "ne", "True if the values are different", "1 is ne(2)", ("!=",)),
+    (
+        "any is lt(other: any)",
+        "lt",
+        "True if the value is less than `other`",
+        "1 is lt(2)",
+        ("<", "lessthan"),
+    ),
+    (
+        "any is le(other: any)",
+        "lteq",
+        "True if the value is less than or equal to `other`",
+        "1 is le(1)",
+        ("<=",),
+    ),
+    (
+        "any is gt(other: any)",
+        "gt",
+        "True if the value is greater than `other`",
+        "2 is gt(1)",
+        (">", "greaterthan"),
+    ),
+    (
+        "any is ge(other: any)",
+        "gteq",
+        "True if the value is greater than or equal to `other`",
+        "1 is ge(1)",
+        (">=",),
+    ),
+    (
+        "any is in(seq: any)",
+        "in",
+        "True if the value is an item of a list, a key of a map, or a part of a text",
+        "1 is in([1])",
+        (),
+    ),
 ):
     register(TESTS, _signature, _doc, (f"{{{{ {_example} }}}}", "true"), names=_names, lenient=True)(
         COMPARISONS[_ask]

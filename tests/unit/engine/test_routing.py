@@ -48,7 +48,7 @@ def test_what_nobody_has_picked_fails_the_routing_and_is_not_taken_for_missing_d
     made = routed(body, Output(ref={"type": "blob", "locator": "x"}), {})
     assert made.error is not None
     assert (made.error.kind, made.set) == ("template", {})
-    assert made.error.message.endswith("what it reads of output.data is not on record")
+    assert made.error.message.endswith("the part of output.data that it reads is not recorded")
 
 
 def test_a_step_set_that_writes_too_much_fails_the_routing_d55() -> None:

@@ -12,14 +12,14 @@ from noetl.template.values import TemplateError
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("(", 'the pattern "(" can not be used: missing ): ('),
-        (r"(a)\1", r'the pattern "(a)\1" can not be used: invalid escape sequence: \1'),
-        ("(?=a)", 'the pattern "(?=a)" can not be used: invalid perl operator: (?='),
-        ("a{1001}", 'the pattern "a{1001}" can not be used: invalid repetition size: {1001}'),
+        ("(", 'the pattern "(" is not valid: missing ): ('),
+        (r"(a)\1", r'the pattern "(a)\1" is not valid: invalid escape sequence: \1'),
+        ("(?=a)", 'the pattern "(?=a)" is not valid: invalid perl operator: (?='),
+        ("a{1001}", 'the pattern "a{1001}" is not valid: invalid repetition size: {1001}'),
         ("a" * 1_001, "the pattern has 1,001 characters (limit PATTERN_CHARS_MAX: 1,000)"),
-        (r"\pL{300}", r'the pattern "\pL{300}" can not be used: pattern too large - compile failed'),
+        (r"\pL{300}", r'the pattern "\pL{300}" is not valid: pattern too large - compile failed'),
         ("(?i)" + "k" * 900, f'the pattern "(?i){"k" * 56}" is too large (limit PATTERN_PROGRAM_MAX: 2,000)'),
-        ("\ud800", "the pattern holds half a surrogate pair"),
+        ("\ud800", "the pattern contains half a surrogate pair"),
     ],
 )
 def test_a_pattern_that_we_do_not_take_says_why(

@@ -81,7 +81,7 @@ def test_kinds_have_words() -> None:
         "a list",
         "a map",
         "undefined",
-        "no JSON value",
+        "not a JSON value",
     ]
 
 

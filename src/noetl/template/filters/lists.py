@@ -1,6 +1,6 @@
-"""Filters over lists, maps and whatever can be counted; every list they give is a plain, bounded list.
+"""Filters for lists and maps. The lists that they return are bounded.
 
-An attribute is a path into maps and lists ("address.city", 0), never an attribute of an object.
+An attribute is a path into maps and lists ("address.city", 0), never an attribute of a Python object.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NO_FIRST, _NO_LAST, _NO_SMALLEST, _NO_LARGEST = (
 
 
 def getter(attribute: str | int) -> Getter:
-    """What finds an attribute path in an item; MISSING if it is not there."""
+    """A function that returns the value at an attribute path of an item, or MISSING."""
     if type(attribute) is int:
         return lambda item: lookup(item, attribute)
     steps = [int(step) if step.isdecimal() and len(step) < 10 else step for step in str(attribute).split(".")]
@@ -37,7 +37,7 @@ def getter(attribute: str | int) -> Getter:
 def column(
     meter: Meter, items: list[JSON], attribute: str | int | None, default: JSON = MISSING
 ) -> list[JSON]:
-    """The attribute of every item, or the items themselves; a missing one is the default, else an error."""
+    """The attribute of every item, or the items themselves. A missing one is `default`, or an error."""
     if attribute is None:
         return items
     meter.items(len(items))
@@ -57,7 +57,7 @@ def column(
 @register(
     LIST_FILTERS,
     "any|length",
-    "How many items, keys or letters",
+    "Returns the number of items, keys or characters",
     ("{{ [1, 2]|length }}", "2"),
     names=("count",),
 )
@@ -70,7 +70,7 @@ def length(_: Meter, value: JSON) -> int:
 @register(
     LIST_FILTERS,
     "list|list",
-    "The items; of a map its keys, of text its letters",
+    "Converts to a list: the items of a list, the keys of a map, the characters of a text",
     ("{{ 'ab'|list }}", '["a","b"]'),
 )
 def as_list(_: Meter, items: list[JSON]) -> list[JSON]:
@@ -78,7 +78,10 @@ def as_list(_: Meter, items: list[JSON]) -> list[JSON]:
 
 
 @register(
-    LIST_FILTERS, "any|first", "The first item; undefined if there is none", ("{{ [7, 8]|first }}", "7")
+    LIST_FILTERS,
+    "any|first",
+    "Returns the first item; undefined if there is none",
+    ("{{ [7, 8]|first }}", "7"),
 )
 def first(_: Meter, value: JSON) -> JSON:
     if type(value) not in (str, list, dict):
@@ -86,7 +89,9 @@ def first(_: Meter, value: JSON) -> JSON:
     return next(iter(value), _NO_FIRST)
 
 
-@register(LIST_FILTERS, "any|last", "The last item; undefined if there is none", ("{{ [7, 8]|last }}", "8"))
+@register(
+    LIST_FILTERS, "any|last", "Returns the last item; undefined if there is none", ("{{ [7, 8]|last }}", "8")
+)
 def last(_: Meter, value: JSON) -> JSON:
     if type(value) not in (str, list, dict):
         raise wrong(value, "the value", "a list")
@@ -96,7 +101,7 @@ def last(_: Meter, value: JSON) -> JSON:
 @register(
     LIST_FILTERS,
     "any|reverse",
-    "The items, or the letters, from the last to the first",
+    "Reverses the order of the items or characters",
     ("{{ 'ab'|reverse }}", '"ba"'),
 )
 def reverse(meter: Meter, value: JSON) -> JSON:
@@ -113,7 +118,7 @@ def reverse(meter: Meter, value: JSON) -> JSON:
 @register(
     LIST_FILTERS,
     'list|join(d: text = "", attribute: key? = null)',
-    "The items, or an attribute of each, as one text with `d` between them",
+    "Joins the items, or an attribute of each, into one text with `d` between them",
     ("{{ [1, 2]|join('-') }}", '"1-2"'),
 )
 def join(meter: Meter, items: list[JSON], d: str, attribute: str | int | None) -> str:
@@ -132,7 +137,9 @@ def join(meter: Meter, items: list[JSON], d: str, attribute: str | int | None) -
     return meter.keep(d.join(pieces))
 
 
-@register(LIST_FILTERS, "map|items", "The keys and values as pairs", ("{{ {'a': 1}|items }}", '[["a",1]]'))
+@register(
+    LIST_FILTERS, "map|items", "Returns the pairs of key and value", ("{{ {'a': 1}|items }}", '[["a",1]]')
+)
 def items(meter: Meter, mapping: dict[str, JSON]) -> list[JSON]:
     meter.items(len(mapping))
     meter.charge(3 * len(mapping))
@@ -143,7 +150,7 @@ def items(meter: Meter, mapping: dict[str, JSON]) -> list[JSON]:
 @register(
     LIST_FILTERS,
     'map|dictsort(case_sensitive: bool = false, by: text = "key", reverse: bool = false)',
-    'The pairs, sorted by "key" or "value"',
+    'Returns the pairs of key and value, sorted by "key" or "value"',
     ("{{ {'b': 1, 'a': 2}|dictsort }}", '[["a",2],["b",1]]'),
 )
 def dictsort(
@@ -159,7 +166,7 @@ def dictsort(
 @register(
     LIST_FILTERS,
     "list|sort(reverse: bool = false, case_sensitive: bool = false, attribute: key? = null)",
-    'The items in order, or in the order of an attribute, or of several ("age,name")',
+    'Sorts the items by value, by an attribute, or by several attributes ("age,name")',
     ("{{ [3, 1]|sort }}", "[1,3]"),
 )
 def sort(
@@ -185,7 +192,7 @@ def _best(
 @register(
     LIST_FILTERS,
     "list|min(case_sensitive: bool = false, attribute: key? = null)",
-    "The smallest item, or the one with the smallest attribute; undefined if there is none",
+    "Returns the smallest item, or the item with the smallest attribute; undefined if the list is empty",
     ("{{ [3, 1]|min }}", "1"),
 )
 def smallest(meter: Meter, items: list[JSON], case_sensitive: bool, attribute: str | int | None) -> JSON:
@@ -197,7 +204,7 @@ def smallest(meter: Meter, items: list[JSON], case_sensitive: bool, attribute: s
 @register(
     LIST_FILTERS,
     "list|max(case_sensitive: bool = false, attribute: key? = null)",
-    "The largest item, or the one with the largest attribute; undefined if there is none",
+    "Returns the largest item, or the item with the largest attribute; undefined if the list is empty",
     ("{{ [3, 1]|max }}", "3"),
 )
 def largest(meter: Meter, items: list[JSON], case_sensitive: bool, attribute: str | int | None) -> JSON:
@@ -207,7 +214,7 @@ def largest(meter: Meter, items: list[JSON], case_sensitive: bool, attribute: st
 
 
 def _identity(meter: Meter, value: JSON, *, case_sensitive: bool) -> JSON:
-    """Something hashable that is equal where the values are."""
+    """A hashable key that is equal for equal values."""
     if type(value) is str:
         if case_sensitive:
             return value
@@ -224,7 +231,7 @@ def _identity(meter: Meter, value: JSON, *, case_sensitive: bool) -> JSON:
 @register(
     LIST_FILTERS,
     "list|unique(case_sensitive: bool = false, attribute: key? = null)",
-    "The items, or an attribute of each, that did not come before",
+    "Drops items that are equal to an earlier item, or have an equal attribute",
     ("{{ ['a', 'b', 'A']|unique }}", '["a","b"]'),
 )
 def unique(meter: Meter, items: list[JSON], case_sensitive: bool, attribute: str | int | None) -> list[JSON]:
@@ -240,13 +247,13 @@ def unique(meter: Meter, items: list[JSON], case_sensitive: bool, attribute: str
 @register(
     LIST_FILTERS,
     "list|groupby(attribute: key, default: any = null, case_sensitive: bool = false)",
-    "Groups of the items with the same attribute, in its order: maps of `grouper` and `list`",
+    "Groups the items by an attribute, in its order; each group is a map of `grouper` and `list`",
     ("{{ [{'c': 'x'}]|groupby('c') }}", '[{"grouper":"x","list":[{"c":"x"}]}]'),
 )
 def groupby(
     meter: Meter, items: list[JSON], attribute: str | int, default: JSON, case_sensitive: bool
 ) -> list[JSON]:
-    # As in Jinja, a default of null is none.
+    # As in Jinja2, a default of null means that there is no default.
     values = column(meter, items, attribute, MISSING if default is None else default)
     keys = sort_keys(meter, values, case_sensitive=case_sensitive)
     meter.charge(8 * len(items))
@@ -263,7 +270,7 @@ def groupby(
 @register(
     LIST_FILTERS,
     "list|sum(attribute: key? = null, start: any = 0)",
-    "The numbers, or an attribute of each item, added to `start`; lists are joined if `start` is a list",
+    "Adds the numbers, or an attribute of each item, to `start`; concatenates lists if `start` is a list",
     ("{{ [1, 2]|sum }}", "3"),
 )
 def total(meter: Meter, items: list[JSON], attribute: str | int | None, start: JSON) -> JSON:
@@ -278,10 +285,10 @@ def total(meter: Meter, items: list[JSON], attribute: str | int | None, start: J
             joined += value
         return joined
     if type(start) is str:
-        raise TemplateError("sum adds numbers; use join for texts")
+        raise TemplateError("sum adds numbers; use join for text")
     for value in values:
         if type(value) is str:
-            raise TemplateError("sum adds numbers; use join for texts")
+            raise TemplateError("sum adds numbers; use join for text")
         start = add(meter, start, value)
     return start
 
@@ -289,12 +296,12 @@ def total(meter: Meter, items: list[JSON], attribute: str | int | None, start: J
 @register(
     LIST_FILTERS,
     "list|batch(linecount: int, fill_with: any = null)",
-    "Lists of so many items each; the last one filled up if `fill_with` is given",
+    "Splits the list into lists of `linecount` items; fills up the last one with `fill_with`",
     ("{{ [1, 2, 3]|batch(2, 0) }}", "[[1,2],[3,0]]"),
 )
 def batch(meter: Meter, items: list[JSON], linecount: int, fill_with: JSON) -> list[JSON]:
     if linecount < 1:
-        raise TemplateError("batch needs at least 1 item in each list")
+        raise TemplateError("batch needs a linecount of at least 1")
     _pay_for_parts(meter, len(items), -(-len(items) // linecount))
     parts = [items[index : index + linecount] for index in range(0, len(items), linecount)]
     if parts and fill_with is not None and (short := linecount - len(parts[-1])):
@@ -306,12 +313,12 @@ def batch(meter: Meter, items: list[JSON], linecount: int, fill_with: JSON) -> l
 @register(
     LIST_FILTERS,
     "list|slice(slices: int, fill_with: any = null)",
-    "So many lists of about the same length; the shorter ones filled up if `fill_with` is given",
+    "Splits the list into `slices` lists of about equal length; fills up shorter ones with `fill_with`",
     ("{{ [1, 2, 3]|slice(2) }}", "[[1,2],[3]]"),
 )
 def slices(meter: Meter, items: list[JSON], slices: int, fill_with: JSON) -> list[JSON]:
     if slices < 1:
-        raise TemplateError("slice needs at least 1 list")
+        raise TemplateError("slice needs at least 1 slice")
     _pay_for_parts(meter, len(items), slices)
     each, longer = divmod(len(items), slices)
     parts = []

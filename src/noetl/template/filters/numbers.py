@@ -1,6 +1,6 @@
-"""Filters that give numbers, or write them for people.
+"""Filters that return numbers, or format them.
 
-Text that is no number gives the default, as in Jinja; what is too large for us is an error.
+As in Jinja2, text that is not a number gives the default. A number outside the limits is an error.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from noetl.template.registry import BuiltinTable, register
 from noetl.template.values import JSON, TemplateError, kind_of
 
 NUMBER_FILTERS: BuiltinTable = {}
-_DIGITS_MAX = 4_300  # as Python has it for decimal texts; longer texts are no numbers
+_DIGITS_MAX = 4_300  # the limit of Python for decimal text; longer text is not a number
 _PRECISION_MAX = 30
 _ROUNDINGS = {"ceil": ceil, "floor": floor}
 
 
-@register(NUMBER_FILTERS, "number|abs", "The number without its sign", ("{{ -3|abs }}", "3"))
+@register(NUMBER_FILTERS, "number|abs", "Returns the absolute value", ("{{ -3|abs }}", "3"))
 def absolute(_: Meter, number: JSON) -> JSON:
     return bounded(abs(number))
 
@@ -26,7 +26,7 @@ def absolute(_: Meter, number: JSON) -> JSON:
 @register(
     NUMBER_FILTERS,
     "any|int(default: any = 0, base: int = 10)",
-    "A whole number; `default` if the value is none",
+    "Converts to a whole number; returns `default` if that is not possible",
     ("{{ ['42', '4.9', 'x']|map('int')|list }}", "[42,4,0]"),
 )
 def whole(meter: Meter, value: JSON, default: JSON, base: int) -> JSON:
@@ -53,7 +53,7 @@ def whole(meter: Meter, value: JSON, default: JSON, base: int) -> JSON:
 @register(
     NUMBER_FILTERS,
     "any|float(default: any = 0.0)",
-    "A number with a point; `default` if the value is none",
+    "Converts to a number with a decimal point; returns `default` if that is not possible",
     ("{{ '2.5'|float }}", "2.5"),
 )
 def floating(meter: Meter, value: JSON, default: JSON) -> JSON:
@@ -73,7 +73,7 @@ def floating(meter: Meter, value: JSON, default: JSON) -> JSON:
 @register(
     NUMBER_FILTERS,
     'number|round(precision: int = 0, method: text = "common")',
-    "The number with so many digits behind the point; method: common, ceil or floor",
+    "Rounds the number to `precision` decimal places; `method` is common, ceil or floor",
     ("{{ 42.55|round(1, 'floor') }}", "42.5"),
 )
 def rounded(_: Meter, number: JSON, precision: int, method: str) -> JSON:
@@ -94,7 +94,7 @@ def rounded(_: Meter, number: JSON, precision: int, method: str) -> JSON:
 @register(
     NUMBER_FILTERS,
     "any|filesizeformat(binary: bool = false)",
-    "A number of bytes as people write it",
+    "Formats a number of bytes, for example as `13.0 kB`",
     ("{{ 13000|filesizeformat }}", '"13.0 kB"'),
 )
 def filesizeformat(meter: Meter, value: JSON, binary: bool) -> str:
