@@ -17,7 +17,7 @@ from random import Random  # noqa: TID251  # dice with a seed: what was found is
 from typing import Final
 
 from noetl.clock import SystemClock
-from noetl.template.compile import FILTERS, METHODS, PREDICATES
+from noetl.template.compile import FILTERS, METHODS, TESTS
 from tests.hostile.judged import CORPUS, JUDGES, verdict
 
 ROOT: Final = Path(__file__).parents[1]
@@ -34,7 +34,7 @@ _PIECES: Final = [
     *(b"for x in ", b"endfor", b"endif", b"step: ", b"tool: ", b"kind: ", b"next: ", b"arcs: ", b"when: "),
     *(b" if ", b" else "),
     *(b"do: jump", b"do: retry", b"to: ", b"spec: ", b"policy: ", b"rules: ", b"set: ", b"loop: ", b"in: "),
-    *(name.encode() for table in (FILTERS, METHODS, PREDICATES) for name in sorted(table)),
+    *(name.encode() for table in (FILTERS, METHODS, TESTS) for name in sorted(table)),
 ]  # fmt: skip
 
 

@@ -14,25 +14,25 @@ from pathlib import Path
 
 from noetl.check.checker import check
 from noetl.errors import PlaybookError, Problem
-from noetl.net.scopes import EVENT_FIELDS, PLACES, READABLE, SCOPES, SEES_TASKS
+from noetl.net.scopes import EVENT_FIELDS, PLACES, READABLE, SEES_TASKS
 from noetl.output import ERROR_FIELDS, META_FIELDS, OUTPUT_FIELDS, REF_FIELDS
 from noetl.playbook.dialects.notes import NOTES
 from noetl.playbook.kinds import Kind
-from noetl.playbook.language import language
+from noetl.playbook.language import SCOPES, language
 from noetl.playbook.migrate import migrate
 from noetl.playbook.problems import CODES, LEVELS, Code
 from noetl.playbook.shapes import (
-    ByKind,
-    Either,
     KeyShape,
-    Many,
-    Record,
+    KindShape,
+    ListShape,
+    MapShape,
+    RecordShape,
     Shape,
-    Values,
+    UnionShape,
 )
 from noetl.template import limits
-from noetl.template.builtins import Builtin
-from noetl.template.compile import FILTERS, FUNCTIONS, METHODS, OMITTED, PREDICATES
+from noetl.template.compile import FILTERS, FUNCTIONS, METHODS, OMITTED, TESTS
+from noetl.template.registry import Builtin
 from noetl.testing.scenario import played
 from noetl.tool import Tools
 from noetl.views.tool_kinds import alternatives, as_text, mapping, sentences, unfolded
@@ -109,36 +109,36 @@ def stale() -> list[str]:
 # The language: records and their keys
 
 
-def records(shape: Shape) -> Iterator[Record]:
+def records(shape: Shape) -> Iterator[RecordShape]:
     """All records of the language, once for each place; for tasks, the keys that all kinds share."""
     match shape:
-        case Record():
+        case RecordShape():
             yield shape
             for name, key in shape.keys.items():
                 if not is_of_kind(name, key):
                     yield from records(key.shape)
-        case ByKind("task", doc, _, unknown):
+        case KindShape("task", doc, _, unknown):
             yield from records(unknown._replace(doc=doc))
-        case ByKind():
+        case KindShape():
             for record in shape.kinds.values():
                 yield from records(record)
-        case Values(of) | Many(of):
+        case MapShape(of) | ListShape(of):
             yield from records(of)
-        case Either(shapes):
+        case UnionShape(shapes):
             for each in shapes:
                 yield from records(each)
 
 
 def is_of_kind(name: str, key: KeyShape) -> bool:
     """Whether it is a part of a spec that applies to one tool kind only (D63)."""
-    return name in kinds() and isinstance(key.shape, Record) and key.shape.title == f"spec.{name}"
+    return name in kinds() and isinstance(key.shape, RecordShape) and key.shape.title == f"spec.{name}"
 
 
-def name_of(record: Record) -> str:
+def name_of(record: RecordShape) -> str:
     """The title of a record, made unique if two records share one."""
     then = record.keys.get("then")
     inner = then.shape if record.title == "else" and then else record
-    if isinstance(inner, Record) and "allow" in inner.keys:
+    if isinstance(inner, RecordShape) and "allow" in inner.keys:
         return f"admission {record.title}"
     if record.title == "limits" and "tokens" not in record.keys:
         return "step limits"
@@ -154,7 +154,7 @@ def language_page() -> str:
     return text.replace("<!-- retired keys -->", "\n".join(retired_table(known)))
 
 
-def key_tables(names: list[str], known: dict[str, Record]) -> Iterator[str]:
+def key_tables(names: list[str], known: dict[str, RecordShape]) -> Iterator[str]:
     for name in names:
         yield from (f"### {name}", "", prose(known[name].doc), "", *key_table(known[name].keys))
         if name != names[-1]:
@@ -180,11 +180,11 @@ def key_table(keys: Mapping[str, KeyShape], link: str = "") -> list[str]:
 def linked(shape: Shape, link: str) -> str:
     """A link to the table of a mapping whose keys are known."""
     match shape:
-        case Record() if name_of(shape) in named():
+        case RecordShape() if name_of(shape) in named():
             return f"[{name_of(shape)}]({link}#{slug(name_of(shape))})"
-        case ByKind("task"):
+        case KindShape("task"):
             return f"[task]({link}#task)"
-        case ByKind(title):
+        case KindShape(title):
             return f"[{title}]({link}#credentials)"
     return mapping(shape)
 
@@ -195,7 +195,7 @@ def named() -> frozenset[str]:
     return frozenset(name_of(record) for record in records(language(kinds())))
 
 
-def retired_table(known: dict[str, Record]) -> list[str]:
+def retired_table(known: dict[str, RecordShape]) -> list[str]:
     places: dict[tuple[str, str, str], list[str]] = {}
     for name, record in known.items():
         for key, (code, message, _) in record.retired.items():
@@ -259,7 +259,7 @@ def filters_page() -> str:
     lines = ["# Filters, tests, functions", "", part("filters"), ""]
     for heading, known in (
         ("Filters", FILTERS),
-        ("Tests", PREDICATES),
+        ("Tests", TESTS),
         ("Functions", FUNCTIONS),
         ("Methods", METHODS),
     ):

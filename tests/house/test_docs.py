@@ -14,13 +14,13 @@ from noetl.check.checker import check
 from noetl.drawing.chart import chart
 from noetl.drawing.svg import svg
 from noetl.engine.facts import Fact
-from noetl.net.scopes import EVENT_FIELDS, SCOPES
-from noetl.playbook.language import language
+from noetl.net.scopes import EVENT_FIELDS
+from noetl.playbook.language import SCOPES, language
 from noetl.playbook.problems import CODES, LEVELS
 from noetl.runtime.settings import VARIABLES
 from noetl.server.auth import PUBLIC
 from noetl.template import limits
-from noetl.template.compile import FILTERS, FUNCTIONS, METHODS, OMITTED, PREDICATES
+from noetl.template.compile import FILTERS, FUNCTIONS, METHODS, OMITTED, TESTS
 from noetl.views.envelopes import Envelope
 from scripts.reference import PAGES, ROOT, THEMES, name_of, records, stale
 from scripts.reference_api import described, routes
@@ -82,7 +82,7 @@ def test_every_scope_and_every_field_of_an_event_is_on_the_page_of_scopes() -> N
 
 @pytest.mark.parametrize(
     "table",
-    [FILTERS, PREDICATES, FUNCTIONS, METHODS, OMITTED],
+    [FILTERS, TESTS, FUNCTIONS, METHODS, OMITTED],
     ids=["filters", "tests", "functions", "methods", "omitted"],
 )
 def test_everything_that_a_template_may_call_is_on_the_page_of_filters(table: dict[str, object]) -> None:

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from noetl.template.compile import (
     FILTERS,
     METHODS,
-    PREDICATES,
+    TESTS,
     BadTemplate,
     Moment,
-    Path,
+    ScopePath,
     Template,
     TemplateError,
     compile_template,
     json_text,
 )
-from noetl.template.projection import PICKED, evaluated
+from noetl.template.projection import PROJECTED, evaluate_parts
 from noetl.template.values import PLAIN
 from tests.sizes import examples
 
@@ -84,7 +84,7 @@ PIECES = [
         "\x1f",
     ),
     *(f"|{name}" for name in FILTERS),
-    *(f" is {name} " for name in PREDICATES),
+    *(f" is {name} " for name in TESTS),
     *(f".{name}()" for name in METHODS),
 ]
 NAMES = ["a", "b", "c", "missing"]
@@ -123,9 +123,7 @@ def calls(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return st.one_of(
         st.builds("({})|{}({})".format, inner, st.sampled_from(list(FILTERS)), arguments),
         st.builds("({})|{}".format, inner, st.sampled_from(list(FILTERS))),
-        st.builds(
-            "({}) is {}".format, inner, st.sampled_from([name for name in PREDICATES if name.isalpha()])
-        ),
+        st.builds("({}) is {}".format, inner, st.sampled_from([name for name in TESTS if name.isalpha()])),
         st.builds("({}).{}({})".format, inner, st.sampled_from(list(METHODS)), arguments),
         st.builds("({})|map('{}')".format, inner, st.sampled_from(list(FILTERS))),
         st.builds("({})|map(attribute='{}', default=0)".format, inner, st.sampled_from(KEYS)),
@@ -169,7 +167,7 @@ def is_plain(value: object) -> bool:
     return type(value) in PLAIN
 
 
-def only(scope: dict[str, object], reads: Iterable[Path]) -> dict[str, object]:
+def only(scope: dict[str, object], reads: Iterable[ScopePath]) -> dict[str, object]:
     """A scope with nothing in it but the paths that are read; a list is kept whole."""
     kept: dict[str, object] = {}
     for path in reads:
@@ -241,9 +239,9 @@ def test_a_template_over_what_was_picked_gives_what_it_gives_over_the_data_d52(
         whole = compile_template(source)
     except BadTemplate:
         return
-    lean = whole.lean(asks=asks)
-    picked = msgspec.json.decode(msgspec.json.encode(dict(evaluated(lean.parts, scope))))
-    bare = {**scope, "output": {"status": "ok", "data": None}, PICKED: picked}
+    lean = whole.projected(truth_only=asks)
+    picked = msgspec.json.decode(msgspec.json.encode(dict(evaluate_parts(lean.parts, scope))))
+    bare = {**scope, "output": {"status": "ok", "data": None}, PROJECTED: picked}
     assert said(lean, bare, asks=asks) == said(whole, scope, asks=asks)
 
 

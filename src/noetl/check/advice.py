@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from noetl.net.program import CompiledPipeline, CompiledStep, CompiledTask, Program
 from noetl.net.scopes import OLD_NAMES, task_writes
 from noetl.output import JSON
-from noetl.playbook.conform import ProblemReport, has_braces
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Pipeline
+from noetl.playbook.report import ProblemReport
 from noetl.playbook.source import Path
 from noetl.template.compile import Template
+from noetl.template.values import is_template
 
 _SECRET = re.compile(
     r"(?:^|[_.-])(?:password|passwd|secret|token|api_?key|private_?key|authorization)$", re.IGNORECASE
@@ -117,7 +118,7 @@ def _secrets(value: JSON, at: Path, report: ProblemReport) -> None:
         return
     for key, each in value.items():
         where = (*at, key)
-        if isinstance(each, str) and len(each) > 3 and _SECRET.search(key) and not has_braces(each):
+        if isinstance(each, str) and len(each) > 3 and _SECRET.search(key) and not is_template(each):
             message = f'"{key}" looks like a secret, and is recorded in the log as it is'
             report.tell("secret-near-log", _written(where, report), message, key=True)
         else:
@@ -134,7 +135,7 @@ def _credentials(program: Program, report: ProblemReport) -> None:
         read.path for use in program.templates for read in use.template.reads if read.path[0] == "keychain"
     ]
     used.update(str(path[1]) if len(path) > 1 else "{{ }}" for path in reads)
-    if any(isinstance(name, str) and has_braces(name) for name in used):
+    if any(isinstance(name, str) and is_template(name) for name in used):
         return  # Which one is meant is known when it runs.
     for entry in program.playbook.keychain:
         if entry.name not in used:

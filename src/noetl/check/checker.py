@@ -11,10 +11,10 @@ from noetl.check.soundness import Verdict, check_soundness
 from noetl.errors import Problem
 from noetl.net.compile import compile_playbook
 from noetl.net.program import Program
-from noetl.playbook.conform import ProblemReport
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Playbook
 from noetl.playbook.reader import read
+from noetl.playbook.report import ProblemReport
 from noetl.playbook.source import Document
 
 

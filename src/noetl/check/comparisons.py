@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from noetl.net.program import TemplateUse
-from noetl.playbook.conform import ProblemReport
 from noetl.playbook.model import Step
+from noetl.playbook.report import ProblemReport
 from noetl.playbook.source import Path
 
 _STATUS = ("ok", "error")

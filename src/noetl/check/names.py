@@ -11,9 +11,10 @@ from noetl.net.graph import circles
 from noetl.net.program import CompiledTask, Program, TemplateUse
 from noetl.net.scopes import task_writes
 from noetl.output import JSON
-from noetl.playbook.conform import ProblemReport, has_braces
 from noetl.playbook.model import END, Pipeline, Playbook, Task
+from noetl.playbook.report import ProblemReport
 from noetl.playbook.source import Path
+from noetl.template.values import is_template
 
 
 def check_names(program: Program, output_parts: dict[str, str], report: ProblemReport) -> None:
@@ -53,7 +54,7 @@ def _arcs(program: Program, report: ProblemReport) -> None:
     known = [*program.steps, END]
     for step in program.steps.values():
         for arc in step.arcs:
-            at: Path = (*arc.source.at, "to" if has_braces(arc.source.step) else "step")
+            at: Path = (*arc.source.at, "to" if is_template(arc.source.step) else "step")
             for index, target in enumerate(arc.targets or ()):
                 if target not in program.steps and target != END:
                     near = report.near(target, known)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from noetl.errors import Related
 from noetl.net.graph import circles, descendants, reachable
 from noetl.net.program import CompiledTask
-from noetl.playbook.conform import ProblemReport
+from noetl.playbook.report import ProblemReport
 
 END = "→ end"
 FAIL = "→ fail"

@@ -11,8 +11,8 @@ import warnings
 from noetl.errors import Mark
 from noetl.net.describe import count
 from noetl.net.program import Program
-from noetl.playbook.conform import ProblemReport
 from noetl.playbook.problems import problem
+from noetl.playbook.report import ProblemReport
 from noetl.playbook.source import Document, Path, Scalar
 
 # Of all code of one playbook. For some texts the compiler's time grows with the square of their length, and

@@ -13,14 +13,14 @@ from noetl.net.scopes import (
     OLD_NAMES,
     PLACES,
     READABLE,
-    SCOPES,
     SEES_TASKS,
     all_writes,
     task_writes,
 )
 from noetl.output import ERROR_FIELDS, JSON, OUTPUT_FIELDS
-from noetl.playbook.conform import ProblemReport
+from noetl.playbook.language import SCOPES
 from noetl.playbook.model import Block, Pipeline, Step
+from noetl.playbook.report import ProblemReport
 from noetl.playbook.source import Path
 from noetl.template.compile import Read
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from noetl.net.program import Program, TemplateUse
 from noetl.net.scopes import all_writes
 from noetl.output import JSON, REF_FIELDS
-from noetl.playbook.conform import ProblemReport, has_braces
+from noetl.playbook.report import ProblemReport
 from noetl.playbook.source import Path
 from noetl.template.compile import Template
+from noetl.template.values import is_template
 
 _NEVER_A_REF = frozenset({"status", "error", "meta"})
 
@@ -56,7 +57,7 @@ def _never_a_ref(value: JSON, template: Template | None) -> bool:
     """Can it be seen that this is no Ref? A null clears the name; a mapping may be a Ref written out."""
     if template is None:
         return not (
-            value is None or isinstance(value, dict) or (isinstance(value, str) and has_braces(value))
+            value is None or isinstance(value, dict) or (isinstance(value, str) and is_template(value))
         )
     if not template.typed:
         return True

@@ -12,7 +12,7 @@ from noetl.errors import Related
 from noetl.net.flow import live_arcs
 from noetl.net.graph import circles, descendants, reachable
 from noetl.net.program import ANYWHERE, CompiledArc, CompiledStep, Program
-from noetl.playbook.conform import ProblemReport
+from noetl.playbook.report import ProblemReport
 
 JOIN_WORK_MAX = (
     2_000_000  # forks × steps that are looked at; beyond it a warning may be missing, never an error

@@ -7,7 +7,7 @@ import json
 from noetl.cli import files
 from noetl.cli.exits import OK
 from noetl.cli.loading import installed
-from noetl.playbook.schema import json_schema
+from noetl.playbook.json_schema import json_schema
 
 
 def run_schema(out: str | None) -> int:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from noetl.cli.exits import AWAY, OK, Usage
 from noetl.cli.interrupts import Interrupts
 from noetl.errors import NoetlError, install_hint
-from noetl.playbook.conform import NAME
+from noetl.playbook.validation import NAME
 from noetl.runtime import relax_collector
 from noetl.runtime.instrumentation import Instrumentation, begin_log
 from noetl.runtime.settings import LINK_KEY, NATS, database_path, database_url, keep_days, lease_s, nats_url

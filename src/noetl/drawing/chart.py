@@ -9,7 +9,7 @@ from noetl.escape import one_line
 from noetl.net import describe
 from noetl.net.flow import Carries, carries, live_arcs, steps_in_order, steps_reached
 from noetl.net.program import CompiledArc, CompiledStep, Program
-from noetl.playbook.model import END, LOOP_WINDOW, Loop, Step
+from noetl.playbook.model import DEFAULT_MAX_IN_FLIGHT, END, Loop, Step
 
 Role: TypeAlias = Literal["entry", "step", "end", "missing", "any"]
 
@@ -128,7 +128,7 @@ def _badge(loop: Loop) -> str:
     iterator = one_line(loop.iterator) or "?"
     if loop.mode == "sequential":
         return f"↻ {iterator}"
-    at_once = LOOP_WINDOW if loop.max_in_flight is None else loop.max_in_flight
+    at_once = DEFAULT_MAX_IN_FLIGHT if loop.max_in_flight is None else loop.max_in_flight
     return f"↻ {iterator} ×{at_once if isinstance(at_once, int) else 'n'}"
 
 

@@ -20,7 +20,7 @@ from noetl.engine.writing import patched
 from noetl.ids import frame_parts
 from noetl.net.program import CompiledPipeline, Program
 from noetl.output import JSON, Failure, Output
-from noetl.playbook.model import LOOP_WINDOW
+from noetl.playbook.model import DEFAULT_MAX_IN_FLIGHT
 from noetl.template.compile import TemplateError
 from noetl.template.values import kind_of
 
@@ -87,7 +87,11 @@ def loop_started(program: Program, state: State, run: Run, at: datetime) -> Fact
         scope["iter"] = around
     try:
         items = loop.items(scope, moment(at, f"{run.id}/in"))
-        width = loop.width(scope, moment(at, f"{run.id}/width")) if loop.width is not None else LOOP_WINDOW
+        width = (
+            loop.width(scope, moment(at, f"{run.id}/width"))
+            if loop.width is not None
+            else DEFAULT_MAX_IN_FLIGHT
+        )
     except TemplateError as error:
         return _no_loop(run, "template", f'loop of "{run.step}": {error}')
     if isinstance(width, bool) or not isinstance(width, int) or width < 1:

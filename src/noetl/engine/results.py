@@ -16,7 +16,7 @@ from noetl.engine.state import Frame
 from noetl.net.program import ProjectedValue
 from noetl.output import JSON, Output
 from noetl.playbook.model import INLINE_BYTES_MAX
-from noetl.template.projection import evaluated, refusal
+from noetl.template.projection import error_entry, evaluate_parts
 
 PICKED_BYTES_MAX = 65_536  # of one part that routing reads of data that does not
 PICKED_BYTES_MAX_IN_ALL = 1_048_576  # of all of them: as much as ctx may hold (D55)
@@ -68,8 +68,8 @@ def _picked(values: tuple[ProjectedValue, ...], place: FramePlace, data: JSON) -
     picked: dict[str, JSON] = {}
     total = 0
     for value, asks in values:
-        parts = [part for part in value.lean(asks=asks).parts if part.key not in picked]
-        for key, entry in evaluated(parts, scope):
+        parts = [part for part in value.projected(truth_only=asks).parts if part.key not in picked]
+        for key, entry in evaluate_parts(parts, scope):
             size = _size(entry)
             if size > PICKED_BYTES_MAX or total + size > PICKED_BYTES_MAX_IN_ALL:
                 entry, size = _too_large(size), 0
@@ -89,7 +89,7 @@ def _too_large(size: int) -> dict[str, JSON]:
         f"{PICKED_BYTES_MAX_IN_ALL:,} in all; read a part of it, `set` what you need in the task, or "
         "`resolve` output.ref"
     )
-    return refusal("payload-too-large", message)
+    return error_entry("payload-too-large", message)
 
 
 def absent(frame: Frame) -> dict[str, dict[str, JSON]]:

@@ -18,7 +18,7 @@ from noetl.net.program import CompiledArc, CompiledPipeline, CompiledStep, Progr
 from noetl.output import JSON, Failure, Output
 from noetl.playbook.model import END
 from noetl.template.compile import Template, TemplateError, Value
-from noetl.template.projection import PICKED, refusal
+from noetl.template.projection import PROJECTED, error_entry
 
 
 class _Broken(Exception):
@@ -78,7 +78,7 @@ class _Router:
         if run.loop is not None and output.ref is not None and output.data is None and run.picked is None:
             self.picked = _out_of_reach(self.program.pipeline(run.step, block=run.block))
         if self.picked is not None:
-            self.scope[PICKED] = self.picked
+            self.scope[PROJECTED] = self.picked
 
     def event(self) -> dict[str, JSON]:
         """What guards, admission and joins read of it (D40)."""
@@ -115,7 +115,7 @@ class _Router:
 
     def _value(self, value: Value | Template, where: str, scope: dict[str, JSON] | None = None) -> JSON:
         if self.picked is not None:
-            value = value.lean()
+            value = value.projected()
         try:
             return value(scope or self.scope, moment(self.at, f"{self.run.id}/{where}"))
         except TemplateError as error:
@@ -126,7 +126,7 @@ class _Router:
         if not isinstance(when, Template):
             return when
         if self.picked is not None:
-            when = when.lean(asks=True)
+            when = when.projected(truth_only=True)
         try:
             return when.holds(self.scope, moment(self.at, f"{self.run.id}>{place}"))
         except TemplateError as error:
@@ -177,5 +177,5 @@ def _out_of_reach(pipeline: CompiledPipeline) -> dict[str, JSON]:
         "loop.spec.policy.reduce, or `resolve` output.ref in the next step"
     )
     values = (*pipeline.picks, *pipeline.failure_picks)
-    parts = [part for value, asks in values for part in value.lean(asks=asks).parts]
-    return {part.key: refusal("payload-too-large", message) for part in parts}
+    parts = [part for value, asks in values for part in value.projected(truth_only=asks).parts]
+    return {part.key: error_entry("payload-too-large", message) for part in parts}

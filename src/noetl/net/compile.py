@@ -29,15 +29,16 @@ from noetl.net.program import (
 from noetl.net.scopes import Place, all_writes
 from noetl.output import JSON, OUTPUT_FIELDS
 from noetl.playbook import model
-from noetl.playbook.conform import ProblemReport, has_braces
 from noetl.playbook.kinds import Kind, Kinds
 from noetl.playbook.language import LIMITS
 from noetl.playbook.model import Arc, Block, Loop, Pipeline, Playbook, Rule, Step, Task, When
+from noetl.playbook.report import ProblemReport
 from noetl.playbook.shapes import TextShape, sql_paths
 from noetl.playbook.source import Path
 from noetl.playbook.spec import layers, merge
 from noetl.template.compile import BadTemplate, Template, TemplateError, Value, build_value, compile_template
 from noetl.template.projection import reads_data
+from noetl.template.values import is_template
 
 CTX_TARGETS_LIGHT = 16  # so many values of the largest size fit into ctx (D55)
 
@@ -289,7 +290,7 @@ class _Compiler:
         writes = self._writes(arc.set, "arc", (*arc.at, "set"), step)
         target: str | Template = arc.step
         targets: tuple[str, ...] | None = (arc.step,)
-        if has_braces(arc.step):
+        if is_template(arc.step):
             target = self._template(arc.step, "arc", (*arc.at, "step"), step) or arc.step
             targets = arc.to
         takes_failure = isinstance(when, Template) and reads_failure(when)
@@ -305,7 +306,7 @@ class _Compiler:
             if not when:
                 self.report.tell("constant-guard", path, '"when" is always false')
             return when
-        if not has_braces(when):
+        if not is_template(when):
             message = f'"when" takes a template or a boolean, not the text "{when}"'
             self.report.tell("not-a-guard", path, message, fix=f'"{{{{ {when} }}}}"')
             return False
@@ -393,8 +394,8 @@ def _call_of(block: str, owner: Pipeline) -> CompiledTask:
     """The task that calls a body block. No author wrote it."""
     return CompiledTask(
         name=BODY, kind="workbook", auth=None, code={"block": block}, fields=_constant({}),
-        input=_constant({}), set=(), skips=(), rules=(), has_policy=False, on_unmatched=model.ON_UNMATCHED, spec={},
-        secret_inputs=frozenset(), secret_fields=frozenset(), kept=False, pure=False,
+        input=_constant({}), set=(), skips=(), rules=(), has_policy=False, on_unmatched=model.ON_UNMATCHED,
+        spec={}, secret_inputs=frozenset(), secret_fields=frozenset(), kept=False, pure=False,
         source=Task(name=BODY, kind="workbook", fields={"block": block}, at=owner.at),
     )  # fmt: skip
 

@@ -6,7 +6,16 @@ import re
 
 from noetl.escape import one_line, shorten
 from noetl.output import JSON
-from noetl.playbook.model import LOOP_WINDOW, RETRY_ATTEMPTS, Guard, Loop, Pipeline, Policy, Rule, When
+from noetl.playbook.model import (
+    DEFAULT_MAX_IN_FLIGHT,
+    RETRY_ATTEMPTS,
+    Guard,
+    Loop,
+    Pipeline,
+    Policy,
+    Rule,
+    When,
+)
 from noetl.template.compile import is_template
 
 VALUE_MAX = 60  # characters of a value that are shown
@@ -154,7 +163,7 @@ def loop(each: Loop) -> str:
     items = expression(each.items) if isinstance(each.items, str) else value(each.items)
     words = [f"for each {one_line(each.iterator) or '?'} in {items}", each.mode]
     if each.mode == "parallel":
-        at_once = LOOP_WINDOW if each.max_in_flight is None else each.max_in_flight
+        at_once = DEFAULT_MAX_IN_FLIGHT if each.max_in_flight is None else each.max_in_flight
         words.append(f"{expression(str(at_once))} at a time")
     if each.exec is not None:
         words.append(each.exec)

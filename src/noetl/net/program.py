@@ -84,7 +84,7 @@ class CompiledLoop(NamedTuple):
     items: Value
     iterator: str
     parallel: bool
-    width: Value | None  # None: model.LOOP_WINDOW when parallel, else 1
+    width: Value | None  # None: model.DEFAULT_MAX_IN_FLIGHT when parallel, else 1
     reduce: Mapping[tuple[str, ...], str]
 
 

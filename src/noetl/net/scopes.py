@@ -13,20 +13,6 @@ Place: TypeAlias = Literal[
     "admission", "step input", "loop", "task", "task result", "skip rule", "step set", "arc"
 ]
 
-SCOPES: dict[str, str] = {
-    "workload": "the inputs of the execution: defaults merged with the request; never changes",
-    "ctx": "state of the execution, shared by all steps; written by `set`",
-    "step": "state of one run of a step; written by `set`, gone when the step has ended",
-    "iter": "one iteration of a loop: `iter.<iterator>`, `iter.index` from 0, `iter.parent`, and `set`",
-    "input": "what is bound here: the step's input; in a task's rules and `set` the task's over it",
-    "output": "what the boundary before gave back: status, data, ref, error, meta, and the tool's own part",
-    "keychain": "credentials: `keychain.<name>`, or `keychain.<name>.<field>`",
-    "execution_id": "the id of the execution",
-    "event": "what has just happened to the step: name, status, error, step, run, and for a join tokens",
-    "_prev": "the data of the task before",
-    "_task": "the name of the task",
-    "_attempt": "the number of this call of the task, from 1",
-}
 EVENT_FIELDS = ("name", "status", "error", "step", "run", "tokens")
 
 _ALWAYS = frozenset({"workload", "ctx", "execution_id"})

@@ -13,19 +13,19 @@ from msgspec import inspect
 
 from noetl.output import JSON
 from noetl.playbook.shapes import (
-    Anything,
-    Choice,
-    Either,
-    Expression,
-    Flag,
+    AnyShape,
+    BooleanShape,
+    ChoiceShape,
     KeyShape,
-    Many,
-    Null,
-    Number,
-    Record,
+    ListShape,
+    MapShape,
+    NullShape,
+    NumberShape,
+    RecordShape,
     Shape,
+    TemplateShape,
     TextShape,
-    Values,
+    UnionShape,
 )
 
 Raw: TypeAlias = Annotated[
@@ -55,8 +55,8 @@ class Kind(NamedTuple):
 
     name: str
     doc: str
-    fields: Record  # the tool's own fields
-    knobs: Record  # what it takes under `spec` besides what every tool takes
+    fields: RecordShape  # the tool's own fields
+    knobs: RecordShape  # what it takes under `spec` besides what every tool takes
     free_input: bool = False  # `input` holds the author's own arguments; fields stand beside `kind` (D9)
     pure: bool = False  # no effect on the world
     one_of: tuple[tuple[str, ...], ...] = ()  # of each group exactly one field is given
@@ -67,12 +67,12 @@ class Kind(NamedTuple):
 Kinds: TypeAlias = Mapping[str, Kind]
 
 
-def record_of(struct: type[msgspec.Struct], title: str) -> Record:
+def record_of(struct: type[msgspec.Struct], title: str) -> RecordShape:
     """A msgspec struct as a Record: names, types, docs and defaults come from one definition."""
     info = inspect.type_info(struct)
     assert isinstance(info, inspect.StructType)
     keys = {field.encode_name: _key(field) for field in info.fields}
-    return Record(title, (struct.__doc__ or "").strip(), keys)
+    return RecordShape(title, (struct.__doc__ or "").strip(), keys)
 
 
 def _key(field: inspect.Field) -> KeyShape:
@@ -101,25 +101,25 @@ def shape_of(kind: inspect.Type) -> Shape:
         case inspect.StrType():
             return TextShape(templated=True, statements=True)
         case inspect.BoolType():
-            return Flag(templated=True)
+            return BooleanShape(templated=True)
         case inspect.IntType(ge=ge):
-            return Number(ge, whole=True, templated=True)
+            return NumberShape(ge, whole=True, templated=True)
         case inspect.FloatType(ge=ge):
-            return Number(ge, templated=True)
+            return NumberShape(ge, templated=True)
         case inspect.LiteralType(values=values):
-            return Choice(tuple(str(value) for value in values), templated=True)
+            return ChoiceShape(tuple(str(value) for value in values), templated=True)
         case inspect.NoneType():
-            return Null()
+            return NullShape()
         case inspect.DictType(value_type=of):
-            return Either((Values(shape_of(of)), Expression()))
+            return UnionShape((MapShape(shape_of(of)), TemplateShape()))
         case inspect.ListType(item_type=of) | inspect.VarTupleType(item_type=of):
-            return Either((Many(shape_of(of)), Expression()))
+            return UnionShape((ListShape(shape_of(of)), TemplateShape()))
         case inspect.StructType(cls=struct) if struct is Sql:
             return TextShape(templated=True, statements=True, sql=True)
         case inspect.StructType(cls=struct):
             return record_of(struct, struct.__name__.lower())
         case inspect.UnionType(types=types):
-            return Either(tuple(shape_of(each) for each in types))
+            return UnionShape(tuple(shape_of(each) for each in types))
         case inspect.AnyType():
-            return Anything()
+            return AnyShape()
     raise AssertionError(f"a tool's field has a type that no shape stands for: {kind}")

@@ -8,23 +8,23 @@ from __future__ import annotations
 from noetl.playbook import model
 from noetl.playbook.kinds import Kind, Kinds
 from noetl.playbook.shapes import (
-    Anything,
-    ByKind,
-    Choice,
-    Either,
-    Expression,
-    Flag,
+    AnyShape,
+    BooleanShape,
+    ChoiceShape,
     GuardShape,
     KeyShape,
-    Many,
-    Null,
-    Number,
-    Record,
-    Reserved,
-    Retired,
+    KindShape,
+    ListShape,
+    MapShape,
+    NullShape,
+    NumberShape,
+    RecordShape,
+    ReservedShape,
+    RetiredKey,
     Shape,
+    TemplateShape,
     TextShape,
-    Values,
+    UnionShape,
 )
 
 API_VERSION = "noetl.io/v2"
@@ -32,16 +32,33 @@ REDUCERS = ("sum", "min", "max", "count", "append", "extend", "merge", "union", 
 DIRECTIVES = ("continue", "retry", "jump", "break", "fail", "skip")
 BACKOFFS = ("none", "fixed", "linear", "exponential")
 
+SCOPES: dict[str, str] = {
+    "workload": "inputs of the execution: the defaults of the playbook merged with the request; read-only",
+    "ctx": "state of the execution, shared by all steps; written by `set`",
+    "step": "state of one run of a step; written by `set`, dropped when the step ends",
+    "iter": "state of one loop iteration: `iter.<iterator>`, `iter.index` (from 0), `iter.parent`; written by `set`",
+    "input": "values bound by the `input` of the step; in the rules and `set` of a task, the task's `input` is merged over it",
+    "output": "result of the preceding task, step or loop: status, data, ref, error, meta, and the part of the tool",
+    "keychain": "credentials: `keychain.<name>` or `keychain.<name>.<field>`",
+    "execution_id": "id of the execution",
+    "event": "the event that has just ended the step: name, status, error, step, run; in a join also tokens",
+    "_prev": "data of the preceding task",
+    "_task": "name of the task",
+    "_attempt": "number of this call of the task, from 1",
+}
+
 _MIGRATE = "`noetl migrate` rewrites it"
-_SET = Values(Anything())
+_SET = MapShape(AnyShape())
 
 
-def _old(what: str, instead: str) -> Retired:
-    return Retired("old-dialect", f"{what} belongs to an older dialect: use {instead}; {_MIGRATE}", instead)
+def _old(what: str, wrong_types: str) -> RetiredKey:
+    return RetiredKey(
+        "old-dialect", f"{what} belongs to an older dialect: use {wrong_types}; {_MIGRATE}", wrong_types
+    )
 
 
-def _word(word: str, advice: str) -> Retired:
-    return Retired("reserved-word", f'"{word}" does not exist: {advice}')
+def _word(word: str, advice: str) -> RetiredKey:
+    return RetiredKey("reserved-word", f'"{word}" does not exist: {advice}')
 
 
 _RESERVED_WORDS = {
@@ -51,11 +68,11 @@ _RESERVED_WORDS = {
     "retry": _word("retry", "write a rule with `do: retry` under the task's spec.policy.rules"),
 }
 _SET_UNDER_SPEC = {
-    "set": Retired(
+    "set": RetiredKey(
         "set-under-spec", '"set" must not stand under spec: move it to the step, task or arc itself'
     )
 }
-_CONTROL = Retired(
+_CONTROL = RetiredKey(
     "control-outside-task",
     "control rules stand in a task's spec.policy.rules; here they would have no meaning",
 )
@@ -67,21 +84,21 @@ _OLD_SETS = {
     "set_prev": _old('"set_prev"', "set: {step.…: …}"),
 }
 
-_TIMEOUT = Either(
+_TIMEOUT = UnionShape(
     (
-        Number(0),
-        Record(
+        NumberShape(0),
+        RecordShape(
             "timeout",
             "Seconds, by what is waited for.",
             {
-                "connect": KeyShape(Number(0), "seconds until a connection stands"),
-                "read": KeyShape(Number(0), "seconds between two pieces of an answer"),
-                "total": KeyShape(Number(0), "seconds for the whole call"),
+                "connect": KeyShape(NumberShape(0), "seconds until a connection stands"),
+                "read": KeyShape(NumberShape(0), "seconds between two pieces of an answer"),
+                "total": KeyShape(NumberShape(0), "seconds for the whole call"),
             },
         ),
     )
 )
-_STORE = Record(
+_STORE = RecordShape(
     "result store",
     "Where large results go.",
     {
@@ -91,54 +108,56 @@ _STORE = Record(
         "auth": KeyShape(TextShape(name=True), "keychain entry for the store"),
     },
 )
-_RESULT = Record(
+_RESULT = RecordShape(
     "spec.result",
     "How results are kept.",
     {
         "inline_max_bytes": KeyShape(
-            Number(0, whole=True),
+            NumberShape(0, whole=True),
             "a larger output goes to the result store (D51)",
             default=model.INLINE_BYTES_MAX,
         ),
         "store": KeyShape(_STORE, "where it goes"),
         "ttl": KeyShape(
-            Either((Number(0), TextShape())),
+            UnionShape((NumberShape(0), TextShape())),
             "how long it is kept: seconds, or `24h`, `7d`; else with its execution",
         ),
         "select": KeyShape(
-            Values(TextShape()),
+            MapShape(TextShape()),
             "small values that stay beside the reference: name → path in the data; read as output.meta.select.<name>",
         ),
-        "compression": KeyShape(Choice(("none", "gzip")), "how it is written", default="none"),
+        "compression": KeyShape(ChoiceShape(("none", "gzip")), "how it is written", default="none"),
     },
 )
-_RETRY = Record(
+_RETRY = RecordShape(
     "spec.retry",
     "Retry inside the tool (D32): one final output comes out of it. Prefer a rule with `do: retry`, which is recorded.",
     {
-        "attempts": KeyShape(Number(1, whole=True), "calls in all"),
-        "delay": KeyShape(Number(0), "seconds between two"),
-        "backoff": KeyShape(Choice(BACKOFFS), "how the delay grows"),
+        "attempts": KeyShape(NumberShape(1, whole=True), "calls in all"),
+        "delay": KeyShape(NumberShape(0), "seconds between two"),
+        "backoff": KeyShape(ChoiceShape(BACKOFFS), "how the delay grows"),
     },
 )
-LIMITS = Record(
+LIMITS = RecordShape(
     "limits",
     "Upper bounds; passing one ends the execution, or the frame, with kind `limit` or `runaway` (D27, D70).",
     {
-        "calls": KeyShape(Number(1, whole=True), "tool calls of one frame", default=100_000),
+        "calls": KeyShape(NumberShape(1, whole=True), "tool calls of one frame", default=100_000),
         "in_flight": KeyShape(
-            Number(1, whole=True), "frames of one execution that may be out at once", default=1_000
+            NumberShape(1, whole=True), "frames of one execution that may be out at once", default=1_000
         ),
         "tokens": KeyShape(
-            Number(1, whole=True), "live tokens: those that wait, and the runs they became", default=10_000
+            NumberShape(1, whole=True),
+            "live tokens: those that wait, and the runs they became",
+            default=10_000,
         ),
-        "firings": KeyShape(Number(1, whole=True), "firings of steps", default=1_000_000),
-        "iterations": KeyShape(Number(1, whole=True), "iterations of one loop", default=1_000_000),
-        "depth": KeyShape(Number(1, whole=True), "child playbooks inside each other", default=16),
-        "max_payload_bytes": KeyShape(Number(0, whole=True), "the same as spec.result.inline_max_bytes"),
+        "firings": KeyShape(NumberShape(1, whole=True), "firings of steps", default=1_000_000),
+        "iterations": KeyShape(NumberShape(1, whole=True), "iterations of one loop", default=1_000_000),
+        "depth": KeyShape(NumberShape(1, whole=True), "child playbooks inside each other", default=16),
+        "max_payload_bytes": KeyShape(NumberShape(0, whole=True), "the same as spec.result.inline_max_bytes"),
     },
 )
-_STEP_LIMITS = Record("limits", LIMITS.doc, {"calls": LIMITS.keys["calls"]})
+_STEP_LIMITS = RecordShape("limits", LIMITS.doc, {"calls": LIMITS.keys["calls"]})
 
 
 _POOL = KeyShape(
@@ -155,7 +174,7 @@ def _spec_keys(kinds: Kinds) -> dict[str, KeyShape]:
     }
     own = {
         kind.name: KeyShape(
-            Record(
+            RecordShape(
                 f"spec.{kind.name}", f"For tasks of kind `{kind.name}` only.", {**shared, **kind.knobs.keys}
             ),
             f"applies to tasks of kind `{kind.name}` only (D63)",
@@ -165,29 +184,30 @@ def _spec_keys(kinds: Kinds) -> dict[str, KeyShape]:
     return {**shared, **own}
 
 
-def _rules(then: Record, title: str) -> Shape:
+def _rules(then: RecordShape, title: str) -> Shape:
     moved = {
-        key: Retired(
+        key: RetiredKey(
             "missing-then", f'"{key}" stands under "then": write else: {{then: {{{key}: …}}}}', "then:"
         )
         for key in (*then.keys, *_OLD_SETS)
     }
     beside = {
-        key: Retired("missing-then", f'"{key}" stands under "then": write then: {{{key}: …}}', "then:")
+        key: RetiredKey("missing-then", f'"{key}" stands under "then": write then: {{{key}: …}}', "then:")
         for key in then.keys
     }
-    otherwise = Record(
+    otherwise = RecordShape(
         "else", "What holds when no rule before it does.", {"then": KeyShape(then, "what to do")}, moved
     )
-    return Many(
-        Record(
+    return ListShape(
+        RecordShape(
             title,
             "The first rule whose `when` holds decides; `else` stands last.",
             {
                 "when": KeyShape(GuardShape(), "the condition"),
                 "then": KeyShape(then, "what to do"),
                 "else": KeyShape(
-                    Either((otherwise, Null())), "instead of `when`: holds when nothing before it does"
+                    UnionShape((otherwise, NullShape())),
+                    "instead of `when`: holds when nothing before it does",
                 ),
             },
             {"expr": _old('"expr"', "when"), **beside},
@@ -195,20 +215,20 @@ def _rules(then: Record, title: str) -> Shape:
     )
 
 
-THEN = Record(
+THEN = RecordShape(
     "then",
     "What a task rule does.",
     {
-        "do": KeyShape(Choice(DIRECTIVES), "the directive", example="continue"),
+        "do": KeyShape(ChoiceShape(DIRECTIVES), "the directive", example="continue"),
         "attempts": KeyShape(
-            Number(1, whole=True, templated=True),
+            NumberShape(1, whole=True, templated=True),
             "retry: calls in all, the first included (D24)",
             default=model.RETRY_ATTEMPTS,
         ),
-        "backoff": KeyShape(Choice(BACKOFFS), "retry: how the delay grows (D25)", default=model.BACKOFF),
-        "delay": KeyShape(Number(0, templated=True), "retry: seconds before the next call"),
-        "max_delay": KeyShape(Number(0, templated=True), "retry: the delay never grows beyond this"),
-        "jitter": KeyShape(Number(0), "retry: 0.2 means ±20 %, drawn once and recorded (D87)"),
+        "backoff": KeyShape(ChoiceShape(BACKOFFS), "retry: how the delay grows (D25)", default=model.BACKOFF),
+        "delay": KeyShape(NumberShape(0, templated=True), "retry: seconds before the next call"),
+        "max_delay": KeyShape(NumberShape(0, templated=True), "retry: the delay never grows beyond this"),
+        "jitter": KeyShape(NumberShape(0), "retry: 0.2 means ±20 %, drawn once and recorded (D87)"),
         "to": KeyShape(TextShape(name=True), "jump: the task to go on with"),
         "set": KeyShape(
             _SET, "writes to ctx.*, step.*, iter.* when this rule is taken (D10)", example="{iter.page: 1}"
@@ -216,14 +236,14 @@ THEN = Record(
     },
     _OLD_SETS,
 )
-ALLOW = Record(
+ALLOW = RecordShape(
     "then",
     "Whether the token may enter.",
-    {"allow": KeyShape(Flag(), "true: the step is admitted", required=True)},
+    {"allow": KeyShape(BooleanShape(), "true: the step is admitted", required=True)},
     {"do": _CONTROL},
 )
 
-TASK_POLICY = Record(
+TASK_POLICY = RecordShape(
     "task.spec.policy",
     "What follows from a task's output.",
     {
@@ -231,36 +251,38 @@ TASK_POLICY = Record(
             _rules(THEN, "rule"), "asked from top to bottom, the first that holds wins", required=True
         ),
         "on_unmatched": KeyShape(
-            Choice(("continue", "fail")),
+            ChoiceShape(("continue", "fail")),
             "when no rule holds and there is no else (D23)",
             default=model.ON_UNMATCHED,
         ),
         "limits": KeyShape(_STEP_LIMITS, "the budget of calls of a frame (D87)"),
-        **dict.fromkeys(("mode", "before", "after", "finally"), KeyShape(Reserved(), "reserved (D64)")),
+        **dict.fromkeys(("mode", "before", "after", "finally"), KeyShape(ReservedShape(), "reserved (D64)")),
     },
-    instead={
-        "a list": Retired(
+    wrong_types={
+        "a list": RetiredKey(
             "bad-policy", "spec.policy is a mapping with a list `rules`, not a list", "policy: {rules: […]}"
         ),
-        "text": Retired("bad-policy", "spec.policy is a mapping with a list `rules`", "policy: {rules: […]}"),
+        "text": RetiredKey(
+            "bad-policy", "spec.policy is a mapping with a list `rules`", "policy: {rules: […]}"
+        ),
     },
 )
 
 
-def _task_spec(kind: Kind | None, kinds: Kinds) -> Record:
+def _task_spec(kind: Kind | None, kinds: Kinds) -> RecordShape:
     own = kind.knobs.keys if kind is not None else {}
     keys = {**_spec_keys(kinds), **own, "policy": KeyShape(TASK_POLICY, "rules on the output")}
-    return Record("task.spec", "Knobs and rules of one task.", keys, _SET_UNDER_SPEC)
+    return RecordShape("task.spec", "Knobs and rules of one task.", keys, _SET_UNDER_SPEC)
 
 
-def task_shape(kinds: Kinds) -> ByKind:
+def task_shape(kinds: Kinds) -> KindShape:
     """A task: what every task has, and the fields of its kind (D8, D9)."""
-    return ByKind(
+    return KindShape(
         "task",
         "One tool call of a step's pipeline.",
         {kind.name: _task(kind, kinds) for kind in kinds.values()},
-        Record(
-            "task", "A task of an unknown kind.", _task_keys(None, kinds), _TASK_RETIRED, extra=Anything()
+        RecordShape(
+            "task", "A task of an unknown kind.", _task_keys(None, kinds), _TASK_RETIRED, extra=AnyShape()
         ),
     )
 
@@ -280,14 +302,14 @@ def _task_keys(kind: Kind | None, kinds: Kinds) -> dict[str, KeyShape]:
 _TASK_RETIRED = {
     "eval": _old('"eval"', "spec.policy.rules"),
     "args": _old('"args"', "input"),
-    "policy": Retired("unknown-key", 'a task\'s "policy" stands under "spec"', "spec: {policy: …}"),
-    "timeout": Retired("unknown-key", 'a task\'s "timeout" stands under "spec"', "spec: {timeout: …}"),
+    "policy": RetiredKey("unknown-key", 'a task\'s "policy" stands under "spec"', "spec: {policy: …}"),
+    "timeout": RetiredKey("unknown-key", 'a task\'s "timeout" stands under "spec"', "spec: {timeout: …}"),
     **_OLD_SETS,
     **_RESERVED_WORDS,
 }
 
 
-def _task(kind: Kind, kinds: Kinds) -> Record:
+def _task(kind: Kind, kinds: Kinds) -> RecordShape:
     optional = {
         name: key._replace(required=kind.free_input and key.required)
         for name, key in kind.fields.keys.items()
@@ -296,41 +318,41 @@ def _task(kind: Kind, kinds: Kinds) -> Record:
     if kind.free_input:
         keys["input"] = KeyShape(_SET, "arguments, by names of your own")
     else:
-        own = Record(f"input of {kind.name}", kind.fields.doc, {**optional, "auth": keys["auth"]})
+        own = RecordShape(f"input of {kind.name}", kind.fields.doc, {**optional, "auth": keys["auth"]})
         keys["input"] = KeyShape(own, "the tool's fields; they may stand beside `kind` as well (D9)")
     retired = {name: each for name, each in _TASK_RETIRED.items() if name not in optional}
-    return Record(f"{kind.name} task", kind.doc, {**optional, **keys}, retired)
+    return RecordShape(f"{kind.name} task", kind.doc, {**optional, **keys}, retired)
 
 
-def _loop(kinds: Kinds) -> Record:
+def _loop(kinds: Kinds) -> RecordShape:
     mode = KeyShape(
-        Choice(("sequential", "parallel")), "one after the other, or together", default="sequential"
+        ChoiceShape(("sequential", "parallel")), "one after the other, or together", default="sequential"
     )
     flight = KeyShape(
-        Number(1, whole=True, templated=True),
+        NumberShape(1, whole=True, templated=True),
         "parallel: how many at once, exactly (D49)",
-        default=model.LOOP_WINDOW,
+        default=model.DEFAULT_MAX_IN_FLIGHT,
     )
-    policy = Record(
+    policy = RecordShape(
         "loop.spec.policy",
         "How iterations are spread and their writes folded.",
         {
             "exec": KeyShape(
-                Choice(("distributed", "local")),
+                ChoiceShape(("distributed", "local")),
                 "an intent; results are the same (D43)",
                 default="distributed",
             ),
             "mode": mode._replace(doc="the same as loop.spec.mode (D64)"),
             "max_in_flight": flight._replace(doc="the same as loop.spec.max_in_flight (D64)"),
             "reduce": KeyShape(
-                Values(TextShape()),
+                MapShape(TextShape()),
                 "ctx path → reducer, for writes of parallel iterations (D47)",
                 example="{ctx.total: sum}",
             ),
         },
         {"rules": _CONTROL, "do": _CONTROL},
     )
-    spec = Record(
+    spec = RecordShape(
         "loop.spec",
         "How a loop runs.",
         {
@@ -341,12 +363,12 @@ def _loop(kinds: Kinds) -> Record:
         },
         _SET_UNDER_SPEC,
     )
-    return Record(
+    return RecordShape(
         "loop",
         "Runs the pipeline once for each item of a collection.",
         {
             "in": KeyShape(
-                Either((Expression(), Many(Anything()), Values())),
+                UnionShape((TemplateShape(), ListShape(AnyShape()), MapShape())),
                 "the items: a list, a mapping, or a template that gives one, or a Ref (D44)",
                 required=True,
                 example='"{{ workload.items }}"',
@@ -359,8 +381,8 @@ def _loop(kinds: Kinds) -> Record:
     )
 
 
-def _step_policy() -> Record:
-    admit = Record(
+def _step_policy() -> RecordShape:
+    admit = RecordShape(
         "admit",
         "Whether a token may enter, decided by the server before the step is scheduled (D35).",
         {
@@ -368,36 +390,38 @@ def _step_policy() -> Record:
                 _rules(ALLOW, "admission rule"), "the first whose `when` holds decides; none: not admitted"
             ),
             "join": KeyShape(
-                Choice(("each", "all")),
+                ChoiceShape(("each", "all")),
                 "`all`: fire once, with all tokens that can still arrive (D36)",
                 default="each",
             ),
-            "mode": KeyShape(Reserved(), "reserved (D64)"),
+            "mode": KeyShape(ReservedShape(), "reserved (D64)"),
         },
     )
-    lifecycle = Record(
+    lifecycle = RecordShape(
         "lifecycle",
         "How long the step may take (D33).",
         {
-            "timeout_s": KeyShape(Number(0), "seconds from step.started"),
-            "deadline_s": KeyShape(Number(0), "seconds from the making of the token"),
+            "timeout_s": KeyShape(NumberShape(0), "seconds from step.started"),
+            "deadline_s": KeyShape(NumberShape(0), "seconds from the making of the token"),
         },
     )
-    failure = Record(
+    failure = RecordShape(
         "failure",
         "What a failed iteration means for the loop (D48).",
         {
             "mode": KeyShape(
-                Choice(("fail_fast", "best_effort")), "stop at the first, or run all", default="fail_fast"
+                ChoiceShape(("fail_fast", "best_effort")),
+                "stop at the first, or run all",
+                default="fail_fast",
             ),
             "tolerate": KeyShape(
-                Either((Number(0, whole=True), TextShape())),
+                UnionShape((NumberShape(0, whole=True), TextShape())),
                 'best_effort: so many may fail, 5 or "25%" (D87)',
             ),
         },
     )
-    emit = Record("emit", "Reserved.", {"events": KeyShape(Reserved(), "reserved (D64)")})
-    return Record(
+    emit = RecordShape("emit", "Reserved.", {"events": KeyShape(ReservedShape(), "reserved (D64)")})
+    return RecordShape(
         "step.spec.policy",
         "Admission, time and failure of a step.",
         {
@@ -411,8 +435,8 @@ def _step_policy() -> Record:
     )
 
 
-def _arcs() -> Record:
-    arc = Record(
+def _arcs() -> RecordShape:
+    arc = RecordShape(
         "arc",
         "A way to another step.",
         {
@@ -423,12 +447,12 @@ def _arcs() -> Record:
                 GuardShape(), "the guard; without one the arc carries every success, and no failure (D37)"
             ),
             "set": KeyShape(_SET, "writes when this arc is taken"),
-            "to": KeyShape(Many(TextShape(name=True)), "limits the targets of a template (D41)"),
-            "spec": KeyShape(Reserved(), "reserved (D64)"),
+            "to": KeyShape(ListShape(TextShape(name=True)), "limits the targets of a template (D41)"),
+            "spec": KeyShape(ReservedShape(), "reserved (D64)"),
         },
         {
             "args": _old('"args"', "set on the arc, and input on the target step"),
-            "input": Retired(
+            "input": RetiredKey(
                 "payload-on-arc",
                 '"input" stands on the target step, not on the arc; the arc may set ctx.*',
                 "set: {ctx.…: …}",
@@ -436,49 +460,51 @@ def _arcs() -> Record:
             "expr": _old('"expr"', "when"),
         },
     )
-    spec = Record(
+    spec = RecordShape(
         "next.spec",
         "How arcs are chosen.",
         {
             "mode": KeyShape(
-                Choice(("exclusive", "inclusive")),
+                ChoiceShape(("exclusive", "inclusive")),
                 "the first arc that holds, or all that hold",
                 default="exclusive",
             ),
-            "policy": KeyShape(Reserved(), "reserved (D64)"),
+            "policy": KeyShape(ReservedShape(), "reserved (D64)"),
         },
         _SET_UNDER_SPEC,
     )
-    return Record(
+    return RecordShape(
         "next",
         "Where tokens go when the step has ended.",
         {
             "spec": KeyShape(spec, "the mode"),
-            "arcs": KeyShape(Many(arc), "asked in this order", required=True),
+            "arcs": KeyShape(ListShape(arc), "asked in this order", required=True),
         },
         {
-            "step": Retired("bad-next", "an arc stands in a list: next: {arcs: [{step: …}]}", "arcs:"),
-            "set": Retired(
+            "step": RetiredKey("bad-next", "an arc stands in a list: next: {arcs: [{step: …}]}", "arcs:"),
+            "set": RetiredKey(
                 "unknown-key",
                 '"set" stands on an arc or on the step, not on next',
                 "arcs: [{step: …, set: …}]",
             ),
         },
-        instead={
+        wrong_types={
             "a list": _old('a list under "next"', "next: {spec: {mode: …}, arcs: […]}"),
-            "text": Retired("bad-next", "next is a mapping with a list `arcs`", "next: {arcs: [{step: …}]}"),
+            "text": RetiredKey(
+                "bad-next", "next is a mapping with a list `arcs`", "next: {arcs: [{step: …}]}"
+            ),
         },
     )
 
 
-def _step(kinds: Kinds) -> Record:
-    spec = Record(
+def _step(kinds: Kinds) -> RecordShape:
+    spec = RecordShape(
         "step.spec",
         "Policy of a step, and defaults for its tasks.",
         {"policy": KeyShape(_step_policy(), "admission, time, failure"), "pool": _POOL, **_spec_keys(kinds)},
         {"next_mode": _old('"next_mode"', "next.spec.mode"), **_SET_UNDER_SPEC},
     )
-    return Record(
+    return RecordShape(
         "step",
         "A transition of the net: takes a token, runs its tasks, puts tokens on its arcs.",
         {
@@ -487,11 +513,12 @@ def _step(kinds: Kinds) -> Record:
             "input": KeyShape(_SET, "bound when a token is made for the step; read as input.* (D28, D66)"),
             "spec": KeyShape(spec, "policy and defaults"),
             "loop": KeyShape(
-                Either((_loop(kinds), Many(_loop(kinds)))),
+                UnionShape((_loop(kinds), ListShape(_loop(kinds)))),
                 "once for each item; a list of loops nests, outermost first (D45)",
             ),
             "tool": KeyShape(
-                Either((task_shape(kinds), Many(task_shape(kinds)))), "one task, or a pipeline of tasks"
+                UnionShape((task_shape(kinds), ListShape(task_shape(kinds)))),
+                "one task, or a pipeline of tasks",
             ),
             "set": KeyShape(_SET, "writes when the step is done, before its arcs are asked (D28)"),
             "next": KeyShape(_arcs(), "arcs to other steps"),
@@ -501,25 +528,25 @@ def _step(kinds: Kinds) -> Record:
             "args": _old('"args"', "input"),
             "vars": _old('"vars"', "set: {step.…: …}"),
             "eval": _old('"eval"', "spec.policy.rules of the task"),
-            "name": Retired("unknown-key", 'a step is named by "step"', "step: …"),
+            "name": RetiredKey("unknown-key", 'a step is named by "step"', "step: …"),
             **_RESERVED_WORDS,
         },
     )
 
 
-def _block(kinds: Kinds) -> Record:
+def _block(kinds: Kinds) -> RecordShape:
     step = _step(kinds).keys
     keys = {name: step[name] for name in ("desc", "input", "loop", "tool", "set", "spec")}
-    return Record(
+    return RecordShape(
         "workbook block", "A named pipeline that tasks of kind `workbook` call (D59).", keys, _RESERVED_WORDS
     )
 
 
-_SECRET = Either(
+_SECRET = UnionShape(
     (
         TextShape(),
-        Number(),
-        Record(
+        NumberShape(),
+        RecordShape(
             "secret source",
             "Where a value comes from.",
             {
@@ -554,7 +581,7 @@ _CREDENTIALS: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 
-def _keychain() -> ByKind:
+def _keychain() -> KindShape:
     shared = {
         "name": KeyShape(TextShape(name=True), "read as keychain.<name>", required=True),
         "kind": KeyShape(TextShape(), "where it comes from", required=True),
@@ -564,32 +591,34 @@ def _keychain() -> ByKind:
     for kind, (doc, fields) in _CREDENTIALS.items():
         own = {name: KeyShape(_SECRET, words or name.replace("_", " ")) for name, words in fields.items()}
         if kind == "secret_manager":
-            own["provider"] = KeyShape(Choice(("vault", "aws", "gcp", "env")), fields["provider"])
-        kinds[kind] = Record(f"{kind} entry", doc, {**shared, **own})
-    unknown = Record("keychain entry", "A credential of an unknown kind.", shared, extra=Anything())
-    return ByKind("keychain entry", "A credential that the playbook needs (D57, D84).", kinds, unknown)
+            own["provider"] = KeyShape(ChoiceShape(("vault", "aws", "gcp", "env")), fields["provider"])
+        kinds[kind] = RecordShape(f"{kind} entry", doc, {**shared, **own})
+    unknown = RecordShape("keychain entry", "A credential of an unknown kind.", shared, extra=AnyShape())
+    return KindShape("keychain entry", "A credential that the playbook needs (D57, D84).", kinds, unknown)
 
 
-def _executor(kinds: Kinds) -> Record:
-    defaults = Record(
+def _executor(kinds: Kinds) -> RecordShape:
+    defaults = RecordShape(
         "defaults",
         "Feeds the layering (D64).",
         {
             "timeout": KeyShape(_TIMEOUT, "the same as spec.timeout"),
             "timeouts": KeyShape(_TIMEOUT, "the same as spec.timeout"),
-            "resources": KeyShape(Reserved(), "reserved"),
+            "resources": KeyShape(ReservedShape(), "reserved"),
         },
     )
-    results = Record(
+    results = RecordShape(
         "results",
         "Feeds the layering (D64).",
         {
-            "inline_max_bytes": KeyShape(Number(0, whole=True), "the same as spec.result.inline_max_bytes"),
+            "inline_max_bytes": KeyShape(
+                NumberShape(0, whole=True), "the same as spec.result.inline_max_bytes"
+            ),
             "store": KeyShape(_STORE, "the same as spec.result.store"),
-            "reference_first": KeyShape(Flag(), "true always: large results become references"),
+            "reference_first": KeyShape(BooleanShape(), "true always: large results become references"),
         },
     )
-    policy = Record(
+    policy = RecordShape(
         "executor.spec.policy",
         "Limits and defaults of the whole playbook.",
         {
@@ -601,7 +630,7 @@ def _executor(kinds: Kinds) -> Record:
         },
         {"rules": _CONTROL, "do": _CONTROL},
     )
-    spec = Record(
+    spec = RecordShape(
         "executor.spec",
         "Defaults for every step and task (D60).",
         {
@@ -612,25 +641,25 @@ def _executor(kinds: Kinds) -> Record:
         },
         _SET_UNDER_SPEC,
     )
-    return Record(
+    return RecordShape(
         "executor",
         "How the playbook is run.",
         {
-            "profile": KeyShape(Choice(("local", "distributed")), "where it is meant to run"),
+            "profile": KeyShape(ChoiceShape(("local", "distributed")), "where it is meant to run"),
             "version": KeyShape(TextShape(), "the runtime it was written for"),
             "spec": KeyShape(spec, "defaults by layering"),
         },
         {
-            "keychain": Retired(
+            "keychain": RetiredKey(
                 "unknown-key", 'credentials are declared under the root key "keychain"', "keychain:"
             )
         },
     )
 
 
-def language(kinds: Kinds) -> Record:
+def language(kinds: Kinds) -> RecordShape:
     """The whole document (D3)."""
-    metadata = Record(
+    metadata = RecordShape(
         "metadata",
         "What the playbook is called.",
         {
@@ -638,37 +667,39 @@ def language(kinds: Kinds) -> Record:
             "path": KeyShape(
                 TextShape(), "where the catalog keeps it", required=True, example="examples/hello"
             ),
-            "version": KeyShape(Either((TextShape(), Number())), "of the author's own"),
+            "version": KeyShape(UnionShape((TextShape(), NumberShape())), "of the author's own"),
             "description": KeyShape(TextShape(), "what it is for"),
-            "labels": KeyShape(Values(Either((TextShape(), Number(), Flag()))), "for searching"),
+            "labels": KeyShape(
+                MapShape(UnionShape((TextShape(), NumberShape(), BooleanShape()))), "for searching"
+            ),
         },
     )
-    return Record(
+    return RecordShape(
         "playbook",
         "A playbook: what is orchestrated, from where to where.",
         {
             "apiVersion": KeyShape(
-                Choice((API_VERSION,)), "the version of the language", required=True, example=API_VERSION
+                ChoiceShape((API_VERSION,)), "the version of the language", required=True, example=API_VERSION
             ),
             "kind": KeyShape(
-                Choice(("Playbook",)), "what the document is", required=True, example="Playbook"
+                ChoiceShape(("Playbook",)), "what the document is", required=True, example="Playbook"
             ),
             "metadata": KeyShape(metadata, "name and path", required=True),
-            "keychain": KeyShape(Many(_keychain()), "credentials that the playbook needs"),
+            "keychain": KeyShape(ListShape(_keychain()), "credentials that the playbook needs"),
             "executor": KeyShape(_executor(kinds), "limits and defaults"),
             "workload": KeyShape(
-                Values(), "inputs and their defaults, merged with the request, then never changed"
+                MapShape(), "inputs and their defaults, merged with the request, then never changed"
             ),
-            "workflow": KeyShape(Many(_step(kinds)), "the steps", required=True),
-            "workbook": KeyShape(Values(_block(kinds)), "named blocks for reuse"),
+            "workflow": KeyShape(ListShape(_step(kinds)), "the steps", required=True),
+            "workbook": KeyShape(MapShape(_block(kinds)), "named blocks for reuse"),
         },
         {
-            "vars": Retired(
+            "vars": RetiredKey(
                 "old-dialect",
                 'there is no root "vars": inputs stand under workload, state is ctx.* written by set',
                 "workload:",
             ),
-            "steps": Retired("unknown-key", 'the steps stand under "workflow"', "workflow:"),
-            "credentials": Retired("unknown-key", 'credentials stand under "keychain"', "keychain:"),
+            "steps": RetiredKey("unknown-key", 'the steps stand under "workflow"', "workflow:"),
+            "credentials": RetiredKey("unknown-key", 'credentials stand under "keychain"', "keychain:"),
         },
     )

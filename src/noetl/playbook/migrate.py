@@ -11,9 +11,9 @@ from noetl.errors import Mark, PlaybookError
 from noetl.playbook import source
 from noetl.playbook.dialects import parts, v2, v10
 from noetl.playbook.dialects.arc_args import inboxes
-from noetl.playbook.dialects.detect import Detected, Dialect, detect
+from noetl.playbook.dialects.detect import DetectedDialect, Dialect, detect
 from noetl.playbook.dialects.layout.reader import read
-from noetl.playbook.dialects.layout.tree import Layout, Map, alike
+from noetl.playbook.dialects.layout.tree import Layout, Map, same_content
 from noetl.playbook.dialects.layout.writer import write
 from noetl.playbook.dialects.notes import Findings, Note
 from noetl.playbook.dialects.notes import annotate as write_annotations
@@ -85,7 +85,9 @@ def _strange(file: str) -> PlaybookError:
     )
 
 
-def _upgrade(layout: Layout, root: Map, detected: Detected, findings: Findings, *, exact: bool) -> None:
+def _upgrade(
+    layout: Layout, root: Map, detected: DetectedDialect, findings: Findings, *, exact: bool
+) -> None:
     if detected.dialect == "canonical":
         for step in parts.steps(root):
             v10.repair(step, findings)
@@ -111,12 +113,14 @@ def _verify(made: str, layout: Layout) -> None:
     again = None if problems else read(document.text.replace("\r\n", "\n"), layout.file)
     if problems:
         why = f"{problems[0].code}: {problems[0].message}"
-    elif again is None or not alike(layout.root, again.root):
+    elif again is None or not same_content(layout.root, again.root):
         why = "its layout"
     else:
-        sign = next((sign for sign in detect(again).signs if sign.age in ("v2", "old", "repair")), None)
-        if sign is None:
+        marker = next(
+            (marker for marker in detect(again).markers if marker.age in ("v2", "old", "repair")), None
+        )
+        if marker is None:
             return
-        why = f'"{sign.what}"'
+        why = f'"{marker.what}"'
     words = f"this document can not be rewritten by rule ({why})"
     raise PlaybookError([problem("old-dialect", Mark(layout.file, 1, 1), words, fix="rewrite it by hand")])

@@ -21,7 +21,7 @@ END = "end"  # an arc may lead here without such a step (D6)
 # Defaults of the language: the only definition, for the table of the language and for all who run or show it.
 ENTRY_STEP = "start"  # D5
 POOL = "default"  # of workers
-LOOP_WINDOW = 10  # iterations of a parallel loop that run at once (D49)
+DEFAULT_MAX_IN_FLIGHT = 10  # iterations of a parallel loop that run at once (D49)
 RETRY_ATTEMPTS = 3  # calls in all, the first included (D24)
 BACKOFF: Backoff = "fixed"  # D25
 ON_UNMATCHED: Literal["continue", "fail"] = "continue"  # D23
@@ -82,7 +82,7 @@ class Loop(Struct, frozen=True, kw_only=True):
     items: JSON  # a template, a list or a mapping
     iterator: str
     mode: Literal["sequential", "parallel"] = "sequential"
-    max_in_flight: int | str | None = None  # None: LOOP_WINDOW when parallel
+    max_in_flight: int | str | None = None  # None: DEFAULT_MAX_IN_FLIGHT when parallel
     exec: Literal["distributed", "local"] | None = None
     reduce: dict[str, str] = {}  # "ctx.total" → "sum"
     spec: dict[str, JSON] = {}  # what feeds the layering

@@ -1,21 +1,282 @@
-"""A document in the canonical form → Playbook, and every problem of its shape (levels L1 and L2) at once.
-
-What is broken is told and left out, so that the rest is read and checked all the same.
-"""
+"""Reader XX XX XX"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from noetl.errors import Problem
+from noetl.errors import Problem, Related
 from noetl.output import JSON
 from noetl.playbook import source
-from noetl.playbook.conform import ProblemReport, conform_record, has_braces
-from noetl.playbook.kinds import Kinds
-from noetl.playbook.language import REDUCERS, language
-from noetl.playbook.model import Arc, Block, Credential, Executor, Guard, Loop, Playbook, Step
+from noetl.playbook.kinds import Kind, Kinds
+from noetl.playbook.language import REDUCERS, SCOPES, language
+from noetl.playbook.model import (
+    Arc,
+    Block,
+    Credential,
+    Executor,
+    Guard,
+    Loop,
+    Playbook,
+    Policy,
+    Rule,
+    Step,
+    Task,
+)
+from noetl.playbook.report import ProblemReport
 from noetl.playbook.source import Document, Path
-from noetl.playbook.task_reader import TaskReader
+from noetl.playbook.validation import NAME, validate_record
+from noetl.template.values import is_template
+
+_TASK_KEYS = frozenset({"name", "kind", "desc", "auth", "input", "set", "spec"})
+_RESERVED_NAMES = frozenset({*SCOPES, "range", "now", "uuid", "loop", "true", "false", "none"})
+_DIRECTIVE_KEYS = {
+    "retry": ("attempts", "backoff", "delay", "max_delay", "jitter"),
+    "jump": ("to",),
+}
+
+
+class RuleParts(NamedTuple):
+    invalid: bool  # something is wrong with it, and has been told
+    otherwise: bool  # it is the else
+    then: dict[str, JSON] | None
+
+
+class TaskReader:
+    """Reads tasks; tells what shapes alone can not see."""
+
+    def __init__(self, document: Document, kinds: Kinds, report: ProblemReport) -> None:
+        self.document = document
+        self.kinds = kinds
+        self.report = report
+
+    def pipeline(self, data: JSON, at: Path, owner: str) -> tuple[Task, ...]:
+        """`tool`: one task, or a list of them; nameless ones get their name here (D8)."""
+        if data is None:
+            return ()
+        if isinstance(data, dict):
+            return (self._task(data, self._labelled(at), f"{owner}_task"),)
+        tasks = [
+            self._task(each, self._labelled((*at, index)), f"task_{index}")
+            for index, each in enumerate(data)
+            if each is not None
+        ]
+        self.unique("duplicate-task", "task", [(task.name, (*task.at, "name")) for task in tasks])
+        return tuple(tasks)
+
+    def _labelled(self, at: Path) -> Path:
+        """In the labelled form of the older dialects the task stands one level deeper; it is still read."""
+        tree = self.document.find(at)
+        assert isinstance(tree, source.Mapping)
+        return at if "kind" in tree.entries else (*at, *tree.entries)
+
+    def unique(self, code: str, what: str, names: list[tuple[str, Path]]) -> None:
+        """Names of one list must differ."""
+        first: dict[str, Path] = {}
+        for name, at in names:
+            if name in first:
+                related = (Related(self.report.at(first[name]), f'"{name}" stands here first'),)
+                self.report.tell(code, at, f'{what} "{name}" is there twice', related=related)
+            elif name:
+                first[name] = at
+
+    def _task(self, data: dict[str, JSON], at: Path, name: str) -> Task:
+        kind = self.kinds.get(data.get("kind", ""))
+        spec = data.get("spec", {})
+        if data.get("name") in _RESERVED_NAMES:
+            message = (
+                f'a task must not be named "{data["name"]}": templates would not see the scope of that name'
+            )
+            self.report.tell("bad-name", (*at, "name"), message)
+        auth, fields, input = self._fields(kind, data, at)
+        return Task(
+            name=data.get("name") or name,
+            kind=data.get("kind", ""),
+            desc=data.get("desc"),
+            auth=auth,
+            fields=fields,
+            input=input,
+            set=self.writes(data.get("set", {}), (*at, "set")),
+            policy=self._policy(spec.get("policy"), (*at, "spec", "policy")),
+            spec={key: value for key, value in spec.items() if key != "policy"},
+            at=at,
+        )
+
+    def _fields(
+        self, kind: Kind | None, data: dict[str, JSON], at: Path
+    ) -> tuple[str | None, dict[str, JSON], dict[str, JSON]]:
+        """(auth, fields beside a free input, input): where a tool's fields stand is settled here (D9)."""
+        auth = data.get("auth")
+        input = dict(data.get("input", {}))
+        beside = {key: value for key, value in data.items() if key not in _TASK_KEYS}
+        if kind is None:
+            return auth, beside, input
+        if kind.free_input:
+            self._one_of(kind, beside, at)
+            return auth, beside, input
+        for key in (*beside, *(("auth",) if auth is not None else ())):
+            if key in input:
+                related = (Related(self.report.document.key_at((*at, key)), "and here"),)
+                message = f'"{key}" stands beside "kind" and under "input"'
+                self.report.tell("duplicate-field", (*at, "input", key), message, key=True, related=related)
+        own_auth = input.pop("auth", None)
+        fields = {**beside, **input}
+        for key, field in kind.fields.keys.items():
+            if field.required and key not in fields and not self._is_written(at, key):
+                message = f'a task of kind "{kind.name}" needs "{key}": {field.doc}'
+                self.report.tell("missing-key", at, message, key=True)
+        self._one_of(kind, fields, at)
+        return auth or own_auth, {}, fields
+
+    def _one_of(self, kind: Kind, fields: dict[str, JSON], at: Path) -> None:
+        for group in kind.one_of:
+            present = [key for key in group if key in fields]
+            if len(present) > 1:
+                message = f'a task of kind "{kind.name}" takes one of {_quoted_list(group)}, not both'
+                where = next(
+                    (p for p in ((*at, present[1]), (*at, "input", present[1])) if self.document.find(p)), at
+                )
+                self.report.tell("misplaced-key", where, message, key=True)
+            elif not present and not any(self._is_written(at, key) for key in group):
+                self.report.tell(
+                    "missing-key", at, f'a task of kind "{kind.name}" needs {_quoted_list(group)}', key=True
+                )
+
+    def _is_written(self, at: Path, key: str) -> bool:
+        """Is the key written, though its value may not have fitted?"""
+        return (key in self._written(at) and key not in _TASK_KEYS) or key in self._written((*at, "input"))
+
+    def _written(self, at: Path) -> set[str]:
+        """The keys that stand there with a value: a null is as good as nothing, but for `else`."""
+        tree = self.document.find(at)
+        if not isinstance(tree, source.Mapping):
+            return set()
+        return {
+            key for key, value in tree.entries.items() if key == "else" or source.plain(value) is not None
+        }
+
+    def _policy(self, data: JSON, at: Path) -> Policy | None:
+        if data is None or "rules" not in data:
+            return None
+        rules = data["rules"]
+        read = [
+            self._rule(rule, (*at, "rules", index), index == len(rules) - 1)
+            for index, rule in enumerate(rules)
+            if rule is not None
+        ]
+        return Policy(
+            rules=tuple(rule for rule in read if rule is not None),
+            whole=None not in read and None not in rules,
+            on_unmatched=data.get("on_unmatched"),
+            limits=data.get("limits", {}),
+            at=at,
+        )
+
+    def rule_parts(self, rule: dict[str, JSON], at: Path, last: bool) -> RuleParts:
+        """What task and admission rules have in common: when/then or else/then, else last (D11, D89)."""
+        written = self._written(at)
+        if "else" not in written:
+            if "when" not in written and "expr" not in written:
+                self.report.tell(
+                    "missing-key", at, 'a rule needs "when", or is the "else"', fix='when: "{{ … }}"'
+                )
+            invalid = self._without_then(rule, written, at) or "when" not in rule
+            return RuleParts(invalid, False, rule.get("then"))
+        if not last:
+            self.report.tell("rule-order", (*at, "else"), '"else" is the last rule', key=True)
+            return RuleParts(True, True, None)
+        if "when" in written:
+            self.report.tell(
+                "misplaced-key", (*at, "when"), 'a rule has "when" or "else", not both', key=True
+            )
+        if "then" in written:
+            message = '"then" stands inside "else"'
+            self.report.tell("missing-then", (*at, "else"), message, key=True, fix="else: {then: {…}}")
+            return RuleParts(True, True, None)
+        inner = rule.get("else")
+        if not isinstance(inner, dict):
+            if inner is None and "else" in rule:
+                message = '"else" says nothing'
+                self.report.tell("missing-then", (*at, "else"), message, key=True, fix="else: {then: {…}}")
+            return RuleParts(True, True, None)
+        invalid = self._without_then(inner, self._written((*at, "else")), (*at, "else"))
+        return RuleParts(invalid, True, inner.get("then"))
+
+    def _without_then(self, holder: dict[str, JSON], written: set[str], at: Path) -> bool:
+        if "then" in holder:
+            return False
+        if written <= {"when"}:
+            self.report.tell("missing-then", at, 'nothing says what to do: add "then"', fix="then: {do: …}")
+        return True
+
+    def _rule(self, rule: dict[str, JSON], at: Path, last: bool) -> Rule | None:
+        invalid, otherwise, then = self.rule_parts(rule, at, last)
+        if then is None or invalid:
+            return None
+        inside: Path = (*at, "else", "then") if otherwise else (*at, "then")
+        if "do" not in then:
+            if "do" not in self._written(inside):
+                self.report.tell("missing-do", inside, '"then" must say what to do: "do"', fix="do: continue")
+            return None
+        self._check_directive_keys(then, inside)
+        if otherwise and then["do"] == "skip":
+            self.report.tell("else-skip", (*inside, "do"), '"else" with "skip" would skip the task always')
+            return None
+        return Rule(
+            when=None if otherwise else rule.get("when"),
+            do=then["do"],
+            to=then.get("to"),
+            attempts=then.get("attempts"),
+            backoff=then.get("backoff"),
+            delay=then.get("delay"),
+            max_delay=then.get("max_delay"),
+            jitter=then.get("jitter"),
+            set=self.writes(then.get("set", {}), (*inside, "set")),
+            at=at,
+        )
+
+    def _check_directive_keys(self, then: dict[str, JSON], at: Path) -> None:
+        """`to` goes with jump, `attempts` with retry, and so on."""
+        for directive, keys in _DIRECTIVE_KEYS.items():
+            for key in keys:
+                if key in then and then["do"] != directive:
+                    message = f'"{key}" goes with do: {directive}, not with do: {then["do"]}'
+                    self.report.tell("no-effect", (*at, key), message, key=True)
+        if then["do"] == "jump" and "to" not in then and "to" not in self._written(at):
+            self.report.tell("missing-key", at, 'do: jump needs "to": the task to go on with', fix="to: …")
+
+    def writes(self, data: dict[str, JSON], at: Path) -> dict[str, JSON]:
+        """`set`: targets are ctx.*, step.*, iter.* (D29)."""
+        good: dict[str, JSON] = {}
+        for target, value in data.items():
+            scope, _, rest = target.partition(".")
+            if (
+                scope in ("ctx", "step", "iter")
+                and rest
+                and all(NAME.match(part) for part in rest.split("."))
+            ):
+                good[target] = value
+                continue
+            if scope in ("workload", "input", "output", "keychain"):
+                message = f'"{target}": {scope} can not be written'
+            elif scope in ("ctx", "step", "iter"):
+                message = f'"{target}" is not a path like {scope}.name'
+            else:
+                message = f'"{target}" is not a scope that can be written: ctx.*, step.* or iter.*'
+            suggestion = self.report.near(scope, ("ctx", "step", "iter"))
+            fix = (
+                f"{suggestion}.{rest}"
+                if suggestion and rest and suggestion != scope
+                else f"ctx.{target}"
+                if not rest
+                else None
+            )
+            self.report.tell("bad-set-target", (*at, target), message, key=True, fix=fix)
+        return good
+
+
+def _quoted_list(group: tuple[str, ...]) -> str:
+    return " or ".join(f'"{key}"' for key in group)
+
 
 _SPEC_STRUCTURE = frozenset({"policy", "entry_step", "mode", "max_in_flight"})
 _STEP_POLICY = ("lifecycle", "failure", "limits")
@@ -52,23 +313,23 @@ class _Reader:
         self.tasks = TaskReader(document, kinds, report)
 
     def playbook(self, root: source.Mapping) -> Playbook:
-        left = conform_record(root, language(self.kinds), (), self.report)
-        metadata = dict(left.get("metadata", {}))
-        steps = tuple(self._step(each, ("workflow", i)) for i, each in _numbered(left.get("workflow")))
+        data = validate_record(root, language(self.kinds), (), self.report)
+        metadata = dict(data.get("metadata", {}))
+        steps = tuple(self._step(each, ("workflow", i)) for i, each in _numbered(data.get("workflow")))
         self._unique("duplicate-step", "step", [(each.name, (*each.at, "step")) for each in steps])
-        if "workflow" in left and not steps and not root.entries["workflow"].items:  # type: ignore[union-attr]  # a list, or it were not left
+        if "workflow" in data and not steps and not root.entries["workflow"].items:  # type: ignore[union-attr]  # a list, or it were not left
             self.report.tell("missing-key", ("workflow",), "a playbook needs at least one step", key=True)
-        workload = left.get("workload", {})
+        workload = data.get("workload", {})
         self._data(workload, ("workload",))
         return Playbook(
             name=metadata.pop("name", ""),
             path=metadata.pop("path", ""),
             metadata=metadata,
-            executor=_executor(left.get("executor", {})),
-            keychain=self._keychain(left.get("keychain")),
+            executor=_executor(data.get("executor", {})),
+            keychain=self._keychain(data.get("keychain")),
             workload=workload,
             steps=steps,
-            blocks=tuple(self._block(name, each) for name, each in left.get("workbook", {}).items()),
+            blocks=tuple(self._block(name, each) for name, each in data.get("workbook", {}).items()),
         )
 
     def _keychain(self, entries: JSON) -> tuple[Credential, ...]:
@@ -83,22 +344,22 @@ class _Reader:
         self._unique("duplicate-name", "keychain entry", [(each.name, (*each.at, "name")) for each in found])
         return tuple(found)
 
-    def _step(self, left: dict[str, JSON], at: Path) -> Step:
-        spec = left.get("spec", {})
+    def _step(self, data: dict[str, JSON], at: Path) -> Step:
+        spec = data.get("spec", {})
         policy = spec.get("policy", {})
         admit = policy.get("admit", {})
-        following = left.get("next")
+        following = data.get("next")
         arcs = None if following is None else self._arcs(following.get("arcs"), (*at, "next", "arcs"))
-        name = left.get("step", "")
-        if "tool" not in left and "next" not in left and not self._has(at, "tool", "next"):
+        name = data.get("step", "")
+        if "tool" not in data and "next" not in data and not self._has(at, "tool", "next"):
             self.report.tell("empty-step", at, f'step "{name}" has neither tool nor next; it does nothing')
         return Step(
             name=name,
-            desc=left.get("desc"),
-            input=left.get("input", {}),
-            loops=self._loops(left.get("loop"), (*at, "loop")),
-            tasks=self.tasks.pipeline(left.get("tool"), (*at, "tool"), name),
-            set=self.tasks.writes(left.get("set", {}), (*at, "set")),
+            desc=data.get("desc"),
+            input=data.get("input", {}),
+            loops=self._loops(data.get("loop"), (*at, "loop")),
+            tasks=self.tasks.pipeline(data.get("tool"), (*at, "tool"), name),
+            set=self.tasks.writes(data.get("set", {}), (*at, "set")),
             admit=self._admit(admit.get("rules"), (*at, "spec", "policy", "admit", "rules")),
             join=admit.get("join"),
             mode=(following or {}).get("spec", {}).get("mode", "exclusive"),
@@ -109,16 +370,16 @@ class _Reader:
             at=at,
         )
 
-    def _block(self, name: str, left: dict[str, JSON]) -> Block:
+    def _block(self, name: str, data: dict[str, JSON]) -> Block:
         at: Path = ("workbook", name)
-        spec = left.get("spec", {})
+        spec = data.get("spec", {})
         return Block(
             name=name,
-            desc=left.get("desc"),
-            input=left.get("input", {}),
-            loops=self._loops(left.get("loop"), (*at, "loop")),
-            tasks=self.tasks.pipeline(left.get("tool"), (*at, "tool"), name),
-            set=self.tasks.writes(left.get("set", {}), (*at, "set")),
+            desc=data.get("desc"),
+            input=data.get("input", {}),
+            loops=self._loops(data.get("loop"), (*at, "loop")),
+            tasks=self.tasks.pipeline(data.get("tool"), (*at, "tool"), name),
+            set=self.tasks.writes(data.get("set", {}), (*at, "set")),
             policy=self._policy(spec.get("policy", {}), (*at, "spec", "policy")),
             spec=_layered(spec),
             at=at,
@@ -142,48 +403,50 @@ class _Reader:
         guards = []
         for index, rule in _numbered(rules):
             where = (*at, index)
-            told, otherwise, then = self.tasks.rule_parts(rule, where, index == len(rules) - 1)
-            if then is not None and "allow" in then and not told:
+            invalid, otherwise, then = self.tasks.rule_parts(rule, where, index == len(rules) - 1)
+            if then is not None and "allow" in then and not invalid:
                 when = None if otherwise else rule.get("when")
                 guards.append(Guard(when=when, allow=then["allow"], at=where))
         return tuple(guards)
 
-    def _loops(self, left: JSON, at: Path) -> tuple[Loop, ...]:
-        if left is None:
+    def _loops(self, data: JSON, at: Path) -> tuple[Loop, ...]:
+        if data is None:
             return ()
-        if isinstance(left, list):
-            return tuple(self._loop(each, (*at, index)) for index, each in _numbered(left))
-        return (self._loop(left, at),)
+        if isinstance(data, list):
+            return tuple(self._loop(each, (*at, index)) for index, each in _numbered(data))
+        return (self._loop(data, at),)
 
-    def _loop(self, left: dict[str, JSON], at: Path) -> Loop:
-        spec = left.get("spec", {})
+    def _loop(self, data: dict[str, JSON], at: Path) -> Loop:
+        spec = data.get("spec", {})
         policy = spec.get("policy", {})
         reduce = policy.get("reduce", {})
         for target, reducer in reduce.items():
             where = (*at, "spec", "policy", "reduce", target)
             if reducer not in REDUCERS:
-                near = self.report.near(reducer, REDUCERS)
+                suggestion = self.report.near(reducer, REDUCERS)
                 known = ", ".join(REDUCERS)
-                self.report.tell("unknown-reducer", where, f'"{reducer}" is no reducer: {known}', fix=near)
+                self.report.tell(
+                    "unknown-reducer", where, f'"{reducer}" is no reducer: {known}', fix=suggestion
+                )
             if not target.startswith("ctx."):
                 self.report.tell("bad-set-target", where, f'"{target}": reducers fold ctx.* (D47)', key=True)
-        if left.get("iterator") in ("index", "parent"):
-            name = left["iterator"]
+        if data.get("iterator") in ("index", "parent"):
+            name = data["iterator"]
             self.report.tell(
                 "bad-name", (*at, "iterator"), f"iter.{name} has a meaning; choose another iterator"
             )
         return Loop(
-            items=left.get("in"),
-            iterator=left.get("iterator", ""),
-            mode=self._said_once(spec, policy, "mode", at) or "sequential",
-            max_in_flight=self._said_once(spec, policy, "max_in_flight", at),
+            items=data.get("in"),
+            iterator=data.get("iterator", ""),
+            mode=self._single_value(spec, policy, "mode", at) or "sequential",
+            max_in_flight=self._single_value(spec, policy, "max_in_flight", at),
             exec=policy.get("exec"),
             reduce=reduce,
             spec=_layered(spec),
             at=at,
         )
 
-    def _said_once(self, spec: dict[str, JSON], policy: dict[str, JSON], key: str, at: Path) -> JSON:
+    def _single_value(self, spec: dict[str, JSON], policy: dict[str, JSON], key: str, at: Path) -> JSON:
         """loop.spec.policy.mode means loop.spec.mode; both with different values is a problem (D64)."""
         if key in spec and key in policy and spec[key] != policy[key]:
             message = f"loop.spec.{key} is {spec[key]} and loop.spec.policy.{key} is {policy[key]}"
@@ -196,7 +459,7 @@ class _Reader:
             where = (*at, index)
             if "step" not in arc:
                 continue
-            if "to" in arc and not has_braces(arc["step"]):
+            if "to" in arc and not is_template(arc["step"]):
                 message = '"to" limits the targets of a template; this arc has a fixed target'
                 self.report.tell("misplaced-key", (*where, "to"), message, key=True)
             found.append(
@@ -219,7 +482,7 @@ class _Reader:
     def _data(self, value: JSON, at: Path) -> None:
         """Data is never rendered: braces in it are probably a mistake."""
         if isinstance(value, str):
-            if has_braces(value):
+            if is_template(value):
                 message = (
                     f"{at[0]} is data, so this template stays as it is; build the value where it is used"
                 )
@@ -245,11 +508,11 @@ def _numbered(items: JSON) -> list[tuple[int, dict[str, JSON]]]:
     return [(index, item) for index, item in enumerate(items or []) if item is not None]
 
 
-def _executor(left: dict[str, JSON]) -> Executor:
-    spec = left.get("spec", {})
+def _executor(data: dict[str, JSON]) -> Executor:
+    spec = data.get("spec", {})
     return Executor(
-        profile=left.get("profile"),
-        version=left.get("version"),
+        profile=data.get("profile"),
+        version=data.get("version"),
         entry_step=spec.get("entry_step"),
         policy=spec.get("policy", {}),
         spec=_layered(spec),

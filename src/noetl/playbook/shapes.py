@@ -7,6 +7,8 @@ from typing import NamedTuple, TypeAlias
 
 from noetl.output import JSON
 
+NAME_PATTERN = r"[A-Za-z_][A-Za-z0-9_-]*"  # steps, tasks, keychain entries, parts of paths
+
 
 class TextShape(NamedTuple):
     """Text. `templated`: it may hold templates; `statements`: `{% %}` too (text fields of tools, D13)."""
@@ -17,11 +19,11 @@ class TextShape(NamedTuple):
     sql: bool = False  # every `{{ }}` in it is bound, and never pasted
 
 
-class Flag(NamedTuple):
+class BooleanShape(NamedTuple):
     templated: bool = False
 
 
-class Number(NamedTuple):
+class NumberShape(NamedTuple):
     """A number of at least `minimum`."""
 
     minimum: float | None = None
@@ -29,7 +31,7 @@ class Number(NamedTuple):
     templated: bool = False
 
 
-class Choice(NamedTuple):
+class ChoiceShape(NamedTuple):
     values: tuple[str, ...]
     templated: bool = False
 
@@ -38,29 +40,29 @@ class GuardShape(NamedTuple):
     """A template or a boolean (D15)."""
 
 
-class Expression(NamedTuple):
+class TemplateShape(NamedTuple):
     """A template that gives the value."""
 
 
-class Anything(NamedTuple):
+class AnyShape(NamedTuple):
     """Any value; its strings may be templates."""
 
 
-class Null(NamedTuple):
+class NullShape(NamedTuple):
     """Nothing at all."""
 
 
-class Values(NamedTuple):
+class MapShape(NamedTuple):
     """A mapping with keys of the author's own."""
 
-    of: Shape = Anything()
+    of: Shape = AnyShape()
 
 
-class Many(NamedTuple):
+class ListShape(NamedTuple):
     of: Shape
 
 
-class Reserved(NamedTuple):
+class ReservedShape(NamedTuple):
     """Accepted, answered with a warning, without effect (D64)."""
 
 
@@ -74,7 +76,7 @@ class KeyShape(NamedTuple):
     example: str | None = None
 
 
-class Retired(NamedTuple):
+class RetiredKey(NamedTuple):
     """A key that once had, or never gets, a meaning here: the answer that teaches more than `unknown-key`."""
 
     code: str
@@ -82,27 +84,29 @@ class Retired(NamedTuple):
     fix: str | None = None
 
 
-class Record(NamedTuple):
+class RecordShape(NamedTuple):
     """A mapping with known keys."""
 
     title: str
     doc: str
     keys: Mapping[str, KeyShape]
-    retired: Mapping[str, Retired] = {}
+    retired: Mapping[str, RetiredKey] = {}
     extra: Shape | None = None  # shape of the keys that are not listed; None: there are none
-    instead: Mapping[str, Retired] = {}  # what to say when something else stands there: "a list", "text", …
+    wrong_types: Mapping[
+        str, RetiredKey
+    ] = {}  # what to say when something else stands there: "a list", "text", …
 
 
-class ByKind(NamedTuple):
+class KindShape(NamedTuple):
     """A mapping whose keys depend on its `kind`."""
 
     title: str
     doc: str
-    kinds: Mapping[str, Record]
-    unknown: Record  # read by this when the kind is not known, so that the rest is checked all the same
+    kinds: Mapping[str, RecordShape]
+    unknown: RecordShape  # read by this when the kind is not known, so that the rest is checked all the same
 
 
-class Either(NamedTuple):
+class UnionShape(NamedTuple):
     """One of several shapes, told apart by what kind of value stands there."""
 
     shapes: tuple[Shape, ...]
@@ -110,31 +114,31 @@ class Either(NamedTuple):
 
 Shape: TypeAlias = (
     TextShape
-    | Flag
-    | Number
-    | Choice
+    | BooleanShape
+    | NumberShape
+    | ChoiceShape
     | GuardShape
-    | Expression
-    | Anything
-    | Null
-    | Values
-    | Many
-    | Reserved
-    | Record
-    | ByKind
-    | Either
+    | TemplateShape
+    | AnyShape
+    | NullShape
+    | MapShape
+    | ListShape
+    | ReservedShape
+    | RecordShape
+    | KindShape
+    | UnionShape
 )
 
 
 def sql_paths(keys: Mapping[str, KeyShape]) -> frozenset[tuple[str, ...]]:
     """Where SQL stands among the fields of a tool: ("query",), ("copy", "query")."""
-    found: set[tuple[str, ...]] = set()
+    paths: set[tuple[str, ...]] = set()
     for name, key in keys.items():
         if isinstance(key.shape, TextShape) and key.shape.sql:
-            found.add((name,))
-        elif isinstance(key.shape, Record):
-            found.update((name, *inside) for inside in sql_paths(key.shape.keys))
-    return frozenset(found)
+            paths.add((name,))
+        elif isinstance(key.shape, RecordShape):
+            paths.update((name, *inside) for inside in sql_paths(key.shape.keys))
+    return frozenset(paths)
 
 
 def describe(shape: Shape) -> str:
@@ -148,29 +152,29 @@ def describe(shape: Shape) -> str:
             return "text or a template"
         case TextShape():
             return "text"
-        case Flag(templated):
+        case BooleanShape(templated):
             return "true, false or a template" if templated else "true or false"
-        case Number(minimum, whole, templated):
+        case NumberShape(minimum, whole, templated):
             words = "a whole number" if whole else "a number"
             words += "" if minimum is None else f" of at least {minimum:g}"
             return words + (" or a template" if templated else "")
-        case Choice(values):
+        case ChoiceShape(values):
             return "one of " + ", ".join(values)
         case GuardShape():
             return "a template or a boolean"
-        case Expression():
+        case TemplateShape():
             return "a template"
-        case Anything():
+        case AnyShape():
             return "any value"
-        case Null():
+        case NullShape():
             return "nothing"
-        case Values(of):
-            return "a mapping" if isinstance(of, Anything) else f"a mapping of names to {describe(of)}"
-        case Many(of):
-            return f"a list of {describe(of)}" if isinstance(of, TextShape | Number) else "a list"
-        case Reserved():
+        case MapShape(of):
+            return "a mapping" if isinstance(of, AnyShape) else f"a mapping of names to {describe(of)}"
+        case ListShape(of):
+            return f"a list of {describe(of)}" if isinstance(of, TextShape | NumberShape) else "a list"
+        case ReservedShape():
             return "nothing yet (reserved)"
-        case Record(title) | ByKind(title):
+        case RecordShape(title) | KindShape(title):
             return f"a mapping ({title})"
-        case Either(shapes):
-            return " or ".join(describe(each) for each in shapes if not isinstance(each, Null))
+        case UnionShape(shapes):
+            return " or ".join(describe(each) for each in shapes if not isinstance(each, NullShape))

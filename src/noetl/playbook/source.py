@@ -1,25 +1,19 @@
-"""YAML text → a tree in which every value and every key knows its line and column.
-
-It composes PyYAML's event stream itself, lazily, so that hostile text is refused before it costs anything:
-YAML 1.2 core values, no tags, no merge keys, limits on size, depth, values and aliases.
-It knows nothing of playbooks.
-"""
+"""Source XX XX XX"""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
 from itertools import accumulate
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import yaml
 from msgspec import Struct
 
 from noetl.errors import Mark, Problem, Related
 from noetl.output import JSON
-from noetl.playbook.core_schema import CONSTANTS, NUMBER_START, resolve
 from noetl.playbook.problems import problem
-from noetl.playbook.yaml_hints import key_slip, slip
+from noetl.playbook.yaml_scalars import CONSTANTS, NUMBER_START, resolve
 
 TEXT_BYTES_MAX = 1 << 20
 DEPTH_MAX = 64
@@ -62,7 +56,7 @@ class _Lines:
         self._text = text
         self._starts: list[int] = []
 
-    def place(self, offset: int) -> tuple[int, int]:
+    def position(self, offset: int) -> tuple[int, int]:
         """Line and column."""
         if not self._starts:
             lines = f"{self._text}.".splitlines(keepends=True)  # the last one has a character at least
@@ -80,7 +74,7 @@ class Document(NamedTuple):
     lines: _Lines
 
     def mark(self, offset: int) -> Mark:
-        return Mark(self.file, *self.lines.place(offset))
+        return Mark(self.file, *self.lines.position(offset))
 
     def find(self, path: Path) -> Tree | None:
         """The value at `path`, or None."""
@@ -120,20 +114,20 @@ class Document(NamedTuple):
         return self.at(path) if found is None else self.mark(tree.start + found.start())
 
 
-class Parsed(NamedTuple):
+class ParsedDocument(NamedTuple):
     document: Document
     problems: list[Problem]
 
 
-def parse(text: str | bytes, file: str = "<playbook>") -> Parsed:
+def parse(text: str | bytes, file: str = "<playbook>") -> ParsedDocument:
     """Read one YAML document. All problems of one reading are told, unless one of them ends it."""
     if isinstance(text, bytes):
         try:
             decoded = text.decode("utf-8")
         except UnicodeDecodeError as error:
             at = Mark(file, text.count(b"\n", 0, error.start) + 1, 1)
-            told = problem("yaml-encoding", at, f"the text is not UTF-8 (byte {error.start})")
-            return Parsed(Document(file, "", None, _Lines("")), [told])
+            hint = problem("yaml-encoding", at, f"the text is not UTF-8 (byte {error.start})")
+            return ParsedDocument(Document(file, "", None, _Lines("")), [hint])
     else:
         decoded = text
     text = decoded.removeprefix("\ufeff")
@@ -141,8 +135,8 @@ def parse(text: str | bytes, file: str = "<playbook>") -> Parsed:
     try:
         root = composer.document()
     except _Stop as stop:
-        return Parsed(Document(file, text, None, composer.lines), [*composer.problems, stop.problem])
-    return Parsed(Document(file, text, root, composer.lines), composer.problems)
+        return ParsedDocument(Document(file, text, None, composer.lines), [*composer.problems, stop.problem])
+    return ParsedDocument(Document(file, text, root, composer.lines), composer.problems)
 
 
 def plain(tree: Tree | None) -> JSON:
@@ -166,7 +160,7 @@ class _Stop(Exception):
 
 
 _Extent: TypeAlias = tuple[int, int]  # how many values a tree holds, and how many levels
-_LEAF: _Extent = (1, 1)
+_SCALAR_EXTENT: _Extent = (1, 1)
 
 
 class _Composer:
@@ -194,20 +188,20 @@ class _Composer:
             )
         try:
             # Events are drawn one by one, never drained: what is refused costs nothing behind it.
-            self.draw = _LOADER(self.text).get_event
+            self.next_event = _LOADER(self.text).get_event
             return self._document()
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             at = Mark(self.file, mark.line + 1, mark.column + 1) if mark else Mark(self.file, 1, 1)
-            told = slip(self.text, error)
-            raise _Stop(problem("yaml-syntax", at, told.message, fix=told.fix)) from error
+            hint = syntax_hint(self.text, error)
+            raise _Stop(problem("yaml-syntax", at, hint.message, fix=hint.fix)) from error
         except (yaml.YAMLError, UnicodeEncodeError) as error:
             raise _Stop(self._unreadable()) from error
 
     def _document(self) -> Tree | None:
         root: Tree | None = None
         documents = 0
-        while (event := self.draw()) is not None:
+        while (event := self.next_event()) is not None:
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
@@ -220,7 +214,7 @@ class _Composer:
         if depth > DEPTH_MAX:
             raise _Stop(problem("yaml-too-deep", self._at(event), f"nested deeper than {DEPTH_MAX} levels"))
         if type(event) is _SCALAR and event.anchor is None and event.tag is None:
-            return self._scalar(event), _LEAF
+            return self._scalar(event), _SCALAR_EXTENT
         if isinstance(event, yaml.AliasEvent):
             self._count(event)
             return self._alias(event, depth)
@@ -229,9 +223,9 @@ class _Composer:
             self.anchors[anchor] = None
         tag: str | None = getattr(event, "tag", None)
         if tag is not None:
-            self._tell("yaml-tag", event, f'tag "{self._tag(event)}" is not allowed')
+            self._report("yaml-tag", event, f'tag "{self._tag(event)}" is not allowed')
         if isinstance(event, yaml.ScalarEvent):
-            made: tuple[Tree, _Extent] = (self._scalar(event), _LEAF)
+            made: tuple[Tree, _Extent] = (self._scalar(event), _SCALAR_EXTENT)
         elif isinstance(event, yaml.SequenceStartEvent):
             made = self._sequence(event, depth + 1)
         else:
@@ -275,7 +269,7 @@ class _Composer:
         try:
             value = resolve(event.value)
         except ValueError as error:
-            self._tell("bad-number", event, f'"{event.value[:40]}": {error}', fix="put it in quotes")
+            self._report("bad-number", event, f'"{event.value[:40]}": {error}', fix="put it in quotes")
             return event.value
         if len(self.known) < KNOWN_MAX and not isinstance(value, str):
             self.known[event.value] = value
@@ -284,11 +278,11 @@ class _Composer:
     def _sequence(self, start: yaml.Event, depth: int) -> tuple[Tree, _Extent]:
         self._count(start)
         items: list[Tree] = []
-        more, height, draw, scalar = 0, 0, self.draw, self._scalar
+        more, height, next_event, scalar = 0, 0, self.next_event, self._scalar
         # What nearly all values are comes first: a hostile text has very many of them.
         leaf = _SCALAR if depth <= DEPTH_MAX else None
         while True:
-            event = draw()
+            event = next_event()
             kind = type(event)
             if kind is leaf and event.anchor is None and event.tag is None:
                 items.append(scalar(event))
@@ -308,19 +302,19 @@ class _Composer:
         self._count(start)
         entries: dict[str, Tree] = {}
         keys: dict[str, int] = {}
-        values, height, draw = 1, 0, self.draw
-        while type(event := draw()) is not _MAPPING_END:
+        values, height, next_event = 1, 0, self.next_event
+        while type(event := next_event()) is not _MAPPING_END:
             key, _ = self._tree(event, depth)
-            tree, (inside, tall) = self._tree(draw(), depth)
+            tree, (inside, tall) = self._tree(next_event(), depth)
             values += inside + 1
             if tall > height:
                 height = tall
             if (name := self._key(key, event)) is None:
                 continue
             if name in keys:
-                first = Mark(self.file, *self.lines.place(keys[name]))
+                first = Mark(self.file, *self.lines.position(keys[name]))
                 related = (Related(first, "it stands here first"),)
-                self._tell("duplicate-key", event, f'key "{name}" stands here twice', related=related)
+                self._report("duplicate-key", event, f'key "{name}" stands here twice', related=related)
                 continue
             entries[name], keys[name] = tree, key.start
         at = start.start_mark
@@ -330,15 +324,15 @@ class _Composer:
     def _key(self, key: Tree, event: yaml.Event) -> str | None:
         if not isinstance(key, Scalar):
             assert event.start_mark is not None
-            told = key_slip(self.text, event.start_mark.index)
-            self._tell("yaml-key", event, told.message, fix=told.fix)
+            hint = key_hint(self.text, event.start_mark.index)
+            self._report("yaml-key", event, hint.message, fix=hint.fix)
             return None
         if not isinstance(key.value, str):
             written = self.text[key.start : key.end]
-            self._tell("yaml-key", event, f"key {written} is not text", fix=f'"{written}":')
+            self._report("yaml-key", event, f"key {written} is not text", fix=f'"{written}":')
             return None
         if key.value == "<<" == self.text[key.start : key.end]:  # quoted it is a key like any other
-            self._tell("yaml-merge", event, 'the merge key "<<" is not part of YAML 1.2')
+            self._report("yaml-merge", event, 'the merge key "<<" is not part of YAML 1.2')
             return None
         return key.value
 
@@ -376,7 +370,7 @@ class _Composer:
         assert mark is not None
         return Mark(self.file, mark.line + 1, mark.column + 1)
 
-    def _tell(
+    def _report(
         self,
         code: str,
         event: yaml.Event,
@@ -386,3 +380,36 @@ class _Composer:
         related: tuple[Related, ...] = (),
     ) -> None:
         self.problems.append(problem(code, self._at(event), message, fix=fix, related=related))
+
+
+_UNFIT: Final = ("did not find expected '-' indicator", "did not find expected key")
+_TWO_COLONS: Final = "mapping values are not allowed in this context"
+
+
+class YamlHint(NamedTuple):
+    message: str
+    fix: str | None = None
+
+
+def syntax_hint(text: str, error: yaml.MarkedYAMLError) -> YamlHint:
+    """PyYAML's own words where we know no better ones."""
+    mark, found = error.problem_mark, error.problem or ""
+    before, char = (text[: mark.index], text[mark.index : mark.index + 1]) if mark else ("", "")
+    if char == "\t":
+        return YamlHint("a tab stands here, and YAML is indented with spaces", "indent with spaces")
+    if found.endswith("cannot start any token"):
+        return YamlHint(f'a value can not begin with "{char}"', "put it in quotes")
+    if found in _UNFIT and not before.rpartition("\n")[2].strip():
+        message = "this line does not fit those above it: it is indented otherwise, or mixes a list with keys"
+        return YamlHint(message, "indent it as the lines above that it belongs to")
+    if found == _TWO_COLONS:
+        message = "a `: ` inside of a value: it has no quotes, or its line is indented too far"
+        return YamlHint(message, "put the value in quotes, or indent it as the line above")
+    return YamlHint(" ".join(filter(None, (error.context, found))))
+
+
+def key_hint(text: str, index: int) -> YamlHint:
+    """Of a key that is a mapping or a list, which begins at `index`: mostly a template without its quotes."""
+    if index and text[index - 1 : index + 1] == "{{":
+        return YamlHint("a template stands in quotes, else YAML reads its braces", '"{{ … }}"')
+    return YamlHint("a key must be text, not a list or a mapping")

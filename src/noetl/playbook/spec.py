@@ -10,14 +10,14 @@ from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Executor, Pipeline, Playbook, Task
 
 
-class Layer(NamedTuple):
+class SpecLayer(NamedTuple):
     """One contribution to a task's spec."""
 
     name: str  # "kind defaults", "executor.spec", "step.spec.http", …
     values: dict[str, JSON]
 
 
-class Effective(NamedTuple):
+class EffectiveSpec(NamedTuple):
     """What holds for a task, and which layer says so."""
 
     values: dict[str, JSON]
@@ -31,33 +31,33 @@ def merge(outer: JSON, inner: JSON) -> JSON:
     return inner
 
 
-def layers(playbook: Playbook, pipeline: Pipeline, task: Task, kinds: Kinds) -> list[Layer]:
+def layers(playbook: Playbook, pipeline: Pipeline, task: Task, kinds: Kinds) -> list[SpecLayer]:
     """Outermost first. At each level what is said for the kind lies under what is said without it."""
     kind = kinds.get(task.kind)
-    found = [Layer("kind defaults", dict(kind.defaults) if kind else {})]
-    found.append(Layer("executor.spec.policy", _from_policy(playbook.executor)))
+    result = [SpecLayer("kind defaults", dict(kind.defaults) if kind else {})]
+    result.append(SpecLayer("executor.spec.policy", _from_policy(playbook.executor)))
     named = [("executor.spec", playbook.executor.spec), ("step.spec", pipeline.spec)]
     named += [("loop.spec", loop.spec) for loop in pipeline.loops]
     named.append(("task.spec", task.spec))
     for name, spec in named:
         own = spec.get(task.kind)
         if isinstance(own, dict):
-            found.append(Layer(f"{name}.{task.kind}", own))
-        found.append(Layer(name, {key: value for key, value in spec.items() if key not in kinds}))
-    return [layer for layer in found if layer.values]
+            result.append(SpecLayer(f"{name}.{task.kind}", own))
+        result.append(SpecLayer(name, {key: value for key, value in spec.items() if key not in kinds}))
+    return [layer for layer in result if layer.values]
 
 
-def effective(playbook: Playbook, pipeline: Pipeline, task: Task, kinds: Kinds) -> Effective:
+def effective_spec(playbook: Playbook, pipeline: Pipeline, task: Task, kinds: Kinds) -> EffectiveSpec:
     """The spec that the task runs with."""
     values: dict[str, JSON] = {}
     origin: dict[str, str] = {}
     for layer in layers(playbook, pipeline, task, kinds):
-        said = dict(_leaves(layer.values))
+        leaves = dict(_leaves(layer.values))
         values = merge(values, layer.values)
         # A scalar replaces a whole map and a map a scalar: what is no longer there has no origin.
-        origin = {**origin, **dict.fromkeys(said, layer.name)}
-    there = dict(_leaves(values))
-    return Effective(values, {path: origin[path] for path in there})
+        origin = {**origin, **dict.fromkeys(leaves, layer.name)}
+    remaining = dict(_leaves(values))
+    return EffectiveSpec(values, {path: origin[path] for path in remaining})
 
 
 def _from_policy(executor: Executor) -> dict[str, JSON]:

@@ -1,7 +1,7 @@
-"""Templates: `{{ … }}` in a playbook's strings, compiled once, evaluated often, safe and bounded (D12–D17).
+"""Templates: text with `{{ … }}`, compiled once and evaluated often, safely and within limits (D12–D17).
 
-Jinja2 parses; the evaluation is ours, over plain JSON values. A template knows what it reads and calls,
-and nothing about where it stands.
+Jinja2 parses the text; this package evaluates it over plain JSON values. A template knows which paths it
+reads and which functions it calls. It does not know which part of a playbook it belongs to.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from typing import TypeAlias
 
 from jinja2 import nodes
 
-from noetl.template.compilation import Compilation, Read, Run, Scope
+from noetl.template.context import CompileContext, Read, Run, Scope
 from noetl.template.expressions import HANDLERS
 from noetl.template.filters import FILTERS, OMITTED
-from noetl.template.functions import FUNCTIONS
+from noetl.template.functions import FUNCTIONS, METHODS
 from noetl.template.limits import Meter, json_text
-from noetl.template.methods import METHODS
-from noetl.template.paths import path
-from noetl.template.predicates import PREDICATES
+from noetl.template.paths import compile_path
 from noetl.template.projection import ProjectedPart, Projection, reads_data
 from noetl.template.sql import SqlPlacements
-from noetl.template.syntax import BadTemplate, Fault, parse, tags
-from noetl.template.text import Binding, TextBlock, TextWriter, refuse
+from noetl.template.statements import Binding, BodyCompiler, TextBlock, reject_statement
+from noetl.template.syntax import BadTemplate, Fault, parse, tag_sources
+from noetl.template.tests import TESTS
 from noetl.template.values import (
     JSON,
     PLAIN,
     Moment,
-    Path,
+    ScopePath,
     TemplateError,
     Undefined,
+    is_template,
     kind_of,
     truth,
     undefined,
@@ -38,15 +38,14 @@ from noetl.template.values import (
 __all__ = [
     "FILTERS",
     "FUNCTIONS",
-    "JSON",
     "METHODS",
     "OMITTED",
-    "PREDICATES",
+    "TESTS",
     "BadTemplate",
     "Fault",
     "Moment",
-    "Path",
     "Read",
+    "ScopePath",
     "Template",
     "TemplateError",
     "Value",
@@ -58,55 +57,57 @@ __all__ = [
     "truth",
 ]
 
-_SHOWN = 80  # characters of an expression that an error repeats
+_QUOTED_CHARS_MAX = 80  # characters of an expression that an error message repeats
 
 
 class Template:
-    """A compiled template: call it with a scope, or ask whether it holds."""
+    """A compiled template. Call it with a scope for its value, or use `holds` for its truth."""
 
     __slots__ = (
-        "_lean", "_run", "_slots", "calls", "compared", "constant", "parts", "reads", "sole_path", "source",
-        "typed",
+        "_projected", "_run", "_slots", "calls", "compared", "constant", "parts", "reads", "sole_path",
+        "source", "typed",
     )  # fmt: skip
 
     def __init__(
-        self, source: str, run: Run, notes: Compilation, *, typed: bool, sole_path: Path | None
+        self, source: str, run: Run, context: CompileContext, *, typed: bool, sole_path: ScopePath | None
     ) -> None:
         self.source = source
-        self.reads: tuple[Read, ...] = tuple(notes.reads)
-        self.calls = frozenset(notes.calls)  # of "now", "uuid"
-        self.compared = tuple(notes.compared)
-        self.typed = typed  # exactly one {{ expression }}: the value keeps its type (D12)
+        self.reads: tuple[Read, ...] = tuple(context.reads)
+        self.calls = frozenset(context.calls)  # of "now", "uuid"
+        self.compared = tuple(context.compared)
+        self.typed = typed  # the text is exactly one {{ expression }}, so the value keeps its type (D12)
         self.constant = not (self.reads or self.calls)
-        self.sole_path = sole_path  # it is nothing but this path; None: it is more
-        self.parts: tuple[ProjectedPart, ...] = ()  # of a lean one: what a worker evaluates
-        self._lean: dict[bool, Template] = {}
+        self.sole_path = sole_path  # the template is exactly this path; None: it is not a single path
+        self.parts: tuple[
+            ProjectedPart, ...
+        ] = ()  # of a projected template: the parts that a worker evaluates
+        self._projected: dict[bool, Template] = {}
         self._run = run
-        self._slots = notes.slots
+        self._slots = context.slots
 
     def __repr__(self) -> str:
         return f"Template({self.source!r})"
 
     def __call__(self, scope: Scope, moment: Moment | None = None) -> JSON:
-        """The value in this scope; what is undefined is an error that names its path (D14)."""
+        """The value in this scope. An undefined value raises a TemplateError that names its path (D14)."""
         meter = Meter()
         if moment is not None:
             meter.moment = moment
         return self.evaluate(scope, meter)
 
-    def lean(self, *, asks: bool = False) -> Template:
-        """The same, of what a worker has picked: the scope holds that, and none of output.data (D52).
+    def projected(self, *, truth_only: bool = False) -> Template:
+        """The same template over projected parts: the scope has their values instead of output.data (D52).
 
-        `asks`: nobody calls it, it is only asked whether it holds.
+        `truth_only`: the result is used only with `holds`.
         """
         if not reads_data(self.reads):
             return self
-        if asks not in self._lean:
-            self._lean[asks] = _lean_template(self.source, asks=asks)
-        return self._lean[asks]
+        if truth_only not in self._projected:
+            self._projected[truth_only] = _projected_template(self.source, truth_only=truth_only)
+        return self._projected[truth_only]
 
     def holds(self, scope: Scope, moment: Moment | None = None) -> bool:
-        """Is it true in this scope (D15)? What is undefined is not."""
+        """Is the template true in this scope (D15)? An undefined value is false."""
         meter = Meter()
         if moment is not None:
             meter.moment = moment
@@ -114,7 +115,7 @@ class Template:
         return value if value is True or value is False else truth(value)
 
     def evaluate(self, scope: Scope, meter: Meter) -> JSON:
-        """The value, paid for from a meter that others may share."""
+        """The value, charged to a meter that several templates may share."""
         value = self._guarded(scope, meter)
         if type(value) in PLAIN:
             return value
@@ -123,7 +124,7 @@ class Template:
         raise self._named(TemplateError(f"the value is {kind_of(value)}"))
 
     def _guarded(self, scope: Scope, meter: Meter) -> JSON:
-        """The border: whatever happens in an evaluation leaves it as a TemplateError."""
+        """Evaluate, and turn every exception except a failed assertion into a TemplateError."""
         if self._slots:
             meter.slots = [None] * self._slots
         try:
@@ -135,25 +136,25 @@ class Template:
         except AssertionError:
             raise
         except Exception as error:
-            raise self._named(TemplateError("it can not be evaluated")) from error
+            raise self._named(TemplateError("it cannot be evaluated")) from error
 
     def _named(self, error: TemplateError) -> TemplateError:
-        """The same error with the author's words before it."""
-        words = " ".join(self.source.split())
+        """The same error, with the author's expression at the start of its message."""
+        text = " ".join(self.source.split())
         if error.tag is not None:
-            found = tags(self.source)
-            words = found[error.tag] if error.tag < len(found) else words
-        if len(words) > _SHOWN:
-            words = words[: _SHOWN - 1] + "…"
-        named = TemplateError(f'"{words}": {error.message}', error.path)
+            sources = tag_sources(self.source)
+            text = sources[error.tag] if error.tag < len(sources) else text
+        if len(text) > _QUOTED_CHARS_MAX:
+            text = text[: _QUOTED_CHARS_MAX - 1] + "…"
+        named = TemplateError(f'"{text}": {error.message}', error.path)
         named.kind = error.kind
         return named
 
 
 class Value:
-    """A JSON structure with templates in its strings, compiled once; keys are never templates."""
+    """A JSON structure whose strings may be templates, compiled once. Keys are never templates."""
 
-    __slots__ = ("_build", "_lean", "_value", "calls", "parts", "reads")
+    __slots__ = ("_build", "_projected", "_value", "calls", "parts", "reads")
 
     def __init__(self, build: Run | None, value: JSON, parts: list[Template]) -> None:
         self.reads: tuple[Read, ...] = ()
@@ -165,12 +166,12 @@ class Value:
             self.reads = tuple(dict.fromkeys(read for part in parts for read in part.reads))
             self.calls = self.calls.union(*(part.calls for part in parts))
             self.parts = tuple({part.key: part for each in parts for part in each.parts}.values())
-        self._lean: Value | None = None
+        self._projected: Value | None = None
         self._value = value
         self._build = build if build is not None else lambda _scope, _meter: value
 
     def __call__(self, scope: Scope, moment: Moment | None = None) -> JSON:
-        """The structure with all values in their places; one meter pays for all of them."""
+        """The structure with every template evaluated. All of them share one meter."""
         meter = Meter()
         if moment is not None:
             meter.moment = moment
@@ -179,86 +180,80 @@ class Value:
         except RecursionError:
             raise TemplateError("the structure is nested too deeply") from None
 
-    def lean(self, *, asks: bool = False) -> Value:
-        """The same, of what a worker has picked. Its truth is never all that is asked for."""
-        assert not asks
+    def projected(self, *, truth_only: bool = False) -> Value:
+        """The same structure over projected parts. A structure is never used for its truth alone."""
+        assert not truth_only
         if not reads_data(self.reads):
             return self
-        if self._lean is None:
-            self._lean = _value(self._value, lambda text, _at: _lean_template(text))
-        return self._lean
+        if self._projected is None:
+            self._projected = _value(self._value, lambda text, _at: _projected_template(text))
+        return self._projected
 
 
 # Compiles the text at a path of a structure; None: the text is not a template.
-TextCompiler: TypeAlias = Callable[[str, Path], Template | None]
-
-
-def is_template(text: str) -> bool:
-    return "{{" in text or "{%" in text or "{#" in text
+TextCompiler: TypeAlias = Callable[[str, ScopePath], Template | None]
 
 
 def compile_template(source: str, *, statements: bool = False, sql: bool = False) -> Template:
-    """Compile, or raise BadTemplate with all faults; `statements` allows {% if %} and {% for %}.
+    """Compile a template, or raise BadTemplate with all of its faults.
 
-    `sql`: it gives {"text": […], "values": […]}, every {{ }} a value between two pieces of text.
+    `statements` allows {% if %} and {% for %}. With `sql` the value is {"text": […], "values": […]}: each
+    {{ }} becomes a value between two pieces of text.
     """
     return _sql_template(source) if sql else _template(source, statements=statements)
 
 
-def _lean_template(source: str, *, asks: bool = False) -> Template:
-    picking = Projection()
-    template = _template(source, picking=picking, asks=asks)
-    template.parts = tuple(picking.parts.values())
+def _projected_template(source: str, *, truth_only: bool = False) -> Template:
+    projection = Projection()
+    template = _template(source, projection=projection, truth_only=truth_only)
+    template.parts = tuple(projection.parts.values())
     return template
 
 
 def _template(
-    source: str, *, statements: bool = False, picking: Projection | None = None, asks: bool = False
+    source: str, *, statements: bool = False, projection: Projection | None = None, truth_only: bool = False
 ) -> Template:
     syntax = parse(source)
-    notes = Compilation(HANDLERS, path, syntax.spare, picking)
+    context = CompileContext(HANDLERS, compile_path, syntax.cr_stand_in, projection)
     for statement in syntax.statements:
         if statement.name == "print":
-            refuse("print", statement.line, notes)
+            reject_statement("print", statement.line, context)
     sole = _sole(source, syntax.body)
     try:
         if sole is not None:
-            expr = notes.expression(sole, asks=asks)
+            expr = context.expression(sole, truth_only=truth_only)
             run, sole_path = expr.run, expr.path
         else:
-            run, sole_path = _text(TextWriter(notes, statements=statements).block(syntax.body)), None
+            run, sole_path = _text(BodyCompiler(context, statements=statements).block(syntax.body)), None
     except RecursionError:
-        # The limits keep well away from this, unless the caller is deep down already.
+        # The limits prevent this, unless the call stack of the caller is already deep.
         raise BadTemplate((Fault("bad-template", "the template is nested too deeply", 1),)) from None
-    if notes.faults:
-        raise BadTemplate(tuple(notes.faults))
-    return Template(source, run, notes, typed=sole is not None, sole_path=sole_path)
+    if context.faults:
+        raise BadTemplate(tuple(context.faults))
+    return Template(source, run, context, typed=sole is not None, sole_path=sole_path)
 
 
 def _sql_template(source: str) -> Template:
     syntax = parse(source)
-    notes = Compilation(HANDLERS, path, syntax.spare)
-    placing = SqlPlacements(notes)
+    context = CompileContext(HANDLERS, compile_path, syntax.cr_stand_in)
+    placements = SqlPlacements(context)
     try:
-        run = _sql(TextWriter(notes, statements=True, placing=placing).block(syntax.body))
+        run = _sql(BodyCompiler(context, statements=True, sql=placements).block(syntax.body))
     except RecursionError:
         raise BadTemplate((Fault("bad-template", "the template is nested too deeply", 1),)) from None
-    if placing.empty and not notes.faults:
-        message = "a whole statement can not be a value: it would be bound, as everything in {{ }} of SQL is"
-        notes.fault("sql-not-a-value", message, 1, None, "write the statement here")
-    if notes.faults:
-        raise BadTemplate(tuple(notes.faults))
-    return Template(source, run, notes, typed=False, sole_path=None)
+    if placements.empty and not context.faults:
+        message = "a {{ }} in SQL is bound as a value, so it cannot be the whole statement"
+        context.fault("sql-not-a-value", message, 1, None, "write the statement here")
+    if context.faults:
+        raise BadTemplate(tuple(context.faults))
+    return Template(source, run, context, typed=False, sole_path=None)
 
 
 def _sole(source: str, body: list[nodes.Node]) -> nodes.Expr | None:
-    """The expression of a template that is exactly one {{ }}, white space around it aside (D12)."""
-    words = source.strip()
+    """The expression of a template that is exactly one {{ }}, ignoring surrounding white space (D12)."""
+    text = source.strip()
     if not (
-        words.startswith("{{")
-        and words.endswith("}}")
-        and len(body) == 1
-        and isinstance(body[0], nodes.Output)
+        text.startswith("{{") and text.endswith("}}") and len(body) == 1 and isinstance(body[0], nodes.Output)
     ):
         return None
     parts = [
@@ -278,7 +273,7 @@ def _text(block: TextBlock) -> Run:
 
 
 def _sql(block: TextBlock) -> Run:
-    """Pieces of text and values by turns, a piece first and last."""
+    """Build alternating pieces of text and values, with a piece of text first and last."""
 
     def run(scope: Scope, meter: Meter) -> JSON:
         out: list[JSON] = []
@@ -313,7 +308,7 @@ def compile_value(
 def _value(value: JSON, compile_one: TextCompiler, sql: frozenset[tuple[str, ...]] = frozenset()) -> Value:
     faults: dict[Fault, None] = {}
 
-    def collect(text: str, at: Path) -> Template | None:
+    def collect(text: str, at: ScopePath) -> Template | None:
         try:
             return compile_one(text, at)
         except BadTemplate as bad:
@@ -342,7 +337,7 @@ def build_value(
 
 def _build(
     value: JSON,
-    at: Path,
+    at: ScopePath,
     parts: list[Template],
     compile_one: TextCompiler,
     sql: frozenset[tuple[str, ...]],

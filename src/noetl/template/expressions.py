@@ -1,6 +1,7 @@
-"""Expressions → closures: literals, truth, comparison, calculation, `a if b else c`; all else is not allowed.
+"""Compiles expressions into closures: literals, logic, comparison, calculation, `a if b else c`.
 
-Each handler takes Jinja's tree and gives a function of scope and meter; nothing is evaluated meanwhile.
+Each handler turns a syntax tree of Jinja2 into a function of scope and meter, without evaluating anything.
+Kinds of expressions without a handler are not allowed.
 """
 
 from __future__ import annotations
@@ -9,28 +10,28 @@ from math import isfinite
 
 from jinja2 import nodes
 
-from noetl.template.calls import call, filtered, tested
-from noetl.template.compilation import Compared, Compilation, Expr, Handler, Run, Scope, constant
+from noetl.template.calls import compile_call, compile_filter, compile_test
+from noetl.template.context import Comparison, CompileContext, Expr, Handler, Run, Scope, constant
 from noetl.template.limits import INT_MAX, Meter, json_text
-from noetl.template.operators import ASKS, CALCULATIONS, SIGNS
+from noetl.template.operators import CALCULATIONS, COMPARISONS, SIGNS
 from noetl.template.values import JSON, TemplateError, Undefined, kind_of, truth, undefined
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
-def _literal(tree: nodes.Const, notes: Compilation) -> Expr:
+def _literal(tree: nodes.Const, context: CompileContext) -> Expr:
     value = tree.value
     if type(value) is str:
         if any("\ud800" <= letter <= "\udfff" for letter in value):
-            return notes.fault("bad-template", "a text holds half a surrogate pair", tree.lineno)
-        return constant(notes.text(value))
+            return context.fault("bad-template", "a text contains half a surrogate pair", tree.lineno)
+        return constant(context.text(value))
     if (type(value) is int and value > INT_MAX) or (type(value) is float and not isfinite(value)):
-        return notes.fault("bad-template", f"a number is too large (limit INT_MAX: {INT_MAX})", tree.lineno)
+        return context.fault("bad-template", f"a number is too large (limit INT_MAX: {INT_MAX})", tree.lineno)
     return constant(value)
 
 
-def _list(tree: nodes.List | nodes.Tuple, notes: Compilation) -> Expr:
-    items = notes.expressions(tree.items)
+def _list(tree: nodes.List | nodes.Tuple, context: CompileContext) -> Expr:
+    items = context.expressions(tree.items)
     if all(item.constant for item in items):
         return constant([item.value for item in items])
     runs = [item.run for item in items]
@@ -45,12 +46,14 @@ def _list(tree: nodes.List | nodes.Tuple, notes: Compilation) -> Expr:
     return Expr(build, cost=2 + _cost(items))
 
 
-def _map(tree: nodes.Dict, notes: Compilation) -> Expr:
-    keys = notes.expressions(pair.key for pair in tree.items)
-    values = notes.expressions(pair.value for pair in tree.items)
+def _map(tree: nodes.Dict, context: CompileContext) -> Expr:
+    keys = context.expressions(pair.key for pair in tree.items)
+    values = context.expressions(pair.value for pair in tree.items)
     for pair, key in zip(tree.items, keys, strict=True):
         if key.constant and type(key.value) is not str:
-            notes.fault("bad-template", f"a key of a map is text, not {kind_of(key.value)}", pair.lineno)
+            context.fault(
+                "bad-template", f"a key of a map must be text, not {kind_of(key.value)}", pair.lineno
+            )
     if all(part.constant for part in (*keys, *values)):
         return constant({key.value: value.value for key, value in zip(keys, values, strict=True)})
     runs = [(key.run, value.run) for key, value in zip(keys, values, strict=True)]
@@ -63,7 +66,7 @@ def _map(tree: nodes.Dict, notes: Compilation) -> Expr:
                 if type(part) is Undefined:
                     raise undefined(part)
             if type(key) is not str:
-                raise TemplateError(f"a key of a map is text, not {kind_of(key)}")
+                raise TemplateError(f"a key of a map must be text, not {kind_of(key)}")
             built[key] = value
         return built
 
@@ -71,33 +74,33 @@ def _map(tree: nodes.Dict, notes: Compilation) -> Expr:
 
 
 def truth_of(expr: Expr) -> Run:
-    """A closure that gives true or false."""
+    """A closure that returns true or false."""
     if expr.boolean:
         return expr.run
     run = expr.run
     return lambda scope, meter: truth(run(scope, meter))
 
 
-def _operands(tree: nodes.BinExpr, notes: Compilation) -> list[Expr]:
-    """The operands of `a and b and c`, a tree that leans to the left, in their order.
+def _operands(tree: nodes.BinExpr, context: CompileContext) -> list[Expr]:
+    """The operands of `a and b and c`, which is a left-leaning tree, in order.
 
-    Of those before the last of `and` a true one is never the value: only its truth is asked for.
+    In an `and`, a true operand before the last one is never the result: only its truth is used.
     """
-    asks, both = notes.asks, isinstance(tree, nodes.And)
+    truth_only, both = context.truth_only, isinstance(tree, nodes.And)
     trees = [tree.right]
     left = tree.left
-    while type(left) is type(tree) and not notes.is_part(left):
+    while type(left) is type(tree) and not context.is_part(left):
         trees.append(left.right)
         left = left.left
     trees.append(left)
     return [
-        notes.expression(one, optional=True, asks=asks or (both and one is not tree.right))
+        context.expression(one, optional=True, truth_only=truth_only or (both and one is not tree.right))
         for one in reversed(trees)
     ]
 
 
-def _both(tree: nodes.And, notes: Compilation) -> Expr:
-    operands = _operands(tree, notes)
+def _both(tree: nodes.And, context: CompileContext) -> Expr:
+    operands = _operands(tree, context)
     last = operands[-1].run
     if len(operands) == 2 and operands[0].boolean:
         first = operands[0].run
@@ -114,8 +117,8 @@ def _both(tree: nodes.And, notes: Compilation) -> Expr:
     return _logic(both, operands)
 
 
-def _either(tree: nodes.Or, notes: Compilation) -> Expr:
-    operands = _operands(tree, notes)
+def _either(tree: nodes.Or, context: CompileContext) -> Expr:
+    operands = _operands(tree, context)
     last = operands[-1].run
     if len(operands) == 2 and operands[0].boolean:
         first = operands[0].run
@@ -136,20 +139,20 @@ def _logic(run: Run, operands: list[Expr]) -> Expr:
     return Expr(run, cost=2 * _cost(operands), boolean=all(operand.boolean for operand in operands))
 
 
-def _not(tree: nodes.Not, notes: Compilation) -> Expr:
-    operand = notes.expression(tree.node, optional=True, asks=True)
+def _not(tree: nodes.Not, context: CompileContext) -> Expr:
+    operand = context.expression(tree.node, optional=True, truth_only=True)
     run = truth_of(operand)
     return Expr(lambda scope, meter: not run(scope, meter), cost=1 + operand.cost, boolean=True)
 
 
-def _choice(tree: nodes.CondExpr, notes: Compilation) -> Expr:
-    asks = notes.asks
-    test = notes.expression(tree.test, optional=True, asks=True)
-    yes = notes.expression(tree.expr1, asks=asks)
+def _choice(tree: nodes.CondExpr, context: CompileContext) -> Expr:
+    truth_only = context.truth_only
+    test = context.expression(tree.test, optional=True, truth_only=True)
+    yes = context.expression(tree.expr1, truth_only=truth_only)
     if tree.expr2 is None:
         no = constant(Undefined("the value of an if without else"))
     else:
-        no = notes.expression(tree.expr2, asks=asks)
+        no = context.expression(tree.expr2, truth_only=truth_only)
     holds, then, otherwise = truth_of(test), yes.run, no.run
     return Expr(
         lambda scope, meter: then(scope, meter) if holds(scope, meter) else otherwise(scope, meter),
@@ -158,21 +161,21 @@ def _choice(tree: nodes.CondExpr, notes: Compilation) -> Expr:
     )
 
 
-def _compare(tree: nodes.Compare, notes: Compilation) -> Expr:
-    left = notes.expression(tree.expr)
-    rights = notes.expressions(operand.expr for operand in tree.ops)
+def _compare(tree: nodes.Compare, context: CompileContext) -> Expr:
+    left = context.expression(tree.expr)
+    rights = context.expressions(operand.expr for operand in tree.ops)
     cost = 2 + left.cost + 2 * _cost(rights)
     if len(rights) == 1:
-        _note(left, tree.ops[0].op, rights[0], tree.lineno, notes)
+        _note(left, tree.ops[0].op, rights[0], tree.lineno, context)
         return Expr(_comparison(left, tree.ops[0].op, rights[0]), cost=cost, boolean=True)
     first = left.run
-    links = [(ASKS[operand.op], right.run) for operand, right in zip(tree.ops, rights, strict=True)]
+    links = [(COMPARISONS[operand.op], right.run) for operand, right in zip(tree.ops, rights, strict=True)]
 
     def chain(scope: Scope, meter: Meter) -> JSON:
         value = first(scope, meter)
-        for ask, run in links:
+        for compare, run in links:
             following = run(scope, meter)
-            if not ask(meter, value, following):
+            if not compare(meter, value, following):
                 return False
             value = following
         return True
@@ -180,19 +183,19 @@ def _compare(tree: nodes.Compare, notes: Compilation) -> Expr:
     return Expr(chain, cost=cost, boolean=True)
 
 
-def _note(left: Expr, sign: str, right: Expr, line: int, notes: Compilation) -> None:
-    """Remember what a path is compared with: some values it never has."""
+def _note(left: Expr, sign: str, right: Expr, line: int, context: CompileContext) -> None:
+    """Record the constants that a path is compared with, so that the check can find impossible ones."""
     if sign in ("eq", "ne") and left.constant:
         left, right = right, left
     if left.path is not None and right.constant:
         if sign in ("eq", "ne"):
-            notes.compared.append(Compared(left.path, (right.value,), line))
+            context.compared.append(Comparison(left.path, (right.value,), line))
         elif sign == "in" and type(right.value) is list:
-            notes.compared.append(Compared(left.path, tuple(right.value), line))
+            context.compared.append(Comparison(left.path, tuple(right.value), line))
 
 
 def _comparison(left: Expr, sign: str, right: Expr) -> Run:
-    """One comparison; those with a constant at the right, as most guards have, are written out."""
+    """One comparison. Comparisons with a constant on the right, the usual guard, have fast versions."""
     run, value = left.run, right.value
     if right.constant and type(value) in _SCALARS:
         if sign == "eq":
@@ -205,21 +208,21 @@ def _comparison(left: Expr, sign: str, right: Expr) -> Run:
         if sign == "notin":
             one_of = _one_of(run, frozenset(value))
             return lambda scope, meter: not one_of(scope, meter)
-    ask, other = ASKS[sign], right.run
-    return lambda scope, meter: ask(meter, run(scope, meter), other(scope, meter))
+    compare, other = COMPARISONS[sign], right.run
+    return lambda scope, meter: compare(meter, run(scope, meter), other(scope, meter))
 
 
 def _one_of(run: Run, values: frozenset[JSON]) -> Run:
     def one_of(scope: Scope, meter: Meter) -> JSON:
         value = run(scope, meter)
-        # Lists and maps have no hash, and are in no set of scalars.
+        # Lists and maps are not hashable, and never equal to a scalar.
         return type(value) is not list and type(value) is not dict and value in values
 
     return one_of
 
 
-def _calculation(tree: nodes.BinExpr, notes: Compilation) -> Expr:
-    left, right = notes.expression(tree.left), notes.expression(tree.right)
+def _calculation(tree: nodes.BinExpr, context: CompileContext) -> Expr:
+    left, right = context.expression(tree.left), context.expression(tree.right)
     calculate, first, second = CALCULATIONS[type(tree).__name__], left.run, right.run
     return Expr(
         lambda scope, meter: calculate(meter, first(scope, meter), second(scope, meter)),
@@ -227,16 +230,16 @@ def _calculation(tree: nodes.BinExpr, notes: Compilation) -> Expr:
     )
 
 
-def _sign(tree: nodes.UnaryExpr, notes: Compilation) -> Expr:
-    operand = notes.expression(tree.node)
+def _sign(tree: nodes.UnaryExpr, context: CompileContext) -> Expr:
+    operand = context.expression(tree.node)
     if operand.constant and type(operand.value) in (int, float):
         return constant(-operand.value if isinstance(tree, nodes.Neg) else operand.value)
     signed, run = SIGNS[type(tree).__name__], operand.run
     return Expr(lambda scope, meter: signed(meter, run(scope, meter)), cost=2 + operand.cost)
 
 
-def _joined(tree: nodes.Concat, notes: Compilation) -> Expr:
-    parts = notes.expressions(tree.nodes)
+def _joined(tree: nodes.Concat, context: CompileContext) -> Expr:
+    parts = context.expressions(tree.nodes)
     runs = [part.run for part in parts]
 
     def join(scope: Scope, meter: Meter) -> JSON:
@@ -279,7 +282,7 @@ HANDLERS: dict[type, Handler] = {
     nodes.Neg: _sign,
     nodes.Pos: _sign,
     nodes.Concat: _joined,
-    nodes.Filter: filtered,
-    nodes.Test: tested,
-    nodes.Call: call,
+    nodes.Filter: compile_filter,
+    nodes.Test: compile_test,
+    nodes.Call: compile_call,
 }

@@ -1,7 +1,7 @@
-"""How much a template may be, and the meter that counts what one evaluation spends and makes.
+"""The limits of templates, and the meter that counts the work and the memory of one evaluation.
 
-Each limit has a name that its error repeats. Work is counted, never timed, so that a replay agrees;
-one unit of fuel is about 50 ns.
+Error messages contain the name of the limit. Work is counted in units of fuel and never timed, so that a
+replay gives the same result. One unit of fuel is about 50 ns.
 """
 
 from __future__ import annotations
@@ -10,97 +10,101 @@ from collections.abc import Mapping
 from sys import getsizeof
 from types import MappingProxyType
 
-from noetl.template.values import JSON, Moment, TemplateError, Weight, encoded, scalar_text, weigh
+from noetl.template.values import JSON, Moment, TemplateError, ValueSize, measure, scalar_text, to_json
 
-TEMPLATE_CHARS_MAX = 65_536  # of a template's source
+TEMPLATE_CHARS_MAX = 65_536  # characters of the source of a template
 TOKENS_MAX = (
-    3_000  # names, numbers, signs and stretches of text in a template; Jinja needs 5 to 8 µs for each
+    3_000  # names, numbers, operators and pieces of text in a template; Jinja2 needs 5 to 8 µs for each
 )
-NESTING_MAX = 32  # brackets, blocks, signs before a value: Jinja's parser descends 14 calls for each
-EXPRESSION_DEPTH_MAX = 64  # of the tree that the parser gives us
-FUEL_MAX = 400_000  # units for one evaluation: about 20 ms, and never 50
-ROOM_MAX = 8_388_608  # bytes that one evaluation makes, all told, even if it drops them again
-TEXT_CHARS_MAX = 1_048_576  # of one text that a template makes
-ITEMS_MAX = 100_000  # of one list that a template makes
+NESTING_MAX = 32  # open brackets, blocks and unary operators: Jinja2's parser nests 14 calls for each
+EXPRESSION_DEPTH_MAX = 64  # depth of the syntax tree of an expression
+FUEL_MAX = 400_000  # units of work for one evaluation: about 20 ms, and less than 50
+MEMORY_MAX = 8_388_608  # bytes that one evaluation allocates in total, including values that it drops again
+TEXT_CHARS_MAX = 1_048_576  # characters of one text that a template creates
+ITEMS_MAX = 100_000  # items of one list that a template creates
 RANGE_MAX = 10_000  # items of range()
-INT_MAX = 2**63 - 1
-BITS_MAX = 14_000  # of a number from outside that is written as text
-JSON_DEPTH_MAX = 64  # of what fromjson reads
-PATTERN_CHARS_MAX = 1_000  # of a regular expression
-PATTERN_PROGRAM_MAX = 2_000  # instructions that it compiles to
-PATTERN_MEMORY_MAX = 262_144  # bytes that RE2 may use for one pattern
+INT_MAX = 2**63 - 1  # whole numbers that a template calculates
+BITS_MAX = 14_000  # bits of a number in the data that is written as text
+JSON_DEPTH_MAX = 64  # nesting of a text that fromjson reads
+PATTERN_CHARS_MAX = 1_000  # characters of a regular expression
+PATTERN_PROGRAM_MAX = 2_000  # instructions of a compiled regular expression
+PATTERN_MEMORY_MAX = 262_144  # bytes that RE2 may use for one regular expression
 
 
-def over(name: str, limit: int, what: str) -> TemplateError:
+def limit_exceeded(name: str, limit: int, what: str) -> TemplateError:
     return TemplateError(f"{what} (limit {name}: {limit:,})")
 
 
 class Meter:
-    """What one evaluation may still spend. The defaults stand in the class, so that making one is cheap."""
+    """The remaining budget of one evaluation. Class attributes hold the defaults: creating one is cheap."""
 
     fuel: int = FUEL_MAX
-    room: int = ROOM_MAX
-    written: int = 0  # characters of the text that the template gives
-    drawn: int = 0  # how often uuid() was called
+    memory: int = MEMORY_MAX
+    written: int = 0  # characters of the text that the template has produced
+    uuids: int = 0  # how often uuid() was called
     moment: Moment | None = None  # None: now() and uuid() have no value here
     slots: list[JSON]  # the variables of {% for %}
-    patterns: Mapping[str, JSON] = MappingProxyType({})  # compiled so far, by their text
+    patterns: Mapping[str, JSON] = MappingProxyType({})  # regular expressions compiled so far, by their text
 
     def charge(self, units: int) -> None:
         left = self.fuel - units
         if left < 0:
-            raise over("FUEL_MAX", FUEL_MAX, "the template needs too much work")
+            raise limit_exceeded("FUEL_MAX", FUEL_MAX, "the template needs too much work")
         self.fuel = left
 
-    def hold(self, size: int) -> None:
-        left = self.room - size
+    def allocate(self, size: int) -> None:
+        left = self.memory - size
         if left < 0:
-            raise over("ROOM_MAX", ROOM_MAX, "the template makes too much data")
-        self.room = left
+            raise limit_exceeded("ROOM_MAX", MEMORY_MAX, "the template creates too much data")
+        self.memory = left
 
     def text(self, chars: int) -> None:
-        """Ask before a text of so many characters is made."""
+        """Check the limit and charge for a text of `chars` characters, before it is created."""
         if chars > TEXT_CHARS_MAX:
-            raise over("TEXT_CHARS_MAX", TEXT_CHARS_MAX, f"the template makes a text of {chars:,} characters")
+            raise limit_exceeded(
+                "TEXT_CHARS_MAX", TEXT_CHARS_MAX, f"the template creates a text of {chars:,} characters"
+            )
         self.charge(1 + (chars >> 8))
 
     def keep(self, text: str) -> str:
-        """Count a text that was made."""
+        """Count a text that was created, and return it."""
         if len(text) > TEXT_CHARS_MAX:
-            raise over("TEXT_CHARS_MAX", TEXT_CHARS_MAX, "the template makes too long a text")
-        self.hold(getsizeof(text))
+            raise limit_exceeded(
+                "TEXT_CHARS_MAX", TEXT_CHARS_MAX, "the template creates a text that is too long"
+            )
+        self.allocate(getsizeof(text))
         return text
 
     def items(self, count: int) -> None:
-        """Ask before a list of so many items is made."""
+        """Check the limit and charge for a list of `count` items, before it is created."""
         if count > ITEMS_MAX:
-            raise over("ITEMS_MAX", ITEMS_MAX, f"the template makes a list of {count:,} items")
+            raise limit_exceeded("ITEMS_MAX", ITEMS_MAX, f"the template creates a list of {count:,} items")
         self.charge(1 + count)
-        self.hold(56 + 8 * count)
+        self.allocate(56 + 8 * count)
 
-    def weigh(self, value: JSON, enough: int = TEXT_CHARS_MAX) -> Weight:
-        """Count the characters and parts of a value, and pay for a walk through all of them."""
-        weight = weigh(value, enough, self.fuel // 3)
-        self.charge(20 + 3 * weight.parts + (weight.chars >> 6))
-        return weight
+    def measure(self, value: JSON, enough: int = TEXT_CHARS_MAX) -> ValueSize:
+        """Count the characters and parts of a value, and charge for visiting all of them."""
+        size = measure(value, enough, self.fuel // 3)
+        self.charge(20 + 3 * size.parts + (size.chars >> 6))
+        return size
 
     def search(self, text: str, part: str) -> None:
-        """Pay for looking for a part in a text: short texts are searched the plain, multiplying way."""
+        """Charge for searching a part in a text: for short texts the cost is the product of both lengths."""
         chars = len(text)
         self.charge(1 + (chars >> 4) + (min(chars, 30_000) * min(len(part), 100) >> 6))
 
 
 def json_text(value: JSON, meter: Meter | None = None) -> str:
-    """How a value is written inside text: strings as they are, else compact JSON (D12)."""
+    """A value as it is written inside text: text unchanged, any other value as compact JSON (D12)."""
     meter = meter or Meter()
     if type(value) is int and not -INT_MAX <= value <= INT_MAX:
-        # Digits take the square of their number; such a number comes from outside.
+        # Writing a number takes time proportional to the square of its digits. Only data has such numbers.
         bits = value.bit_length()
         if bits > BITS_MAX:
-            raise over("BITS_MAX", BITS_MAX, "the number is too large to be written")
+            raise limit_exceeded("BITS_MAX", BITS_MAX, "the number is too large to be written as text")
         meter.charge(bits * bits >> 15)
     text = scalar_text(value)
     if text is not None:
         return text
-    meter.text(meter.weigh(value).chars)
-    return meter.keep(encoded(value))
+    meter.text(meter.measure(value).chars)
+    return meter.keep(to_json(value))

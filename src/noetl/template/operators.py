@@ -1,10 +1,7 @@
-"""Calculation with numbers that stay small, and the joining of texts and lists.
+"""Calculation and comparison, and the cost of each operation.
 
-`*` and `%` never repeat or format, a boolean is no number, and whole numbers keep to 64 bits.
-
-Equal, ordered, contained: how values are compared, and what each comparison costs.
-
-Ordering is for two numbers or two texts; everything else says so instead of guessing.
+Whole numbers are limited to 64 bits, and a boolean is not a number. `*` and `%` never repeat or format text.
+Only two numbers or two texts have an order; any other pair is an error.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ Calculate: TypeAlias = Callable[[Meter, JSON, JSON], JSON]
 
 
 def add(meter: Meter, left: JSON, right: JSON) -> JSON:
-    """Numbers are added; text and text, list and list are joined."""
+    """Add two numbers, or concatenate two texts or two lists."""
     kind = type(left)
     if kind is int and type(right) is int:
         total = left + right
@@ -35,32 +32,32 @@ def add(meter: Meter, left: JSON, right: JSON) -> JSON:
         meter.items(len(left) + len(right))
         return left + right
     _check("+", left, right, hint=" (~ joins values as text)")
-    return within(left + right)
+    return bounded(left + right)
 
 
 def subtract(_: Meter, left: JSON, right: JSON) -> JSON:
     _check("-", left, right)
-    return within(left - right)
+    return bounded(left - right)
 
 
 def multiply(_: Meter, left: JSON, right: JSON) -> JSON:
     _check("*", left, right)
-    return within(left * right)
+    return bounded(left * right)
 
 
 def divide(_: Meter, left: JSON, right: JSON) -> JSON:
     _check("/", left, right, divisor=True)
-    return within(left / right)
+    return bounded(left / right)
 
 
-def divide_down(_: Meter, left: JSON, right: JSON) -> JSON:
+def floor_divide(_: Meter, left: JSON, right: JSON) -> JSON:
     _check("//", left, right, divisor=True)
-    return within(left // right)
+    return bounded(left // right)
 
 
 def remainder(_: Meter, left: JSON, right: JSON) -> JSON:
     _check("%", left, right, divisor=True)
-    return within(left % right)
+    return bounded(left % right)
 
 
 def power(_: Meter, left: JSON, right: JSON) -> JSON:
@@ -73,16 +70,16 @@ def power(_: Meter, left: JSON, right: JSON) -> JSON:
     elif left == 0 and right < 0:
         raise TemplateError("0 has no negative power")
     elif left < 0 and right != int(right):
-        raise TemplateError("a negative number has no broken power")
+        raise TemplateError("a negative number has no fractional power")
     try:
-        return within(left**right)
+        return bounded(left**right)
     except OverflowError:
         raise too_large() from None
 
 
 def negative(_: Meter, value: JSON) -> JSON:
     if type(value) in NUMBERS:
-        return within(-value)
+        return bounded(-value)
     raise _no_number("-", value)
 
 
@@ -92,8 +89,8 @@ def positive(_: Meter, value: JSON) -> JSON:
     raise _no_number("+", value)
 
 
-def within(number: JSON) -> JSON:
-    """The number, if it is one that we keep: 64 bits, or finite."""
+def bounded(number: JSON) -> JSON:
+    """The number, if it is within the limits: whole numbers in 64 bits, others finite."""
     if type(number) is int:
         if -INT_MAX <= number <= INT_MAX:
             return number
@@ -103,15 +100,15 @@ def within(number: JSON) -> JSON:
 
 
 def too_large() -> TemplateError:
-    return TemplateError(f"the number is too large (limit INT_MAX: {INT_MAX}, and finite)")
+    return TemplateError(f"the number is too large or not finite (limit INT_MAX: {INT_MAX})")
 
 
 def _check(sign: str, left: JSON, right: JSON, *, divisor: bool = False, hint: str = "") -> None:
     if type(left) not in NUMBERS or type(right) not in NUMBERS:
         raise _no_numbers(sign, left, right, hint)
-    # Numbers that come from outside may be of any size.
-    within(left)
-    within(right)
+    # Numbers in the data may have any size.
+    bounded(left)
+    bounded(right)
     if divisor and right == 0:
         raise TemplateError("division by zero")
 
@@ -134,17 +131,17 @@ CALCULATIONS: dict[str, Calculate] = {
     "Sub": subtract,
     "Mul": multiply,
     "Div": divide,
-    "FloorDiv": divide_down,
+    "FloorDiv": floor_divide,
     "Mod": remainder,
     "Pow": power,
 }
 SIGNS: dict[str, Callable[[Meter, JSON], JSON]] = {"Neg": negative, "Pos": positive}
 
 
-Ask: TypeAlias = Callable[[Meter, JSON, JSON], bool]
+Compare: TypeAlias = Callable[[Meter, JSON, JSON], bool]
 
 
-def same(meter: Meter, left: JSON, right: JSON) -> bool:
+def equal(meter: Meter, left: JSON, right: JSON) -> bool:
     kind = type(left)
     if kind is str:
         if type(right) is not str or len(left) != len(right):
@@ -153,53 +150,53 @@ def same(meter: Meter, left: JSON, right: JSON) -> bool:
     elif kind is list or kind is dict:
         if type(right) is not kind or len(left) != len(right):
             return False
-        meter.weigh(left, TEXT_CHARS_MAX * 4)
+        meter.measure(left, TEXT_CHARS_MAX * 4)
     return bool(left == right)
 
 
-def differs(meter: Meter, left: JSON, right: JSON) -> bool:
-    return not same(meter, left, right)
+def not_equal(meter: Meter, left: JSON, right: JSON) -> bool:
+    return not equal(meter, left, right)
 
 
-def contains(meter: Meter, item: JSON, box: JSON) -> bool:
-    """`item in box`: of a list, the keys of a map, or text within text."""
-    kind = type(box)
+def contains(meter: Meter, item: JSON, container: JSON) -> bool:
+    """`item in container`: an item of a list, a key of a map, or a part of a text."""
+    kind = type(container)
     if kind is list:
         if type(item) is Undefined:
             return False
         price = 1 + (len(item) >> 8) if type(item) is str else 1
         if type(item) is list or type(item) is dict:
-            price = 2 * meter.weigh(item).parts
-        meter.charge(price * len(box))
-        return item in box
+            price = 2 * meter.measure(item).parts
+        meter.charge(price * len(container))
+        return item in container
     if kind is dict:
-        return type(item) is str and item in box
+        return type(item) is str and item in container
     if kind is str:
         if type(item) is str:
-            meter.search(box, item)
-            return item in box
+            meter.search(container, item)
+            return item in container
         if type(item) is Undefined:
             raise undefined(item)
-        raise TemplateError(f"only text can be in text, not {kind_of(item)}")
+        raise TemplateError(f"only text can be contained in text, not {kind_of(item)}")
     if kind is Undefined:
-        raise undefined(box)
-    raise TemplateError(f'nothing can be "in" {kind_of(box)}; a list, a map or text is needed')
+        raise undefined(container)
+    raise TemplateError(f'"in" needs a list, a map or text, not {kind_of(container)}')
 
 
-def lacks(meter: Meter, item: JSON, box: JSON) -> bool:
-    return not contains(meter, item, box)
+def not_contains(meter: Meter, item: JSON, container: JSON) -> bool:
+    return not contains(meter, item, container)
 
 
-def _ordered(compare: Callable[[JSON, JSON], bool]) -> Ask:
-    def ask(meter: Meter, left: JSON, right: JSON) -> bool:
+def _ordered(holds: Callable[[JSON, JSON], bool]) -> Compare:
+    def compare(meter: Meter, left: JSON, right: JSON) -> bool:
         if type(left) in NUMBERS and type(right) in NUMBERS:
-            return compare(left, right)
+            return holds(left, right)
         if type(left) is str and type(right) is str:
             meter.charge(min(len(left), len(right)) >> 8)
-            return compare(left, right)
+            return holds(left, right)
         raise unordered(left, right)
 
-    return ask
+    return compare
 
 
 def unordered(left: JSON, right: JSON) -> TemplateError:
@@ -211,20 +208,20 @@ def unordered(left: JSON, right: JSON) -> TemplateError:
     )
 
 
-ASKS: dict[str, Ask] = {
-    "eq": same,
-    "ne": differs,
+COMPARISONS: dict[str, Compare] = {
+    "eq": equal,
+    "ne": not_equal,
     "lt": _ordered(lt),
     "lteq": _ordered(le),
     "gt": _ordered(gt),
     "gteq": _ordered(ge),
     "in": contains,
-    "notin": lacks,
+    "notin": not_contains,
 }
 
 
 def sort_keys(meter: Meter, values: Sequence[JSON], *, case_sensitive: bool) -> list[JSON]:
-    """Keys to sort by: all numbers, all texts or all booleans; pays for the sorting."""
+    """Keys to sort by, which are all numbers, all texts or all booleans. Charges for the sorting."""
     count = len(values)
     meter.items(count)
     meter.charge(count * (4 + count.bit_length() // 2))
@@ -238,8 +235,8 @@ def sort_keys(meter: Meter, values: Sequence[JSON], *, case_sensitive: bool) -> 
     meter.charge((chars >> 6) * count.bit_length())
     if case_sensitive:
         return list(values)
-    # Beyond ASCII Python takes twelve bytes for each letter while it works.
+    # For text outside ASCII, Python temporarily uses twelve bytes per character.
     meter.text(2 * chars)
     meter.charge(chars >> 2)
-    meter.hold(chars + 52 * count)
+    meter.allocate(chars + 52 * count)
     return [value.lower() for value in values]

@@ -1,6 +1,6 @@
-"""Names, `a.b`, `a['b']`, `a[0]`, `a[i]` and `a[1:3]`: what is looked up, and what that reads of the scope.
+"""Compiles names, `a.b`, `a['b']`, `a[0]`, `a[i]` and `a[1:3]`, and records which paths they read.
 
-Lookups go into maps, lists and texts only; an attribute of a Python object does not exist here.
+Only maps, lists and texts can be looked into. Attributes of Python objects are never read.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from typing import TypeAlias
 
 from jinja2 import nodes
 
-from noetl.template.compilation import UNNAMED, Compilation, Expr, Run, Scope
+from noetl.template.context import UNNAMED, CompileContext, Expr, Run, Scope
 from noetl.template.limits import EXPRESSION_DEPTH_MAX, Meter
 from noetl.template.values import (
     JSON,
     MISSING,
-    Path,
+    ScopePath,
     TemplateError,
     Undefined,
-    find,
     kind_of,
+    lookup,
     path_text,
     subscript_text,
     undefined,
@@ -28,43 +28,43 @@ Step: TypeAlias = "str | int | nodes.Expr"
 LOOP_FIELDS = ("index", "index0", "first", "last", "length", "revindex", "revindex0")
 
 
-def path(tree: nodes.Expr, notes: Compilation, optional: bool) -> Expr:
-    root, steps = _taken_apart(tree, notes)
+def compile_path(tree: nodes.Expr, context: CompileContext, optional: bool) -> Expr:
+    root, steps = _taken_apart(tree, context)
     if len(steps) > EXPRESSION_DEPTH_MAX:
         message = f"a path is too long (limit EXPRESSION_DEPTH_MAX: {EXPRESSION_DEPTH_MAX})"
-        return notes.fault("bad-template", message, tree.lineno)
+        return context.fault("bad-template", message, tree.lineno)
     known: list[str | int] = []
     for step in steps:
         if isinstance(step, nodes.Node):
             break
-        known.append(notes.text(step) if isinstance(step, str) else step)
+        known.append(context.text(step) if isinstance(step, str) else step)
     rest = steps[len(known) :]
     if not isinstance(root, nodes.Name):
-        start = notes.expression(root)
+        start = context.expression(root)
         found = _below(start, tuple(known)) if known else start
-    elif root.name in notes.variables:
+    elif root.name in context.variables:
         if root.name == "loop" and known and known[0] not in LOOP_FIELDS:
             fix = f"loop has {', '.join(LOOP_FIELDS)}"
-            return notes.fault("not-allowed", f'loop has no "{known[0]}"', root.lineno, str(known[0]), fix)
-        slot = notes.variables[root.name]
-        notes.used.add(slot)
+            return context.fault("not-allowed", f'loop has no "{known[0]}"', root.lineno, str(known[0]), fix)
+        slot = context.variables[root.name]
+        context.used.add(slot)
         start = Expr(lambda _scope, meter: meter.slots[slot], label=root.name)
         found = _below(start, tuple(known)) if known else start
-    elif root.name == "output" and not known and notes.picker is not None:
-        found = notes.picker.whole()
+    elif root.name == "output" and not known and context.projector is not None:
+        found = context.projector.whole()
     else:
-        whole: Path = (root.name, *known)
-        notes.read(whole, root.lineno, optional=optional)
-        found = Expr(_static(whole), label=path_text(whole), path=whole)
+        path: ScopePath = (root.name, *known)
+        context.read(path, root.lineno, optional=optional)
+        found = Expr(_static(path), label=path_text(path), path=path)
     for step in rest:
-        found = _next(found, step, notes)
+        found = _next(found, step, context)
     return found
 
 
-def _taken_apart(tree: nodes.Expr, notes: Compilation) -> tuple[nodes.Expr, list[Step]]:
+def _taken_apart(tree: nodes.Expr, context: CompileContext) -> tuple[nodes.Expr, list[Step]]:
     steps: list[Step] = []
     while True:
-        if steps and notes.is_part(tree):
+        if steps and context.is_part(tree):
             return tree, steps[::-1]
         if isinstance(tree, nodes.Getattr):
             steps.append(tree.attr)
@@ -76,7 +76,7 @@ def _taken_apart(tree: nodes.Expr, notes: Compilation) -> tuple[nodes.Expr, list
 
 
 def _subscript(tree: nodes.Expr) -> Step:
-    """A constant text or whole number continues a path; anything else has to be computed."""
+    """A constant text or whole number is part of the path; any other subscript is an expression."""
     sign = 1
     inner = tree
     if isinstance(tree, nodes.Neg):
@@ -89,8 +89,8 @@ def _subscript(tree: nodes.Expr) -> Step:
     return tree
 
 
-def _static(path: Path) -> Run:
-    """A path from the root of the scope; the short ones, which are nearly all, are written out."""
+def _static(path: ScopePath) -> Run:
+    """A path from the root of the scope. Short paths, which are the usual case, have fast versions."""
     missing = Undefined(path_text(path), path)
     name = str(path[0])
     rest = path[1:]
@@ -120,14 +120,14 @@ def _static(path: Path) -> Run:
     def longer(scope: Scope, _: Meter) -> JSON:
         value = scope.get(name, MISSING)
         for key in rest:
-            value = find(value, key)
+            value = lookup(value, key)
         return missing if value is MISSING else value
 
     return longer
 
 
-def _below(start: Expr, keys: Path) -> Expr:
-    """A path into a value that was computed, or is the variable of a loop."""
+def _below(start: Expr, keys: ScopePath) -> Expr:
+    """A path into a computed value or into the variable of a loop."""
     label = path_text((start.label, *keys))
     if start.label == UNNAMED:
         label = f"{path_text(('', *keys))} of {UNNAMED}"
@@ -137,46 +137,46 @@ def _below(start: Expr, keys: Path) -> Expr:
     def below(scope: Scope, meter: Meter) -> JSON:
         value = run(scope, meter)
         for key in keys:
-            value = find(value, key)
+            value = lookup(value, key)
         return missing if value is MISSING else value
 
     return Expr(below, label=label, cost=start.cost + len(keys))
 
 
-def _next(start: Expr, step: Step, notes: Compilation) -> Expr:
+def _next(start: Expr, step: Step, context: CompileContext) -> Expr:
     if isinstance(step, nodes.Slice):
-        return _slice(start, step, notes)
+        return _slice(start, step, context)
     if not isinstance(step, nodes.Node):
-        return _below(start, (notes.text(step) if isinstance(step, str) else step,))
-    key = notes.expression(step)
+        return _below(start, (context.text(step) if isinstance(step, str) else step,))
+    key = context.expression(step)
     run, label, key_run = start.run, start.label, key.run
 
     def subscript(scope: Scope, meter: Meter) -> JSON:
         value = run(scope, meter)
-        place = key_run(scope, meter)
-        if type(place) is Undefined:
-            raise undefined(place)
-        found = find(value, place)
-        return Undefined(f"{label}[{subscript_text(place)}]") if found is MISSING else found
+        key_value = key_run(scope, meter)
+        if type(key_value) is Undefined:
+            raise undefined(key_value)
+        found = lookup(value, key_value)
+        return Undefined(f"{label}[{subscript_text(key_value)}]") if found is MISSING else found
 
     return Expr(subscript, label=f"{label}[…]", cost=start.cost + key.cost + 2)
 
 
-def _slice(start: Expr, tree: nodes.Slice, notes: Compilation) -> Expr:
-    ends = [None if end is None else notes.expression(end) for end in (tree.start, tree.stop, tree.step)]
+def _slice(start: Expr, tree: nodes.Slice, context: CompileContext) -> Expr:
+    ends = [None if end is None else context.expression(end) for end in (tree.start, tree.stop, tree.step)]
     run, label = start.run, start.label
     missing = Undefined(f"{label}[…]")
 
     def cut(scope: Scope, meter: Meter) -> JSON:
         value = run(scope, meter)
         places = [None if end is None else end.run(scope, meter) for end in ends]
-        for place in places:
-            if type(place) is Undefined:
-                raise undefined(place)
-            if place is not None and type(place) is not int:
-                raise TemplateError(f"a slice goes from number to number, not {kind_of(place)}")
+        for key_value in places:
+            if type(key_value) is Undefined:
+                raise undefined(key_value)
+            if key_value is not None and type(key_value) is not int:
+                raise TemplateError(f"the bounds of a slice are whole numbers, not {kind_of(key_value)}")
         if places[2] == 0:
-            raise TemplateError("a slice needs a step other than 0")
+            raise TemplateError("the step of a slice must not be 0")
         if type(value) is not list and type(value) is not str:
             return missing
         wanted = slice(*places)

@@ -1,6 +1,7 @@
-"""What a worker evaluates of control's templates: the largest parts that read the data and nothing fickle.
+"""Projection: the parts of a template that a worker evaluates where output.data is, for control (D52).
 
-A part is known by a digest of its tree, so that whoever looks its value up means the same expression (D52).
+A part is the largest expression that reads output.data and otherwise only values that are the same for
+worker and control. Its key is a digest of its syntax tree, so that both sides mean the same expression.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from typing import NamedTuple
 
 from jinja2 import nodes
 
-from noetl.template.compilation import Compilation, Expr, Read, Run, Scope
+from noetl.template.context import CompileContext, Expr, Read, Run, Scope
 from noetl.template.limits import Meter
 from noetl.template.values import JSON, TemplateError, Undefined, truth
 
-PICKED = "_picked"  # where a scope has what was picked; no template can name it
-WHOLE = ""  # the key of all of output.data: something reads `output` itself
-_STEADY = frozenset({"workload", "input", "execution_id"})  # the same for worker and control
+PROJECTED = "_picked"  # the key of the projected values in a scope; no template can name it
+ALL_DATA = ""  # the key of output.data as a whole, for a template that reads `output` itself
+_STEADY = frozenset({"workload", "input", "execution_id"})  # equal for worker and control
 _CHANGING = frozenset({"now", "uuid"})
 
 
@@ -26,11 +27,11 @@ class ProjectedPart(NamedTuple):
 
     key: str
     run: Run
-    asks: bool  # only its truth is asked for: what is true need not be kept
+    truth_only: bool  # only its truth is used, so a true value need not be stored
 
 
 class Projection:
-    """The parts of one template, found while it is compiled; what was picked stands in their place."""
+    """Collects the parts of one template while it is compiled, and replaces them with projected values."""
 
     def __init__(self) -> None:
         self.parts: dict[str, ProjectedPart] = {}
@@ -39,33 +40,38 @@ class Projection:
     def is_part(self, tree: nodes.Node) -> bool:
         return not self._inside and _is_closed(tree)
 
-    def part(self, tree: nodes.Expr, notes: Compilation, *, asks: bool) -> Expr:
+    def part(self, tree: nodes.Expr, context: CompileContext, *, truth_only: bool) -> Expr:
         self._inside = True
         try:
-            expr = notes.expression(tree, asks=asks)
+            expr = context.expression(tree, truth_only=truth_only)
         finally:
             self._inside = False
-        key = f"{'?' if asks else ''}{_digest(tree)}"
-        self.parts[key] = ProjectedPart(key, expr.run, asks)
-        return expr._replace(run=lambda scope, _meter: _found(scope[PICKED], key))
+        key = f"{'?' if truth_only else ''}{_digest(tree)}"
+        self.parts[key] = ProjectedPart(key, expr.run, truth_only)
+        return expr._replace(run=lambda scope, _meter: _found(scope[PROJECTED], key))
 
     def whole(self) -> Expr:
         """`output` itself, with all of its data."""
-        self.parts[WHOLE] = ProjectedPart(WHOLE, lambda scope, _meter: scope["output"]["data"], asks=False)
+        self.parts[ALL_DATA] = ProjectedPart(
+            ALL_DATA, lambda scope, _meter: scope["output"]["data"], truth_only=False
+        )
 
         def run(scope: Scope, _meter: Meter) -> JSON:
-            return {**scope["output"], "data": _found(scope[PICKED], WHOLE)}
+            return {**scope["output"], "data": _found(scope[PROJECTED], ALL_DATA)}
 
         return Expr(run, label="output", path=("output",))
 
 
 def reads_data(reads: Iterable[Read]) -> bool:
-    """Is something of output.data read?"""
+    """Does one of the paths read output.data?"""
     return any(read.path == ("output",) or read.path[:2] == ("output", "data") for read in reads)
 
 
 def _is_closed(tree: nodes.Node) -> bool:
-    """Does it read output.data, and else only what is the same wherever one looks? Trees have any depth."""
+    """Does it read output.data, and otherwise only values that are equal for worker and control?
+
+    It does not recurse, because a tree may have any depth.
+    """
     data = False
     trees = [tree]
     while trees:
@@ -96,7 +102,7 @@ def _is_data(tree: nodes.Node) -> bool:
 
 
 def _digest(tree: nodes.Node) -> str:
-    """The same for the same expression, wherever it stands and however it is spaced."""
+    """Equal for equal expressions, regardless of their position and white space."""
     words: list[str] = []
     rest: list[JSON] = [tree]
     while rest:
@@ -112,8 +118,8 @@ def _digest(tree: nodes.Node) -> str:
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
 
 
-def evaluated(parts: Iterable[ProjectedPart], scope: Scope) -> Iterator[tuple[str, dict[str, JSON]]]:
-    """What each part gives, by its key: a value, or why there is none. One meter pays for all of them."""
+def evaluate_parts(parts: Iterable[ProjectedPart], scope: Scope) -> Iterator[tuple[str, dict[str, JSON]]]:
+    """The value of each part, or its error, by its key. All parts share one meter."""
     meter = Meter()
     for part in parts:
         try:
@@ -124,11 +130,11 @@ def evaluated(parts: Iterable[ProjectedPart], scope: Scope) -> Iterator[tuple[st
         if type(value) is Undefined:
             yield part.key, {"undefined": value.text, **_path(value.path)}
         else:
-            yield part.key, {"is": True if part.asks and truth(value) else value}
+            yield part.key, {"is": True if part.truth_only and truth(value) else value}
 
 
 def _run(run: Run, scope: Scope, meter: Meter) -> JSON:
-    """What happens in a part is what would happen in its template."""
+    """Evaluate a part with the same errors as its template would raise."""
     try:
         return run(scope, meter)
     except (TemplateError, AssertionError):
@@ -136,23 +142,23 @@ def _run(run: Run, scope: Scope, meter: Meter) -> JSON:
     except RecursionError:
         raise TemplateError("the data is nested too deeply") from None
     except Exception as error:
-        raise TemplateError("it can not be evaluated") from error
+        raise TemplateError("it cannot be evaluated") from error
 
 
 def _path(path: tuple[str | int, ...] | None) -> dict[str, JSON]:
     return {} if path is None else {"path": list(path)}
 
 
-def refusal(kind: str, message: str) -> dict[str, JSON]:
-    """In the place of a value: why it is not on record."""
+def error_entry(kind: str, message: str) -> dict[str, JSON]:
+    """An error in place of a value that is not recorded."""
     return {"error": message, "kind": kind}
 
 
 def _found(picked: Mapping[str, JSON], key: str) -> JSON:
-    """What the worker had for a part; control takes it as if it had evaluated it."""
+    """The result of the worker for a part, as if it were evaluated here."""
     entry = picked.get(key)
     if entry is None:
-        raise TemplateError("what it reads of output.data is not on record")
+        raise TemplateError("the part of output.data that it reads is not recorded")
     if "is" in entry:
         return entry["is"]
     path = tuple(entry["path"]) if "path" in entry else None

@@ -1,6 +1,6 @@
-"""Regular expressions on RE2, whose searching time does not explode, priced by what they may cost at worst.
+"""Regular expressions with RE2, whose search time is linear, charged by their worst case.
 
-The one place that knows re2. Patterns are RE2's: no look-around, no back references inside the pattern.
+Only this module imports re2. Patterns have no look-around and no back references.
 """
 
 from __future__ import annotations
@@ -16,72 +16,78 @@ from noetl.template.limits import (
     PATTERN_PROGRAM_MAX,
     TEXT_CHARS_MAX,
     Meter,
-    over,
+    limit_exceeded,
 )
 from noetl.template.values import JSON, TemplateError
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 _OPTIONS.max_mem = PATTERN_MEMORY_MAX
-_SMALL = 32  # instructions, with which RE2 keeps to its quick way
+_SMALL = 32  # instructions up to which RE2 uses its fast matcher
 _REFERENCE = re.compile(r"\\(?:(\d{1,2})|g<(\w{1,100})>|(\\))")
-# Patterns that never look far beyond their match: plain pieces, and at most one repetition, at the very end.
-_NEAR = re.compile(r"(?:[^\\.()\[\]{}*+?|^$]|\\\S|\.|\[\^?(?:[^\[\]\\]|\\\S)+\])+[*+]?")
+# Patterns that never look far beyond their match: single characters, and at most one repetition at the end.
+_LOCAL = re.compile(r"(?:[^\\.()\[\]{}*+?|^$]|\\\S|\.|\[\^?(?:[^\[\]\\]|\\\S)+\])+[*+]?")
 
 
 class Pattern:
-    """A compiled pattern and what it costs."""
+    """A compiled pattern and its cost."""
 
-    __slots__ = ("groups", "names", "near", "price", "regexp")
+    __slots__ = ("groups", "local", "names", "price", "regexp")
 
     def __init__(self, text: str) -> None:
         if len(text) > PATTERN_CHARS_MAX:
-            raise over("PATTERN_CHARS_MAX", PATTERN_CHARS_MAX, f"the pattern has {len(text):,} characters")
+            raise limit_exceeded(
+                "PATTERN_CHARS_MAX", PATTERN_CHARS_MAX, f"the pattern has {len(text):,} characters"
+            )
         try:
             self.regexp = re2.compile(text, _OPTIONS)
         except re2.error as error:
-            raise TemplateError(f'the pattern "{text[:60]}" can not be used: {_reason(error)}') from None
+            raise TemplateError(f'the pattern "{text[:60]}" is not valid: {_reason(error)}') from None
         except UnicodeEncodeError:
-            raise TemplateError("the pattern holds half a surrogate pair") from None
+            raise TemplateError("the pattern contains half a surrogate pair") from None
         self.price: int = self.regexp.programsize
         if self.price > PATTERN_PROGRAM_MAX:
-            raise over("PATTERN_PROGRAM_MAX", PATTERN_PROGRAM_MAX, f'the pattern "{text[:60]}" is too large')
+            raise limit_exceeded(
+                "PATTERN_PROGRAM_MAX", PATTERN_PROGRAM_MAX, f'the pattern "{text[:60]}" is too large'
+            )
         self.groups: int = self.regexp.groups
         self.names: dict[str, int] = self.regexp.groupindex
-        self.near = _NEAR.fullmatch(text) is not None
+        self.local = _LOCAL.fullmatch(text) is not None
 
     def group(self, wanted: JSON) -> int:
-        """The number of a group that is asked for by number or name."""
+        """The number of a group, from its number or its name."""
         number = self.names.get(wanted) if type(wanted) is str else wanted
         if type(number) is not int or not 0 <= number <= self.groups:
             raise TemplateError(f'the pattern has no group "{wanted}"')
         return number
 
     def charge(self, meter: Meter, size: int) -> None:
-        """Pay for one search: RE2's slow way takes up to 12 ns for each byte and instruction."""
+        """Charge for one search: RE2's slow matcher takes up to 12 ns per byte and instruction."""
         meter.charge(20 + (size * self.price >> 2))
 
     def search(self, meter: Meter, text: str) -> list[str | None] | None:
-        """The whole match and its groups; None: nothing matches."""
+        """The whole match and its groups; None if nothing matches."""
         data = _bytes(meter, text)
         self.charge(meter, len(data))
-        found = self.regexp.search(data)
+        match = self.regexp.search(data)
         return (
-            None if found is None else [_text(meter, found.group(place)) for place in range(self.groups + 1)]
+            None if match is None else [_text(meter, match.group(place)) for place in range(self.groups + 1)]
         )
 
     def replace(self, meter: Meter, text: str, replacement: Replacement, count: int) -> str:
         data = _bytes(meter, text)
         pieces: list[bytes] = []
         end = size = 0
-        for made, found in enumerate(self._matches(meter, data), 1):
-            start, stop = found.span()
-            filled = replacement.fill(found)
+        for made, match in enumerate(self._matches(meter, data), 1):
+            start, stop = match.span()
+            filled = replacement.fill(match)
             pieces += (data[end:start], filled)
             size += start - end + len(filled)
             if size > TEXT_CHARS_MAX * 4:
-                raise over("TEXT_CHARS_MAX", TEXT_CHARS_MAX, "the template makes too long a text")
-            meter.hold(len(filled) + 120)
+                raise limit_exceeded(
+                    "TEXT_CHARS_MAX", TEXT_CHARS_MAX, "the template creates a text that is too long"
+                )
+            meter.allocate(len(filled) + 120)
             end = stop
             if made == count:
                 break
@@ -91,57 +97,57 @@ class Pattern:
 
     def _matches(self, meter: Meter, data: bytes) -> Iterator[JSON]:
         self.charge(meter, len(data))
-        for found in self.regexp.finditer(data):
-            start = found.start()
-            # Between the bytes of one letter there is nothing to be found.
+        for match in self.regexp.finditer(data):
+            start = match.start()
+            # Ignore a match in the middle of a multi-byte character.
             if start < len(data) and data[start] & 0xC0 == 0x80:
                 continue
             meter.charge(70)
-            yield found
-            if not self.near:
-                # The next search may read all the rest; a small pattern does so at 3 ns a byte.
-                rest = len(data) - found.end()
+            yield match
+            if not self.local:
+                # The next search may read the whole rest; a small pattern takes 3 ns per byte.
+                rest = len(data) - match.end()
                 meter.charge(rest >> 4 if self.price <= _SMALL else rest * self.price >> 3)
 
 
 class Replacement:
-    r"""What a match is replaced by: text with \1, \g<name> and \\ in it."""
+    r"""The replacement of a match: text with references \1, \g<name> and the escape \\."""
 
     __slots__ = ("_pieces",)
 
     def __init__(self, text: str, pattern: Pattern) -> None:
         self._pieces: list[bytes | int] = []
         end = 0
-        for found in _REFERENCE.finditer(text):
-            self._pieces.append(_encoded(text[end : found.start()]))
-            number, name, backslash = found.groups()
+        for match in _REFERENCE.finditer(text):
+            self._pieces.append(_encoded(text[end : match.start()]))
+            number, name, backslash = match.groups()
             if backslash:
                 self._pieces.append(b"\\")
             else:
                 wanted = name or number
                 self._pieces.append(pattern.group(int(wanted) if wanted.isdecimal() else wanted))
-            end = found.end()
+            end = match.end()
         self._pieces.append(_encoded(text[end:]))
 
-    def fill(self, found: JSON) -> bytes:
+    def fill(self, match: JSON) -> bytes:
         return b"".join(
-            [piece if type(piece) is bytes else found.group(piece) or b"" for piece in self._pieces]
+            [piece if type(piece) is bytes else match.group(piece) or b"" for piece in self._pieces]
         )
 
 
-def compiling(text: str) -> int:
-    """What compiling a pattern costs: classes of Unicode and counted repetitions are what takes RE2 long."""
+def compile_cost(text: str) -> int:
+    """The cost of compiling a pattern. Unicode classes and counted repetitions are the slow parts."""
     classes = text.count("\\p") + text.count("\\P")
     return 200 + 40 * min(len(text), PATTERN_CHARS_MAX) + 2_000 * classes + (20_000 if "{" in text else 0)
 
 
-def pattern(meter: Meter, text: str) -> Pattern:
-    """Compile a pattern that is known only now, once in an evaluation."""
+def compiled_pattern(meter: Meter, text: str) -> Pattern:
+    """Compile a pattern that is not a constant, once per evaluation."""
     ready = meter.patterns.get(text)
     if ready is None:
-        meter.charge(compiling(text))
+        meter.charge(compile_cost(text))
         ready = Pattern(text)
-        # A new dict, because the empty one belongs to all meters.
+        # A new dict, because all meters share the empty one.
         meter.patterns = {**meter.patterns, text: ready}
     return ready
 
@@ -149,7 +155,7 @@ def pattern(meter: Meter, text: str) -> Pattern:
 def _bytes(meter: Meter, text: str) -> bytes:
     meter.text(len(text))
     data = _encoded(text)
-    meter.hold(len(data))
+    meter.allocate(len(data))
     return data
 
 
@@ -157,7 +163,7 @@ def _encoded(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise TemplateError("the text holds half a surrogate pair") from None
+        raise TemplateError("the text contains half a surrogate pair") from None
 
 
 def _text(meter: Meter, data: bytes | None) -> str | None:

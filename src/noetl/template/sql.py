@@ -1,4 +1,4 @@
-"""A small SQL tokenizer, and the check that every `{{ }}` stands where a value can be bound.
+"""A small SQL tokenizer, and the check that every `{{ }}` is in a position where a value can be bound.
 
 The check reports mistakes of the author; values are bound regardless of its result. The tokenizer knows
 quotes, comments, words, parameters and statement ends of PostgreSQL, SQLite and DuckDB. Linear time.
@@ -12,42 +12,45 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from jinja2 import nodes
 
-from noetl.template.compilation import Compilation
+from noetl.template.context import CompileContext
 
-How: TypeAlias = Literal["value", "name", "list"]
+BindMode: TypeAlias = Literal["value", "name", "list"]
 
-_FILTERS: dict[str, How] = {"sql_ident": "name", "sql_list": "list"}
+_FILTERS: dict[str, BindMode] = {"sql_ident": "name", "sql_list": "list"}
 _BEFORE_NAMES = frozenset({"INTO", "JOIN", "TABLE", "UPDATE"})
 _WORD_END = re.compile(r"[\w$]\Z")
 _WORD_START = re.compile(r"[\w$]")
 _OPENING = re.compile(r"[eE]?['\"`]|\$\w*\$|--|/\*")
 _SIGNS = frozenset({"", ",", ";", "(", ")", "AND", "OR", "NOT", "ASC", "DESC", "UNION", "UNION ALL", "WHERE"})
-_BIND = "a value is bound: leave the quotes out, and join text inside: {{ '%' ~ name ~ '%' }}"
+_BIND = "remove the quotes, and concatenate text inside the braces: {{ '%' ~ name ~ '%' }}"
 _NAME = "write {{ name | sql_ident }}"
-_SIGN = "write words and signs of SQL outside: {% if not loop.last %},{% endif %}"
+_SIGN = "write keywords and punctuation of SQL outside the braces: {% if not loop.last %},{% endif %}"
 
 
 class SqlPlacement(NamedTuple):
-    """A {{ }} and what becomes of it."""
+    """A {{ }} and how its value is inserted."""
 
-    tree: nodes.Expr
-    how: How  # bound · written as a quoted name · each item bound
+    expression: nodes.Expr
+    mode: BindMode  # bound · written as a quoted name · each item bound
 
 
 class SqlPlacements:
-    """Follows the constant text of one template from its begin to its end."""
+    """Reads the constant text of one template from start to end, and checks the position of each {{ }}."""
 
-    def __init__(self, notes: Compilation) -> None:
-        self._notes = notes
-        self._open = ""  # what opened the quotes or the comment that we are in; "": neither
-        self._brackets: list[str] = []  # the first word in each bracket that is open; "": none so far
-        self._words = ("", "")  # the last two of the text before, the last one only if nothing follows it
-        self._text = ""  # the end of the text before; "": none since the last tag
-        self.empty = True  # there was no text so far, but white space
+    def __init__(self, context: CompileContext) -> None:
+        self._context = context
+        self._open = ""  # the opening of the current quotes or comment; "": not inside any
+        self._brackets: list[str] = []  # the first word in each open bracket; "": none so far
+        self._words = (
+            "",
+            "",
+        )  # the last two words of the preceding text; the last is "" if a sign follows it
+        self._text = ""  # the end of the preceding text; "": none since the last tag
+        self.empty = True  # so far there was only white space
 
     def parts(self, trees: list[nodes.Expr]) -> Iterator[str | SqlPlacement]:
-        """Texts and tags in order; quotes around nothing but one tag are taken away."""
-        items = _joined(trees, self._notes)
+        """Texts and tags in order. Quotes that contain exactly one tag are removed."""
+        items = _joined(trees, self._context)
         for index, item in enumerate(items):
             if not isinstance(item, str):
                 following = items[index + 1] if index + 1 < len(items) else ""
@@ -62,11 +65,11 @@ class SqlPlacements:
                 yield item
 
     def leave(self) -> None:
-        """A statement of the template begins or ends: what stands next to it is not known."""
+        """Call this where a statement of the template starts or ends: the adjacent text is not known."""
         self._text = " "
 
     def _is_quoted(self, before: str, tag: nodes.Expr, after: str | nodes.Expr) -> bool:
-        if not isinstance(after, str) or not before.endswith("'") or _how(tag) != "value":
+        if not isinstance(after, str) or not before.endswith("'") or _mode(tag) != "value":
             return False
         if not after.startswith("'") or after.startswith("''"):
             return False
@@ -105,34 +108,41 @@ class SqlPlacements:
         elif sign == ")" and self._brackets:
             self._brackets.pop()
 
-    def _placed(self, tree: nodes.Expr, following: str | None) -> SqlPlacement:
-        """`following`: the text behind it; None: another tag."""
-        how = _how(tree)
-        shown = _shown(tree)
+    def _placed(self, expression: nodes.Expr, following: str | None) -> SqlPlacement:
+        """`following` is the text after the tag; None if another tag follows."""
+        mode = _mode(expression)
+        label = _label(expression)
         if self._open:
-            self._in_quotes(tree, shown)
-        elif how == "value" and _is_sign(tree):
-            self._tell("sql-not-a-value", tree, "a sign or a word of SQL would be bound as text", _SIGN)
-        elif self._in_word(how, following):
-            self._tell("sql-in-word", tree, f"{shown} is a part of a word or of a dotted name", _NAME)
-        elif how != "name" and self._wants_name():
+            self._in_quotes(expression, label)
+        elif mode == "value" and _is_sign(expression):
+            self._fault(
+                "sql-not-a-value", expression, "a keyword or punctuation of SQL would be bound as text", _SIGN
+            )
+        elif self._in_word(mode, following):
+            self._fault("sql-in-word", expression, f"{label} is part of a word or of a dotted name", _NAME)
+        elif mode != "name" and self._wants_name():
             word = self._words[1]
-            self._tell("sql-not-a-value", tree, f"{shown} is bound, and after {word} stands a name", _NAME)
+            self._fault(
+                "sql-not-a-value",
+                expression,
+                f"{label} is bound as a value, but a name must follow {word}",
+                _NAME,
+            )
         self._words = (self._words[1], "")
         self._text = ""
-        return SqlPlacement(tree, how)
+        return SqlPlacement(expression, mode)
 
-    def _in_quotes(self, tree: nodes.Expr, shown: str) -> None:
+    def _in_quotes(self, expression: nodes.Expr, label: str) -> None:
         if self._open in ("--", "/*"):
-            message, fix = f"{shown} stands in a comment of SQL", "use {# a comment of the template #}"
+            message, fix = f"{label} is inside a comment of SQL", "use a comment of the template: {# … #}"
         elif self._open in ('"', "`"):
-            message, fix = f"{shown} stands in the quotes of a name", _NAME
+            message, fix = f"{label} is inside the quotes of a name", _NAME
         else:
-            message, fix = f"{shown} stands inside quotes", _BIND
-        self._tell("sql-in-quotes", tree, message, fix)
+            message, fix = f"{label} is inside quotes", _BIND
+        self._fault("sql-in-quotes", expression, message, fix)
 
-    def _in_word(self, how: How, following: str | None) -> bool:
-        before, dot = self._text, how != "name"
+    def _in_word(self, mode: BindMode, following: str | None) -> bool:
+        before, dot = self._text, mode != "name"
         if following is None or (not before and not self.empty):
             return True  # two tags with nothing between them
         return bool(
@@ -145,23 +155,23 @@ class SqlPlacements:
         before, word = self._words
         if word != "FROM":
             return word in _BEFORE_NAMES
-        # extract(year FROM …) and its kin take a value, and so does IS DISTINCT FROM.
+        # extract(year FROM …), similar functions, and IS DISTINCT FROM take a value.
         return before != "DISTINCT" and (not self._brackets or self._brackets[-1] in ("SELECT", "WITH"))
 
-    def _tell(self, code: str, tree: nodes.Expr, message: str, fix: str) -> None:
-        self._notes.fault(code, message, tree.lineno, _path(tree) or None, fix)
+    def _fault(self, code: str, expression: nodes.Expr, message: str, fix: str) -> None:
+        self._context.fault(code, message, expression.lineno, _path(expression) or None, fix)
 
 
-def _joined(trees: list[nodes.Expr], notes: Compilation) -> list[str | nodes.Expr]:
-    """Texts that only a comment of the template separates are one."""
+def _joined(trees: list[nodes.Expr], context: CompileContext) -> list[str | nodes.Expr]:
+    """Join texts that are separated only by a comment of the template."""
     items: list[str | nodes.Expr] = []
-    for tree in trees:
-        if not isinstance(tree, nodes.TemplateData):
-            items.append(tree)
+    for expression in trees:
+        if not isinstance(expression, nodes.TemplateData):
+            items.append(expression)
         elif items and isinstance(items[-1], str):
-            items[-1] += notes.text(tree.data)
+            items[-1] += context.text(expression.data)
         else:
-            items.append(notes.text(tree.data))
+            items.append(context.text(expression.data))
     return items
 
 
@@ -172,42 +182,42 @@ def _last(text: str) -> SqlToken | None:
     return last
 
 
-def _how(tree: nodes.Expr) -> How:
-    return _FILTERS.get(tree.name, "value") if isinstance(tree, nodes.Filter) else "value"
+def _mode(expression: nodes.Expr) -> BindMode:
+    return _FILTERS.get(expression.name, "value") if isinstance(expression, nodes.Filter) else "value"
 
 
-def _is_sign(tree: nodes.Expr) -> bool:
-    """Is it, or may it be, one of the signs that authors put between the turns of a loop?"""
-    if isinstance(tree, nodes.CondExpr):
-        return any(_is_sign(each) for each in (tree.expr1, tree.expr2) if each is not None)
+def _is_sign(expression: nodes.Expr) -> bool:
+    """Can its value be a keyword or punctuation, such as the comma between the iterations of a loop?"""
+    if isinstance(expression, nodes.CondExpr):
+        return any(_is_sign(each) for each in (expression.expr1, expression.expr2) if each is not None)
     return (
-        isinstance(tree, nodes.Const)
-        and isinstance(tree.value, str)
-        and tree.value != ""
-        and tree.value.strip().upper() in _SIGNS
+        isinstance(expression, nodes.Const)
+        and isinstance(expression.value, str)
+        and expression.value != ""
+        and expression.value.strip().upper() in _SIGNS
     )
 
 
-def _path(tree: nodes.Expr) -> str:
-    """The author's words for a path; "": it is none. Trees have any depth."""
+def _path(expression: nodes.Expr) -> str:
+    """A path as the author wrote it; "" for another expression. It does not recurse: trees have any depth."""
     parts: list[str] = []
-    while not isinstance(tree, nodes.Name):
-        if isinstance(tree, nodes.Getattr):
-            parts.append(tree.attr)
-        elif not isinstance(tree, nodes.Filter):
+    while not isinstance(expression, nodes.Name):
+        if isinstance(expression, nodes.Getattr):
+            parts.append(expression.attr)
+        elif not isinstance(expression, nodes.Filter):
             return ""
-        if tree.node is None:
+        if expression.node is None:
             return ""
-        tree = tree.node
-    return ".".join([tree.name, *reversed(parts)])
+        expression = expression.node
+    return ".".join([expression.name, *reversed(parts)])
 
 
-def _shown(tree: nodes.Expr) -> str:
-    path = _path(tree)
+def _label(expression: nodes.Expr) -> str:
+    path = _path(expression)
     return f'"{path[:60]}"' if path else "a value"
 
 
-Kind: TypeAlias = Literal["word", "number", "place", "name", "mark", "sign", "quoted", "comment"]
+SqlTokenKind: TypeAlias = Literal["word", "number", "place", "name", "mark", "sign", "quoted", "comment"]
 
 _NEXT = re.compile(
     r"""
@@ -232,78 +242,78 @@ _MADE_OF_STATEMENTS = frozenset({"FUNCTION", "PROCEDURE", "TRIGGER"})
 
 
 class SqlToken(NamedTuple):
-    """A part of SQL. `open`: the text ended before it did."""
+    """A token of SQL. `open`: the text ends inside it."""
 
-    kind: Kind
+    kind: SqlTokenKind
     start: int
     end: int
     open: bool = False
 
 
 def tokens(text: str) -> Iterator[SqlToken]:
-    """What matters, in order. White space and signs without a meaning for us are left out."""
-    place = 0
-    while (found := _NEXT.search(text, place)) is not None:
-        start, kind = found.start(), found.lastgroup
-        place = found.end()
+    """The relevant tokens in order. White space and irrelevant signs are left out."""
+    position = 0
+    while (match := _NEXT.search(text, position)) is not None:
+        start, kind = match.start(), match.lastgroup
+        position = match.end()
         if kind == "quote":
-            stop = _quote_end(text, start, found[0])
+            stop = _quote_end(text, start, match[0])
         elif kind == "dollar":
-            stop = _after(text, found[0], place)
+            stop = _after(text, match[0], position)
         elif kind == "line":
-            stop = _after(text, "\n", place)
+            stop = _after(text, "\n", position)
         elif kind == "block":
-            stop = _comment_end(text, place)
-        elif kind == "word" and found[0] in "eE" and text.startswith("'", place):
-            stop = _escaped_end(text, place + 1)
+            stop = _comment_end(text, position)
+        elif kind == "word" and match[0] in "eE" and text.startswith("'", position):
+            stop = _escaped_end(text, position + 1)
             kind = "quote"
         else:
             if kind != "cast":
-                yield SqlToken(_KINDS[str(kind)], start, place)
+                yield SqlToken(_KINDS[str(kind)], start, position)
             continue
-        place = len(text) if stop < 0 else stop
-        yield SqlToken("comment" if kind in ("line", "block") else "quoted", start, place, open=stop < 0)
+        position = len(text) if stop < 0 else stop
+        yield SqlToken("comment" if kind in ("line", "block") else "quoted", start, position, open=stop < 0)
 
 
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[str, SqlTokenKind] = {
     "word": "word", "number": "number", "place": "place", "name": "name", "mark": "mark", "sign": "sign",
 }  # fmt: skip
 
 
-def _after(text: str, end: str, place: int) -> int:
-    found = text.find(end, place)
-    return -1 if found < 0 else found + len(end)
+def _after(text: str, end: str, position: int) -> int:
+    match = text.find(end, position)
+    return -1 if match < 0 else match + len(end)
 
 
 def _quote_end(text: str, start: int, quote: str) -> int:
-    """Behind the closing quote; a doubled one does not close."""
-    place = start + 1
-    while (found := text.find(quote, place)) >= 0:
-        if not text.startswith(quote, found + 1):
-            return found + 1
-        place = found + 2
+    """The position after the closing quote; a doubled quote does not close the text."""
+    position = start + 1
+    while (match := text.find(quote, position)) >= 0:
+        if not text.startswith(quote, match + 1):
+            return match + 1
+        position = match + 2
     return -1
 
 
-def _escaped_end(text: str, place: int) -> int:
-    while (found := _ESCAPED_END.search(text, place)) is not None:
-        if found[0] == "'":
-            return found.end()
-        place = found.end()
+def _escaped_end(text: str, position: int) -> int:
+    while (match := _ESCAPED_END.search(text, position)) is not None:
+        if match[0] == "'":
+            return match.end()
+        position = match.end()
     return -1
 
 
-def _comment_end(text: str, place: int) -> int:
-    """PostgreSQL nests comments. Where others do not, we wait longer than they, which is safe."""
+def _comment_end(text: str, position: int) -> int:
+    """PostgreSQL nests comments. For databases that do not, the comment ends later here, which is safe."""
     depth = 1
-    while depth and (found := _COMMENT.search(text, place)) is not None:
-        depth += 1 if found[0] == "/*" else -1
-        place = found.end()
-    return -1 if depth else place
+    while depth and (match := _COMMENT.search(text, position)) is not None:
+        depth += 1 if match[0] == "/*" else -1
+        position = match.end()
+    return -1 if depth else position
 
 
-class Ends:
-    """Sees where a statement ends: at a semicolon, but not inside brackets or the body of a routine."""
+class StatementEnds:
+    """Detects the end of a statement: a semicolon outside brackets and outside the body of a routine."""
 
     def __init__(self) -> None:
         self._begin()
@@ -311,8 +321,8 @@ class Ends:
     def _begin(self) -> None:
         self._words = 0
         self._creates = False
-        self._body = False  # CREATE FUNCTION, PROCEDURE or TRIGGER: semicolons may stand inside
-        self._inside = 0  # BEGIN and CASE that no END has closed
+        self._body = False  # CREATE FUNCTION, PROCEDURE or TRIGGER: the body may contain semicolons
+        self._inside = 0  # open BEGIN and CASE
         self._brackets = 0
 
     def at(self, token: SqlToken, text: str) -> bool:

@@ -1,7 +1,7 @@
-"""Text → the tree that Jinja2's parser makes of it, or the fault that stops it.
+"""Parses template text into Jinja2's syntax tree.
 
-Only its lexer and parser run here, token by token, so that a hostile template is refused while it is read:
-nothing of its compiler, optimizer or runtime is ever called.
+Only the lexer and the parser of Jinja2 are used, never its compiler, optimizer or runtime. Tokens are
+counted while they are read, so that a hostile template is rejected before it is parsed completely.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _CLOSING = frozenset({"rparen", "rbracket", "rbrace"})
 _TAG_ENDS = frozenset({"variable_end", "block_end"})
 _SIGNS = frozenset({"sub", "add"})
 _BLOCKS = frozenset({"if", "for", "block", "macro", "with", "autoescape", "call", "filter", "set"})
-_SPARES = "\x1f\x1e\x1d\x1c"  # white space to Jinja, but no line breaks
+_CR_STAND_INS = "\x1f\x1e\x1d\x1c"  # white space to Jinja2, but not line breaks
 
 
 class Fault(NamedTuple):
-    """One thing that is wrong with a template."""
+    """One mistake in a template."""
 
     code: str  # bad-template, unknown-filter, unknown-test, bad-arguments, not-allowed
     message: str
@@ -35,7 +35,7 @@ class Fault(NamedTuple):
 
 
 class BadTemplate(Exception):
-    """A template that does not compile; `faults` says everything that is wrong with it."""
+    """A template does not compile. `faults` lists all mistakes in it."""
 
     def __init__(self, faults: tuple[Fault, ...]) -> None:
         super().__init__("; ".join(fault.message for fault in faults))
@@ -43,7 +43,7 @@ class BadTemplate(Exception):
 
 
 class TemplateStatement(NamedTuple):
-    """A {% tag %} that begins a statement."""
+    """A {% tag %} that starts a statement."""
 
     name: str
     line: int
@@ -54,15 +54,15 @@ class Syntax(NamedTuple):
 
     body: list[nodes.Node]
     statements: tuple[TemplateStatement, ...]
-    spare: str | None  # the character that stands for a carriage return; None: there are none
+    cr_stand_in: str | None  # the character that replaces carriage returns; None: the text has none
 
 
-class _Refused(Exception):
-    """Raised inside Jinja's token stream to stop its parser."""
+class _LimitExceeded(Exception):
+    """Raised inside Jinja2's token stream to stop its parser."""
 
 
 class _Reader(Parser):
-    """Jinja's parser over a stream of tokens that is counted while it is read."""
+    """Jinja2's parser over a stream of tokens that are counted while they are read."""
 
     def __init__(self, source: str) -> None:
         super().__init__(_ENVIRONMENT, "")
@@ -77,13 +77,13 @@ class _Reader(Parser):
 
 
 def _counted(tokens: Iterator[Token]) -> Iterator[Token]:
-    """Pass tokens on, and refuse what would take the parser too long or too deep."""
+    """Yield the tokens, and stop when the parser would take too long or nest too deep."""
     blocks = brackets = run = elses = 0
     previous = ""
     for count, token in enumerate(tokens, 1):
         kind = token.type
         if count > TOKENS_MAX:
-            raise _Refused(f"the template is too long (limit TOKENS_MAX: {TOKENS_MAX:,})", token.lineno)
+            raise _LimitExceeded(f"the template is too long (limit TOKENS_MAX: {TOKENS_MAX:,})", token.lineno)
         if kind in _OPENING:
             brackets += 1
         elif kind in _CLOSING:
@@ -97,54 +97,54 @@ def _counted(tokens: Iterator[Token]) -> Iterator[Token]:
         run = run + 1 if kind in _SIGNS or (kind == "name" and token.value == "not") else 0
         previous = kind
         if blocks + brackets + run + elses > NESTING_MAX:
-            raise _Refused(
+            raise _LimitExceeded(
                 f"the template is nested too deeply (limit NESTING_MAX: {NESTING_MAX})", token.lineno
             )
         yield token
 
 
 def parse(source: str) -> Syntax:
-    """Read a template; raises BadTemplate with the one fault that stopped the parser."""
+    """Parse a template. Raises BadTemplate with the fault that stopped the parser."""
     if len(source) > TEMPLATE_CHARS_MAX:
         raise _bad(
             f"the template has {len(source):,} characters (limit TEMPLATE_CHARS_MAX: {TEMPLATE_CHARS_MAX:,})",
             1,
         )
-    # Jinja writes every line break as \n, and text must come out as it went in.
-    spare = None
+    # Jinja2 turns every line break into \n, but text must stay unchanged.
+    cr_stand_in = None
     if "\r" in source:
-        spare = next((letter for letter in _SPARES if letter not in source), None)
-        if spare is not None:
-            source = source.replace("\r", spare)
+        cr_stand_in = next((letter for letter in _CR_STAND_INS if letter not in source), None)
+        if cr_stand_in is not None:
+            source = source.replace("\r", cr_stand_in)
     try:
         reader = _Reader(source)
         body = reader.subparse()
     except TemplateSyntaxError as error:
-        raise _bad(_plain(error.message or "the template can not be read"), error.lineno) from None
-    except _Refused as refused:
-        raise _bad(*refused.args) from None
+        raise _bad(_plain(error.message or "the template cannot be parsed"), error.lineno) from None
+    except _LimitExceeded as exceeded:
+        raise _bad(*exceeded.args) from None
     except RecursionError:
         raise _bad(f"the template is nested too deeply (limit NESTING_MAX: {NESTING_MAX})", 1) from None
     except (ValueError, SyntaxError):
         # int() and literal_eval() of a number with thousands of digits.
         raise _bad("a number has too many digits", 1) from None
-    return Syntax(body, tuple(reader.statements), spare)
+    return Syntax(body, tuple(reader.statements), cr_stand_in)
 
 
-def tags(source: str) -> list[str]:
-    """The author's words in each {{ }}, {% if %}, {% elif %} and {% for %}, in order."""
-    found: list[str] = []
+def tag_sources(source: str) -> list[str]:
+    """The source text of each {{ }}, {% if %}, {% elif %} and {% for %}, in order."""
+    sources: list[str] = []
     words: list[str] = []
     for _, kind, text in _ENVIRONMENT.lex(source):
         if kind in ("variable_begin", "block_begin"):
             words = []
         elif kind == "variable_end":
-            found.append(f"{{{{ {' '.join(''.join(words).split())} }}}}")
+            sources.append(f"{{{{ {' '.join(''.join(words).split())} }}}}")
         elif kind == "block_end" and words[:1] in (["if"], ["elif"], ["for"]):
-            found.append(f"{{% {' '.join(''.join(words).split())} %}}")
+            sources.append(f"{{% {' '.join(''.join(words).split())} %}}")
         elif words or kind != "whitespace":
             words.append(text)
-    return found
+    return sources
 
 
 def _bad(message: str, line: int) -> BadTemplate:
@@ -152,5 +152,5 @@ def _bad(message: str, line: int) -> BadTemplate:
 
 
 def _plain(message: str) -> str:
-    """Jinja's message in our manner: no capital, no full stop."""
+    """Jinja2's message in the style of ours: no capital letter at the start, no full stop."""
     return message[:1].lower() + message[1:].rstrip(".")

@@ -1,6 +1,7 @@
-"""The plain JSON values that templates work on: what is undefined, what is true, how a value is written.
+"""The plain JSON values that templates work on: undefined values, truth, lookup, and conversion to text.
 
-Nothing here knows Jinja, limits or fuel; the value is looked at by its exact type, never by its attributes.
+This module does not depend on Jinja2 or on the limits. It decides by the exact type of a value and never
+reads attributes of it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 JSON: TypeAlias = Any
-Path: TypeAlias = tuple[str | int, ...]
+ScopePath: TypeAlias = tuple[str | int, ...]
 
 PLAIN = frozenset({type(None), bool, int, float, str, list, dict})
 NUMBERS = frozenset({int, float})
@@ -19,35 +20,35 @@ _LONGEST_FALSE = max(map(len, _FALSE))
 _KINDS = {bool: "a boolean", int: "a number", float: "a number", str: "text", list: "a list", dict: "a map"}
 _encode = msgspec.json.Encoder().encode
 _LONG = 1 << 64
-_LEVELS_MAX = 200  # of a value that is written as JSON; how deep an encoder recurses differs between versions
-_SHOWN = 40  # characters of a value or a key that an error repeats
+_LEVELS_MAX = 200  # nesting of a value that is written as JSON; the limit of the encoder differs by version
+_QUOTED_CHARS_MAX = 40  # characters of a key that an error message repeats
 
 
 class TemplateError(Exception):
-    """A template that can not be evaluated: `message` names the expression, `path` what was missing."""
+    """A template could not be evaluated. `message` names the expression, `path` the missing value."""
 
-    def __init__(self, message: str, path: Path | None = None) -> None:
+    def __init__(self, message: str, path: ScopePath | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.path = path
-        self.kind = "template"  # of the failure that it makes
-        self.tag: int | None = None  # the place of the {{ }} or {% %} within its template, from 0
+        self.kind = "template"  # the kind of the resulting failure
+        self.tag: int | None = None  # the index of the {{ }} or {% %} within its template, from 0
 
 
 class Moment(NamedTuple):
-    """What `now()` and `uuid()` are derived from (D17)."""
+    """The values from which `now()` and `uuid()` are derived (D17)."""
 
     at: str  # the recorded time of the event, RFC 3339
     seed: str  # the id of the call
 
 
 class Undefined:
-    """What is not there: falsy, equal to nothing, not even to itself (D14)."""
+    """A missing value: it is falsy and not equal to any value, including itself (D14)."""
 
     __slots__ = ("path", "text")
 
-    def __init__(self, text: str, path: Path | None = None) -> None:
-        self.text = text  # how the author wrote it: "ctx.user.name"
+    def __init__(self, text: str, path: ScopePath | None = None) -> None:
+        self.text = text  # as the author wrote it: "ctx.user.name"
         self.path = path
 
     def __bool__(self) -> Literal[False]:
@@ -67,20 +68,28 @@ def undefined(missing: Undefined) -> TemplateError:
 
 
 def truth(value: JSON) -> bool:
-    """Native truth, and the strings false, no, none, null, 0 and "" are false, in any case (D15)."""
+    """The truth of a value as in Python, except that the texts false, no, none, null and 0 are false (D15).
+
+    Letter case does not matter.
+    """
     if type(value) is str:
         return len(value) > _LONGEST_FALSE or value.lower() not in _FALSE
     return bool(value)
 
 
+def is_template(text: str) -> bool:
+    """Does the text contain an expression, a statement or a comment of the language?"""
+    return "{{" in text or "{%" in text or "{#" in text
+
+
 def kind_of(value: JSON) -> str:
-    """The kind of a value in the author's words, with its article."""
+    """The kind of a value for messages, with its article: "a list"."""
     if type(value) is Undefined:
         return "undefined"
-    return "null" if value is None else _KINDS.get(type(value), "no JSON value")
+    return "null" if value is None else _KINDS.get(type(value), "not a JSON value")
 
 
-def path_text(path: Path) -> str:
+def path_text(path: ScopePath) -> str:
     """A path as an author writes it: `output.http.headers["x-id"][0]`."""
     text = str(path[0])
     for part in path[1:]:
@@ -93,15 +102,15 @@ def path_text(path: Path) -> str:
 
 def subscript_text(key: JSON) -> str:
     if type(key) is str:
-        return f'"{key[:_SHOWN]}…"' if len(key) > _SHOWN else f'"{key}"'
+        return f'"{key[:_QUOTED_CHARS_MAX]}…"' if len(key) > _QUOTED_CHARS_MAX else f'"{key}"'
     return str(key) if type(key) is int and abs(key) < 1 << 64 else kind_of(key)
 
 
 MISSING = Undefined("it")
 
 
-def find(value: JSON, key: JSON) -> JSON:
-    """What stands under a key or at a place, never an attribute; `MISSING` if there is nothing."""
+def lookup(value: JSON, key: JSON) -> JSON:
+    """The value under a key or at an index, never an attribute; `MISSING` if there is none."""
     kind = type(value)
     if kind is dict:
         return value.get(key, MISSING) if type(key) is str else MISSING
@@ -111,7 +120,7 @@ def find(value: JSON, key: JSON) -> JSON:
 
 
 def scalar_text(value: JSON) -> str | None:
-    """How a scalar is written inside text; None: it is a list or a map."""
+    """A scalar as it is written inside text; None for a list or a map."""
     kind = type(value)
     if kind is str:
         return str(value)
@@ -126,27 +135,27 @@ def scalar_text(value: JSON) -> str | None:
     return None
 
 
-def encoded(value: JSON) -> str:
-    """Compact JSON, keys in their order, letters as they are."""
+def to_json(value: JSON) -> str:
+    """Compact JSON. Keys keep their order, and characters outside ASCII are not escaped."""
     try:
         return _encode(value).decode()
     except RecursionError:
         raise TemplateError("the value is nested too deeply to be written as JSON") from None
     except UnicodeEncodeError:
-        raise TemplateError("the text holds half a surrogate pair, which JSON can not carry") from None
+        raise TemplateError("the text contains half a surrogate pair, which JSON cannot represent") from None
     except (TypeError, ValueError):
         raise TemplateError("the value is not plain JSON") from None
 
 
-class Weight(NamedTuple):
-    """How much a value is: about the characters of its JSON, and its parts."""
+class ValueSize(NamedTuple):
+    """The size of a value: roughly the characters of its JSON, and the number of its parts."""
 
     chars: int
     parts: int
 
 
-def weigh(value: JSON, enough: int, most: int) -> Weight:
-    """Count without recursion, and not beyond `enough` characters or `most` parts: data has any size."""
+def measure(value: JSON, enough: int, most: int) -> ValueSize:
+    """Count without recursion, and stop after `enough` characters or `most` parts: data may have any size."""
     chars = parts = 0
     stack = [iter((value,))]
     while stack:
@@ -167,15 +176,15 @@ def weigh(value: JSON, enough: int, most: int) -> Weight:
                 stack.append(iter(item))
                 break
             elif kind is int and not -_LONG < item < _LONG:
-                # Digits take the square of their number.
+                # Writing a number takes time proportional to the square of its digits.
                 chars += item.bit_length() // 3
                 parts += item.bit_length() ** 2 >> 16
             else:
                 chars += 4
             if chars > enough or parts > most:
-                return Weight(chars, parts)
+                return ValueSize(chars, parts)
         else:
             stack.pop()
         if chars > enough or parts > most:
             break
-    return Weight(chars, parts)
+    return ValueSize(chars, parts)

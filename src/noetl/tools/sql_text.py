@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from noetl.output import JSON
 from noetl.playbook.kinds import Sql
-from noetl.template.sql import Ends, SqlToken, tokens
+from noetl.template.sql import SqlToken, StatementEnds, tokens
 
 Params: TypeAlias = "list[JSON] | dict[str, JSON] | None"
 Style: TypeAlias = Literal["$", "?"]
@@ -112,7 +112,7 @@ class _Reader:
         self.marks = 0  # question marks so far
 
     def read(self) -> list[Statement]:
-        ends = Ends()
+        ends = StatementEnds()
         for index, piece in enumerate(self.sql.text):
             if index:
                 self.drafts[-1].bind(self.sql.values[index - 1])
@@ -127,7 +127,7 @@ class _Reader:
             raise BadSql("there is no statement in the text")
         return found
 
-    def _piece(self, piece: str, ends: Ends) -> None:
+    def _piece(self, piece: str, ends: StatementEnds) -> None:
         copied = 0
         for token in tokens(piece):
             draft = self.drafts[-1]

@@ -10,16 +10,16 @@ from msgspec import Struct
 from noetl.output import JSON
 from noetl.playbook.kinds import Kind
 from noetl.playbook.shapes import (
-    Anything,
-    ByKind,
-    Choice,
-    Either,
+    AnyShape,
+    ChoiceShape,
     KeyShape,
-    Many,
-    Null,
-    Record,
+    KindShape,
+    ListShape,
+    MapShape,
+    NullShape,
+    RecordShape,
     Shape,
-    Values,
+    UnionShape,
     describe,
 )
 
@@ -75,19 +75,19 @@ def _fields(keys: Mapping[str, KeyShape]) -> Iterator[FieldTold]:
 def alternatives(shape: Shape, record: Callable[[Shape], str]) -> Iterator[str]:
     """What may stand there, in words, a template last; `record` names a mapping whose keys are known."""
     match shape:
-        case Record() | ByKind():
+        case RecordShape() | KindShape():
             yield record(shape)
-        case Many(of) if not isinstance(of, Anything):
+        case ListShape(of) if not isinstance(of, AnyShape):
             words = next(alternatives(of, record))
             yield f"a list of {PLURALS.get(words, words)}"
-        case Values(of) if not isinstance(of, Anything):
+        case MapShape(of) if not isinstance(of, AnyShape):
             yield f"a mapping of names to {' or '.join(dict.fromkeys(alternatives(of, record)))}"
-        case Either(shapes):
+        case UnionShape(shapes):
             found = [words for each in shapes for words in alternatives(each, record)]
             yield from sorted(found, key=TEMPLATE.__eq__)
-        case Choice(values):
+        case ChoiceShape(values):
             yield "one of " + ", ".join(f"`{value}`" for value in values)
-        case Null():
+        case NullShape():
             return
         case _:
             yield describe(shape).removesuffix(f" or {TEMPLATE}")
@@ -97,7 +97,7 @@ def alternatives(shape: Shape, record: Callable[[Shape], str]) -> Iterator[str]:
 
 def mapping(shape: Shape) -> str:
     """A mapping by the keys that it takes."""
-    if not isinstance(shape, Record):
+    if not isinstance(shape, RecordShape):
         return describe(shape)
     return "a mapping with " + ", ".join(f"`{key}`" for key in shape.keys)
 

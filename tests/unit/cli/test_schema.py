@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from noetl.cli.schema import run_schema
-from noetl.playbook.schema import json_schema
+from noetl.playbook.json_schema import json_schema
 from tests.playbooks import kinds
 
 

@@ -38,7 +38,7 @@ def routed(body: str, output: Output, picked: dict[str, JSON] | None = None) -> 
 
 def test_what_was_picked_stands_for_data_that_is_elsewhere_d52() -> None:
     output = Output(ref={"type": "blob", "locator": "x"})
-    [key] = [part.key for part in compile_value("{{ output.data.rows[0].n }}").lean().parts]
+    [key] = [part.key for part in compile_value("{{ output.data.rows[0].n }}").projected().parts]
     made = routed(BODY, output, {key: {"is": 5}})
     assert made == facts.NextEvaluated(run="start#1", set={"ctx.n": 5}, asked=((0, True),), ended=1)
 
@@ -48,7 +48,7 @@ def test_what_nobody_has_picked_fails_the_routing_and_is_not_taken_for_missing_d
     made = routed(body, Output(ref={"type": "blob", "locator": "x"}), {})
     assert made.error is not None
     assert (made.error.kind, made.set) == ("template", {})
-    assert made.error.message.endswith("what it reads of output.data is not on record")
+    assert made.error.message.endswith("the part of output.data that it reads is not recorded")
 
 
 def test_a_step_set_that_writes_too_much_fails_the_routing_d55() -> None:

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import pytest
 
 from noetl.template.compile import BadTemplate, Moment, TemplateError, compile_template
-from noetl.template.limits import FUEL_MAX, ROOM_MAX, Meter
+from noetl.template.limits import FUEL_MAX, MEMORY_MAX, Meter
 
-MEMORY_MAX = 16 * 1024 * 1024
+PEAK_BYTES_MAX = 16 * 1024 * 1024
 MOMENT = Moment("2026-01-31T12:00:00Z", "fetch#1/1")
 NESTED: list[object] = []
 for _ in range(5_000):
@@ -497,7 +497,7 @@ def bounded(source: str) -> Iterator[None]:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak <= MEMORY_MAX, f"{source[:100]} holds {peak:,} bytes"
+    assert peak <= PEAK_BYTES_MAX, f"{source[:100]} holds {peak:,} bytes"
 
 
 def ending(source: str) -> str:
@@ -552,7 +552,7 @@ def test_a_value_passed_through_is_neither_copied_nor_paid_for() -> None:
     template = compile_template("{{ rows }}")
     meter = Meter()
     assert template.evaluate(SCOPE, meter) is SCOPE["rows"]
-    assert (meter.fuel, meter.room) == (FUEL_MAX, ROOM_MAX)
+    assert (meter.fuel, meter.memory) == (FUEL_MAX, MEMORY_MAX)
 
 
 def test_there_are_at_least_150_payloads() -> None:

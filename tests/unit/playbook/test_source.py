@@ -8,7 +8,7 @@ import pytest
 
 from noetl.errors import Mark
 from noetl.output import JSON
-from noetl.playbook.source import Mapping, Parsed, parse, plain
+from noetl.playbook.source import Mapping, ParsedDocument, parse, plain
 
 
 def value(text: str) -> JSON:
@@ -17,7 +17,7 @@ def value(text: str) -> JSON:
     return plain(parsed.document.root)
 
 
-def codes(parsed: Parsed) -> list[tuple[str, int, int]]:
+def codes(parsed: ParsedDocument) -> list[tuple[str, int, int]]:
     return [(problem.code, problem.at.line, problem.at.column) for problem in parsed.problems]
 
 

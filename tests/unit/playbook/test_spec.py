@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from noetl.playbook.spec import Effective, effective, merge
+from noetl.playbook.spec import EffectiveSpec, effective_spec, merge
 from tests.playbooks import kinds, reading
 
 
-def of_start(body: str) -> Effective:
+def of_start(body: str) -> EffectiveSpec:
     playbook = reading(body).playbook
     assert playbook is not None
     step = playbook.steps[0]
-    return effective(playbook, step, step.tasks[0], kinds())
+    return effective_spec(playbook, step, step.tasks[0], kinds())
 
 
 def test_scalars_inner_wins_maps_merge_deep_lists_replace_d60() -> None:

@@ -27,7 +27,7 @@ from noetl.template.compile import BadTemplate, Fault, TemplateError, compile_te
         (
             "a|regex_search('(')",
             "regex_search",
-            'the pattern "(" can not be used: missing ): (',
+            'the pattern "(" is not valid: missing ): (',
             "text|regex_search(pattern: pattern, group: key = 0)",
         ),
         (
@@ -47,7 +47,7 @@ def test_arguments_that_do_not_fit_are_faults(words: str, name: str, problem: st
 
 
 def test_the_patterns_of_a_template_may_not_take_long_to_compile() -> None:
-    with pytest.raises(BadTemplate, match=r"too many patterns \(limit FUEL_MAX: 400,000\)"):
+    with pytest.raises(BadTemplate, match=r"too many regular expressions \(limit FUEL_MAX: 400,000\)"):
         compile_template("".join(f"{{{{ a|regex_search('a{{{n}}}') }}}}" for n in range(1, 30)))
 
 

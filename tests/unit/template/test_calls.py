@@ -20,7 +20,7 @@ from noetl.template.compile import BadTemplate, Fault, compile_template
                 'there is no filter "random"',
                 1,
                 "random",
-                "it is chance, and a replay would differ",
+                "its result is random, so a replay would differ",
             ),
         ),
         (
@@ -37,11 +37,11 @@ from noetl.template.compile import BadTemplate, Fault, compile_template
                 "JSON values have no identity; use ==",
             ),
         ),
-        ("(a|upper)()", Fault("not-allowed", "a value can not be called", 1)),
-        ("a[0]()", Fault("not-allowed", "a value can not be called", 1)),
+        ("(a|upper)()", Fault("not-allowed", "a value cannot be called", 1)),
+        ("a[0]()", Fault("not-allowed", "a value cannot be called", 1)),
         (
             "a|upper(*b)",
-            Fault("not-allowed", "arguments are written one by one, not with * or **", 1, "*"),
+            Fault("not-allowed", "write the arguments one by one; * and ** are not supported", 1, "*"),
         ),
     ],
 )

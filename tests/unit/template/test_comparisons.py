@@ -70,8 +70,8 @@ def test_values_are_compared_and_undefined_equals_nothing_d14(words: str, value:
         ("1 <= missing.at", "missing.at is undefined"),
         ("1 in missing", "missing is undefined"),
         ("missing in t", "missing is undefined"),
-        ("1 in t", "only text can be in text, not a number"),
-        ("1 in n", 'nothing can be "in" a number; a list, a map or text is needed'),
+        ("1 in t", "only text can be contained in text, not a number"),
+        ("1 in n", '"in" needs a list, a map or text, not a number'),
     ],
 )
 def test_what_has_no_order_is_an_error_in_our_words_d14(words: str, message: str) -> None:

@@ -142,7 +142,7 @@ def test_an_error_that_we_did_not_foresee_is_still_ours() -> None:
 
     with pytest.raises(TemplateError) as error:
         compile_template("{{ a }}")(Odd())
-    assert error.value.message == '"{{ a }}": it can not be evaluated'
+    assert error.value.message == '"{{ a }}": it cannot be evaluated'
 
 
 def test_a_value_is_built_with_its_templates_and_the_rest_is_what_it_was() -> None:

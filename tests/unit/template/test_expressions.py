@@ -73,7 +73,7 @@ def test_what_is_not_needed_is_not_evaluated() -> None:
         ("[ctx.x]", "ctx.x is undefined"),
         ("{'a': ctx.x}", "ctx.x is undefined"),
         ("{ctx.x: 1}", "ctx.x is undefined"),
-        ("{ctx.a: 1}", "a key of a map is text, not a number"),
+        ("{ctx.a: 1}", "a key of a map must be text, not a number"),
         ("'a' ~ ctx.x", "ctx.x is undefined"),
     ],
 )
@@ -88,8 +88,8 @@ def test_undefined_never_gets_into_a_value_d14(words: str, message: str) -> None
     [
         ("1e999", "a number is too large (limit INT_MAX: 9223372036854775807)"),
         ("9223372036854775808", "a number is too large (limit INT_MAX: 9223372036854775807)"),
-        ("'\\ud800'", "a text holds half a surrogate pair"),
-        ("{1: 2}", "a key of a map is text, not a number"),
+        ("'\\ud800'", "a text contains half a surrogate pair"),
+        ("{1: 2}", "a key of a map must be text, not a number"),
         ("1" + " + 1" * 70, "an expression is nested too deeply (limit EXPRESSION_DEPTH_MAX: 64)"),
     ],
 )

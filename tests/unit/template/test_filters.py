@@ -10,12 +10,11 @@ import jinja2.tests
 import msgspec
 import pytest
 
-from noetl.template.builtins import Builtin
 from noetl.template.compile import Moment, compile_template
 from noetl.template.filters import FILTERS, OMITTED
-from noetl.template.functions import FUNCTIONS
-from noetl.template.methods import METHODS
-from noetl.template.predicates import PREDICATES
+from noetl.template.functions import FUNCTIONS, METHODS
+from noetl.template.registry import Builtin
+from noetl.template.tests import TESTS
 
 MOMENT = Moment("2026-01-31T12:00:00Z", "e/fetch#1/1")
 SCOPE: dict[str, object] = {
@@ -36,7 +35,7 @@ SCOPE: dict[str, object] = {
 }
 
 
-ENTRIES = [entry for table in (FILTERS, PREDICATES, FUNCTIONS, METHODS) for entry in table.values()]
+ENTRIES = [entry for table in (FILTERS, TESTS, FUNCTIONS, METHODS) for entry in table.values()]
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.signature)
@@ -54,8 +53,8 @@ def test_every_entry_is_documented_in_one_line(entry: Builtin) -> None:
 
 def test_every_filter_and_test_of_jinja_is_there_or_left_out_for_a_reason() -> None:
     assert set(jinja2.filters.FILTERS) - set(FILTERS) - set(OMITTED) == set()
-    assert set(jinja2.tests.TESTS) - set(PREDICATES) - set(OMITTED) == set()
-    assert set(OMITTED) & (set(FILTERS) | set(PREDICATES) | set(FUNCTIONS)) == set()
+    assert set(jinja2.tests.TESTS) - set(TESTS) - set(OMITTED) == set()
+    assert set(OMITTED) & (set(FILTERS) | set(TESTS) | set(FUNCTIONS)) == set()
 
 
 def plain(value: object) -> object:

@@ -29,13 +29,13 @@ def test_range_gives_a_list(words: str, value: object) -> None:
     [
         (
             "range(10001)",
-            "range gives too many numbers: more items come as a list in workload, or from a task as a Ref (limit RANGE_MAX: 10,000)",
+            "range has too many numbers; for more items use a list in workload, or a reference from a task (limit RANGE_MAX: 10,000)",
         ),
         (
             "range(0, 9223372036854775807, 1)",
-            "range gives too many numbers: more items come as a list in workload, or from a task as a Ref (limit RANGE_MAX: 10,000)",
+            "range has too many numbers; for more items use a list in workload, or a reference from a task (limit RANGE_MAX: 10,000)",
         ),
-        ("range(1, 2, 0)", "range needs a step other than 0"),
+        ("range(1, 2, 0)", "the step of range must not be 0"),
         ("range(a)", '"range": start is text, not a whole number'),
     ],
 )
@@ -67,7 +67,7 @@ def test_two_fields_of_one_value_get_two_uuids_d17() -> None:
 def test_without_a_moment_there_is_neither_time_nor_chance_d17(call: str) -> None:
     template = compile_template("{{ " + call + " }}")
     assert (template.calls, template.constant) == (frozenset({call[:-2]}), False)
-    with pytest.raises(TemplateError, match="has no value here"):
+    with pytest.raises(TemplateError, match="is not available here"):
         template({})
 
 
@@ -76,6 +76,6 @@ def test_other_functions_do_not_exist() -> None:
         compile_template("{{ nwo() }}{{ lipsum() }}{{ open('x') }}")
     assert [(fault.code, fault.needle, fault.fix) for fault in bad.value.faults] == [
         ("not-allowed", "nwo", 'did you mean "now"?'),
-        ("not-allowed", "lipsum", "it is chance, and a replay would differ"),
+        ("not-allowed", "lipsum", "its result is random, so a replay would differ"),
         ("not-allowed", "open", "there are range, now, uuid"),
     ]

@@ -70,9 +70,9 @@ def test_what_can_not_be_done_says_why_d14(words: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        ("rows|map", "bad-arguments", '"map" needs the name of a filter, as a text that is known now'),
-        ("rows|map(k)", "bad-arguments", '"map" needs the name of a filter, as a text that is known now'),
-        ("rows|select(k)", "bad-arguments", '"select" needs the name of a test, as a text that is known now'),
+        ("rows|map", "bad-arguments", '"map" needs the name of a filter as a constant text'),
+        ("rows|map(k)", "bad-arguments", '"map" needs the name of a filter as a constant text'),
+        ("rows|select(k)", "bad-arguments", '"select" needs the name of a test as a constant text'),
         ("rows|map('nope')", "unknown-filter", 'there is no filter "nope"'),
         ("rows|select('nope')", "unknown-test", 'there is no test "nope"'),
         ("rows|map('center', 'x')", "bad-arguments", '"center": width is text, not a whole number'),
@@ -80,12 +80,12 @@ def test_what_can_not_be_done_says_why_d14(words: str, message: str) -> None:
         (
             "rows|map(attribute=true)",
             "bad-arguments",
-            '"map": attribute is a boolean, not a key or a place or null',
+            '"map": attribute is a boolean, not a key or an index or null',
         ),
         (
             "rows|map(" + "'map', " * 500 + "'upper')",
             "bad-arguments",
-            '"map" is named within too many others',
+            '"map" is nested in too many other filters',
         ),
         ("a|default(1, 2)", "bad-arguments", '"default": boolean is a number, not true or false'),
         ("a|default(1, false, 3)", "bad-arguments", '"default": takes 2 arguments, not 3'),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from noetl.template.limits import FUEL_MAX, ITEMS_MAX, ROOM_MAX, TEXT_CHARS_MAX, Meter, json_text
+from noetl.template.limits import FUEL_MAX, ITEMS_MAX, MEMORY_MAX, TEXT_CHARS_MAX, Meter, json_text
 from noetl.template.values import TemplateError
 
 
@@ -14,7 +14,7 @@ from noetl.template.values import TemplateError
     ("spend", "name"),
     [
         (lambda meter: meter.charge(FUEL_MAX + 1), "FUEL_MAX"),
-        (lambda meter: meter.hold(ROOM_MAX + 1), "ROOM_MAX"),
+        (lambda meter: meter.allocate(MEMORY_MAX + 1), "ROOM_MAX"),
         (lambda meter: meter.text(TEXT_CHARS_MAX + 1), "TEXT_CHARS_MAX"),
         (lambda meter: meter.keep("x" * (TEXT_CHARS_MAX + 1)), "TEXT_CHARS_MAX"),
         (lambda meter: meter.items(ITEMS_MAX + 1), "ITEMS_MAX"),
@@ -29,8 +29,8 @@ def test_a_limit_that_is_passed_says_its_name(spend: Callable[[Meter], object], 
 def test_a_limit_that_is_just_reached_is_fine() -> None:
     meter = Meter()
     meter.charge(FUEL_MAX)
-    meter.hold(ROOM_MAX)
-    assert (meter.fuel, meter.room) == (0, 0)
+    meter.allocate(MEMORY_MAX)
+    assert (meter.fuel, meter.memory) == (0, 0)
 
 
 def test_each_meter_is_full_at_first() -> None:
@@ -42,7 +42,7 @@ def test_room_is_not_given_back() -> None:
     meter = Meter()
     meter.keep("x" * 1_000)
     meter.keep("x" * 1_000)
-    assert meter.room < ROOM_MAX - 2_000
+    assert meter.memory < MEMORY_MAX - 2_000
 
 
 @pytest.mark.parametrize(

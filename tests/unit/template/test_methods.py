@@ -45,13 +45,13 @@ def test_a_method_gives_its_answer(words: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("n.upper()", 'n is a number, not text, which ".upper()" is for'),
-        ("l.items()", 'l is a list, not a map, which ".items()" is for'),
+        ("n.upper()", 'n is a number, not text, which ".upper()" needs'),
+        ("l.items()", 'l is a list, not a map, which ".items()" needs'),
         ("missing.upper()", "missing is undefined"),
         ("m.get(missing)", "missing is undefined"),
         ("s.split(n)", '"split": sep is a number, not text or null'),
-        ("l.index(9)", "index does not find the value"),
-        ("n.count(1)", "the value is a number, not text with a text, or a list"),
+        ("l.index(9)", "index: the value is not in the list or text"),
+        ("n.count(1)", "the value is a number, not a list, or text with a text as argument"),
     ],
 )
 def test_a_method_of_another_kind_is_an_error(words: str, message: str) -> None:

@@ -74,8 +74,8 @@ def test_what_is_missing_is_named_by_its_path_d14(words: str, named: str, path: 
     [
         ("ctx[missing]", "missing is undefined"),
         ("word[missing:]", "missing is undefined"),
-        ("word['a':]", "a slice goes from number to number, not text"),
-        ("word[::0]", "a slice needs a step other than 0"),
+        ("word['a':]", "the bounds of a slice are whole numbers, not text"),
+        ("word[::0]", "the step of a slice must not be 0"),
     ],
 )
 def test_a_subscript_that_can_not_be_is_an_error(words: str, message: str) -> None:

@@ -6,11 +6,11 @@ import pytest
 
 from noetl.output import JSON
 from noetl.template.compile import TemplateError, compile_template, compile_value
-from noetl.template.projection import PICKED, WHOLE, evaluated, refusal
+from noetl.template.projection import ALL_DATA, PROJECTED, error_entry, evaluate_parts
 
 
 def keys(text: str, *, asks: bool = False) -> list[str]:
-    return [part.key for part in compile_template(text).lean(asks=asks).parts]
+    return [part.key for part in compile_template(text).projected(truth_only=asks).parts]
 
 
 @pytest.mark.parametrize(
@@ -18,21 +18,23 @@ def keys(text: str, *, asks: bool = False) -> list[str]:
 )
 def test_a_template_that_reads_no_data_is_lean_as_it_is_d52(text: str) -> None:
     template = compile_template(text)
-    assert template.lean() is template
+    assert template.projected() is template
     value = compile_value({"a": text})
-    assert value.lean() is value
+    assert value.projected() is value
 
 
 def test_a_lean_template_is_compiled_once() -> None:
     template = compile_template("{{ output.data.n }}")
-    assert template.lean() is template.lean()
-    assert template.lean(asks=True) is not template.lean()
+    assert template.projected() is template.projected()
+    assert template.projected(truth_only=True) is not template.projected()
 
 
 def test_the_same_expression_has_the_same_key_wherever_it_stands() -> None:
     [key] = keys("{{ output.data.n + 1 }}")
     assert keys("{{ ctx.m * (output.data.n   + 1) }}") == [key]
-    assert [part.key for part in compile_value({"a": ["n: {{ output.data.n + 1 }}"]}).lean().parts] == [key]
+    assert [part.key for part in compile_value({"a": ["n: {{ output.data.n + 1 }}"]}).projected().parts] == [
+        key
+    ]
     assert keys("{{ output.data.n + 2 }}") != [key]
     assert keys("{{ output.data['n + 1'] }}") != [key]
 
@@ -61,22 +63,25 @@ def test_what_is_true_is_kept_only_where_its_value_counts_d52(
     text: str, asks: bool, kept: list[JSON]
 ) -> None:
     scope = {"output": {"data": {"rows": [1, 2], "empty": "", "none": None}}}
-    parts = compile_template(text).lean(asks=asks).parts
-    assert [entry["is"] for _, entry in evaluated(parts, scope)] == kept
+    parts = compile_template(text).projected(truth_only=asks).parts
+    assert [entry["is"] for _, entry in evaluate_parts(parts, scope)] == kept
 
 
 def test_output_itself_is_everything_with_the_data_in_it_d52() -> None:
-    lean = compile_template("{{ output }}").lean()
-    picked = dict(evaluated(lean.parts, {"output": {"data": [1]}}))
-    assert picked == {WHOLE: {"is": [1]}}
-    assert lean({"output": {"status": "ok", "data": None}, PICKED: picked}) == {"status": "ok", "data": [1]}
+    projected = compile_template("{{ output }}").projected()
+    picked = dict(evaluate_parts(projected.parts, {"output": {"data": [1]}}))
+    assert picked == {ALL_DATA: {"is": [1]}}
+    assert projected({"output": {"status": "ok", "data": None}, PROJECTED: picked}) == {
+        "status": "ok",
+        "data": [1],
+    }
 
 
 def test_what_was_refused_is_an_error_of_that_kind_with_the_authors_words() -> None:
-    lean = compile_template("{{ output.data.rows }}").lean()
-    picked = {part.key: refusal("payload-too-large", "it is large") for part in lean.parts}
+    projected = compile_template("{{ output.data.rows }}").projected()
+    picked = {part.key: error_entry("payload-too-large", "it is large") for part in projected.parts}
     with pytest.raises(TemplateError) as caught:
-        lean({"output": {}, PICKED: picked})
+        projected({"output": {}, PROJECTED: picked})
     assert caught.value.kind == "payload-too-large"
     assert caught.value.message == '"{{ output.data.rows }}": it is large'
 
@@ -84,6 +89,6 @@ def test_what_was_refused_is_an_error_of_that_kind_with_the_authors_words() -> N
 def test_what_takes_too_much_work_is_an_error_and_so_is_all_that_follows() -> None:
     scope = {"output": {"data": list(range(10_000))}}
     values = [f"{{{{ output.data | map('string') | join('{n}') | length }}}}" for n in range(9)]
-    found = [entry for _, entry in evaluated(compile_value(values).lean().parts, scope)]
+    found = [entry for _, entry in evaluate_parts(compile_value(values).projected().parts, scope)]
     assert "is" in found[0]
     assert "needs too much work" in found[-1]["error"]

@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 
 from noetl.template.limits import FUEL_MAX, Meter
-from noetl.template.regex import Pattern, Replacement, pattern
+from noetl.template.regex import Pattern, Replacement, compiled_pattern
 from noetl.template.values import TemplateError
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("(", 'the pattern "(" can not be used: missing ): ('),
-        (r"(a)\1", r'the pattern "(a)\1" can not be used: invalid escape sequence: \1'),
-        ("(?=a)", 'the pattern "(?=a)" can not be used: invalid perl operator: (?='),
-        ("a{1001}", 'the pattern "a{1001}" can not be used: invalid repetition size: {1001}'),
+        ("(", 'the pattern "(" is not valid: missing ): ('),
+        (r"(a)\1", r'the pattern "(a)\1" is not valid: invalid escape sequence: \1'),
+        ("(?=a)", 'the pattern "(?=a)" is not valid: invalid perl operator: (?='),
+        ("a{1001}", 'the pattern "a{1001}" is not valid: invalid repetition size: {1001}'),
         ("a" * 1_001, "the pattern has 1,001 characters (limit PATTERN_CHARS_MAX: 1,000)"),
-        (r"\pL{300}", r'the pattern "\pL{300}" can not be used: pattern too large - compile failed'),
+        (r"\pL{300}", r'the pattern "\pL{300}" is not valid: pattern too large - compile failed'),
         ("(?i)" + "k" * 900, f'the pattern "(?i){"k" * 56}" is too large (limit PATTERN_PROGRAM_MAX: 2,000)'),
-        ("\ud800", "the pattern holds half a surrogate pair"),
+        ("\ud800", "the pattern contains half a surrogate pair"),
     ],
 )
 def test_a_pattern_that_we_do_not_take_says_why(
@@ -32,20 +32,20 @@ def test_a_pattern_that_we_do_not_take_says_why(
 
 @pytest.mark.parametrize("text", ["a", r"\s+", "[^a-z]*", r"a.\d+", r"x[\]a]+"])
 def test_a_pattern_that_ends_with_its_match_is_near(text: str) -> None:
-    assert Pattern(text).near
+    assert Pattern(text).local
 
 
 @pytest.mark.parametrize("text", ["a*b", "a|b", "(a)", "a{2}", "^a", "a$", "a+?", "(?i)a", "", r"\s+$"])
 def test_a_pattern_that_may_look_further_is_not_near(text: str) -> None:
-    assert not Pattern(text).near
+    assert not Pattern(text).local
 
 
 def test_a_near_pattern_may_match_often_and_a_far_one_pays_for_each_match() -> None:
     text = "a b " * 500
-    near, far = Meter(), Meter()
-    assert Pattern(r"\s+").replace(near, text, Replacement("", Pattern("")), 0) == "ab" * 500
+    local, far = Meter(), Meter()
+    assert Pattern(r"\s+").replace(local, text, Replacement("", Pattern("")), 0) == "ab" * 500
     assert Pattern(r"\s+?|x").replace(far, text, Replacement("", Pattern("")), 0) == "ab" * 500
-    assert FUEL_MAX - near.fuel < 100_000 < FUEL_MAX - far.fuel
+    assert FUEL_MAX - local.fuel < 100_000 < FUEL_MAX - far.fuel
 
 
 def test_a_match_has_its_groups() -> None:
@@ -68,5 +68,5 @@ def test_a_replacement_has_groups_names_and_backslashes() -> None:
 
 def test_a_pattern_that_is_known_late_is_paid_for() -> None:
     meter = Meter()
-    assert pattern(meter, "a+").search(meter, "baa") == ["aa"]
+    assert compiled_pattern(meter, "a+").search(meter, "baa") == ["aa"]
     assert meter.fuel < FUEL_MAX - 200

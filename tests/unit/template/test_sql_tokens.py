@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.template.sql import Ends, tokens
+from noetl.template.sql import StatementEnds, tokens
 
 
 def cut(text: str) -> list[tuple[str, str]]:
@@ -43,7 +43,7 @@ def test_a_text_is_cut_into_its_parts(text: str, found: list[tuple[str, str]]) -
 
 
 def statements(text: str) -> list[str]:
-    ends, made, begun = Ends(), [], 0
+    ends, made, begun = StatementEnds(), [], 0
     for token in tokens(text):
         if ends.at(token, text):
             made.append(text[begun : token.start].strip())

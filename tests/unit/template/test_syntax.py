@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from jinja2 import nodes
 
-from noetl.template.syntax import BadTemplate, Fault, TemplateStatement, parse, tags
+from noetl.template.syntax import BadTemplate, Fault, TemplateStatement, parse, tag_sources
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ def test_carriage_returns_and_the_last_line_break_survive() -> None:
     syntax = parse("a\r\n{{ 'b\r' }}\r\n")
     [output] = syntax.body
     assert isinstance(output, nodes.Output)
-    assert syntax.spare is not None
+    assert syntax.cr_stand_in is not None
     texts = [part.data for part in output.nodes if isinstance(part, nodes.TemplateData)]
-    assert [text.replace(syntax.spare, "\r") for text in texts] == ["a\r\n", "\r\n"]
+    assert [text.replace(syntax.cr_stand_in, "\r") for text in texts] == ["a\r\n", "\r\n"]
 
 
 def test_tags_are_given_in_the_authors_words() -> None:
@@ -59,4 +59,4 @@ def test_tags_are_given_in_the_authors_words() -> None:
         "x {{ a\n.b }} {# {{ c }} #}{% for d in\te %}{{- d -}}"
         "{% if f %}{% elif g %}{% else %}{% endif %}{% endfor %}"
     )
-    assert tags(source) == ["{{ a .b }}", "{% for d in e %}", "{{ d }}", "{% if f %}", "{% elif g %}"]
+    assert tag_sources(source) == ["{{ a .b }}", "{% for d in e %}", "{{ d }}", "{% if f %}", "{% elif g %}"]

@@ -8,14 +8,14 @@ from noetl.template.values import (
     MISSING,
     TemplateError,
     Undefined,
-    Weight,
-    encoded,
-    find,
+    ValueSize,
     kind_of,
+    lookup,
+    measure,
     path_text,
     scalar_text,
+    to_json,
     truth,
-    weigh,
 )
 
 
@@ -58,12 +58,12 @@ def test_undefined_is_false_and_equals_nothing_not_even_itself_d14() -> None:
         (5, "real", MISSING),
         (None, "a", MISSING),
         (MISSING, "a", MISSING),
-        (Weight(1, 2), "chars", MISSING),
-        (Weight(1, 2), 0, MISSING),
+        (ValueSize(1, 2), "chars", MISSING),
+        (ValueSize(1, 2), 0, MISSING),
     ],
 )
 def test_a_lookup_goes_into_maps_lists_and_texts_only(value: object, key: object, found: object) -> None:
-    assert find(value, key) is found or find(value, key) == found
+    assert lookup(value, key) is found or lookup(value, key) == found
 
 
 def test_a_path_is_written_as_an_author_writes_it() -> None:
@@ -81,7 +81,7 @@ def test_kinds_have_words() -> None:
         "a list",
         "a map",
         "undefined",
-        "no JSON value",
+        "not a JSON value",
     ]
 
 
@@ -103,14 +103,14 @@ def test_scalars_are_written_as_json_and_text_as_it_is_d12() -> None:
 @pytest.mark.parametrize("value", [object(), ["\ud800"]])
 def test_what_json_can_not_carry_is_an_error(value: object) -> None:
     with pytest.raises(TemplateError):
-        encoded(value)
+        to_json(value)
 
 
 def test_weighing_counts_characters_and_parts() -> None:
-    assert weigh({"a": [1, "xyz"]}, 1_000, 1_000) == Weight(20, 5)
+    assert measure({"a": [1, "xyz"]}, 1_000, 1_000) == ValueSize(20, 5)
 
 
 def test_weighing_stops_when_it_has_seen_enough() -> None:
-    assert weigh(["x" * 100] * 1_000_000, 50, 10).parts <= 3
-    assert weigh([1] * 1_000_000, 10_000_000, 10).parts <= 12
-    assert weigh({str(n): n for n in range(100)}, 50, 1_000).chars > 50
+    assert measure(["x" * 100] * 1_000_000, 50, 10).parts <= 3
+    assert measure([1] * 1_000_000, 10_000_000, 10).parts <= 12
+    assert measure({str(n): n for n in range(100)}, 50, 1_000).chars > 50

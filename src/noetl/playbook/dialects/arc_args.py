@@ -30,12 +30,12 @@ class Inbox(Struct, kw_only=True):
     starts: bool = False  # tokens come from the request too
     open: bool = False  # arcs with computed targets may lead here
 
-    def certain(self, key: str) -> bool:
+    def guarantees(self, key: str) -> bool:
         """Does every token bring it?"""
         return self.delivered.get(key, 0) == self.arcs and self.arcs > 0 and not (self.starts or self.open)
 
-    def sure(self) -> frozenset[str]:
-        return frozenset(key for key in self.delivered if self.certain(key))
+    def guaranteed_keys(self) -> frozenset[str]:
+        return frozenset(key for key in self.delivered if self.guarantees(key))
 
 
 def inboxes(root: Map) -> dict[str, Inbox]:
@@ -98,16 +98,16 @@ def bind_input(step: StepPart, inbox: Inbox, workload: list[str], findings: Find
     elif entry is not None:
         set_value(entry, Map(entries=fresh))
     else:
-        place = step.body.index(*_BEFORE)
+        position = step.body.index(*_BEFORE)
         made = pair("input", Map(entries=fresh))
-        step.body.entries.insert(len(step.body.entries) if place is None else place, made)
+        step.body.entries.insert(len(step.body.entries) if position is None else position, made)
         _below(step.body, made)
 
 
 def _bound(key: str, inbox: Inbox, workload: list[str], step: StepPart, findings: Findings) -> LayoutEntry:
     where = inbox.reads.get(key, step.body.start)
     path = inbox.path + template_tokens.attribute(key)
-    if inbox.certain(key):
+    if inbox.guarantees(key):
         return pair(key, quoted(f"{{{{ {path} }}}}"))
     if key not in inbox.delivered and not inbox.whole and key in workload:
         words = f'no arc brings "{key}" to "{step.name}"; it is bound to `workload.{key}`'
@@ -125,8 +125,8 @@ def _bound(key: str, inbox: Inbox, workload: list[str], step: StepPart, findings
 
 def _below(body: Map, made: LayoutEntry) -> None:
     """A new entry above one that a blank line sets off is set off in the same way."""
-    place = body.entries.index(made) + 1
-    following = body.entries[place] if place < len(body.entries) else None
+    position = body.entries.index(made) + 1
+    following = body.entries[position] if position < len(body.entries) else None
     if following is not None and following.lead and not following.lead[0].strip():
         made.lead = [""]
 
@@ -175,7 +175,7 @@ def _read(body: Map, inbox: Inbox) -> None:
     for entry, leaf in parts.texts(body):
         if entry.name != "args":
             finder = Finder(leaf)
-            for reading in template_tokens.free_readings(leaf.text):
+            for reading in template_tokens.free_reads(leaf.text):
                 path = reading.path[1:] if reading.path[:2] == ("token", "args") else reading.path
                 if path[0] == "args" and len(path) > 1:
                     inbox.reads.setdefault(path[1], finder.offset(reading.start))

@@ -13,31 +13,31 @@ from typing import NamedTuple
 
 from noetl.errors import Mark, Problem, Related
 from noetl.playbook.dialects.layout.tree import Layout, LayoutEntry, Leaf, List, Map
-from noetl.playbook.dialects.layout.writer import stands_in_lines
+from noetl.playbook.dialects.layout.writer import is_block
 from noetl.playbook.problems import problem
 
-SIGN = "# migrate: "
+PREFIX = "# migrate: "
 
 
 def annotate(layout: Layout, notes: list[Note]) -> None:
     """Put each note above the entry that stood nearest before it, unless it is there already."""
     root = layout.root
-    if not isinstance(root, Map) or not stands_in_lines(root):
+    if not isinstance(root, Map) or not is_block(root):
         return
     first: dict[int, LayoutEntry] = {}
     for entry in _entries(root):
         if entry.start >= 0:
             first.setdefault(layout.mark(entry.start).line, entry)
     lines = sorted(first)
-    there: dict[int, set[str]] = {}  # by the offset of the entry
+    existing: dict[int, set[str]] = {}  # by the offset of the entry
     for note in notes:
-        place = bisect_right(lines, note.at.line)
-        entry = first[lines[place - 1]] if place else root.entries[0]
-        comment = SIGN + note.message
-        if entry.start not in there:
-            there[entry.start] = {above.strip() for above in entry.lead}
-        if comment not in there[entry.start]:
-            there[entry.start].add(comment)
+        position = bisect_right(lines, note.at.line)
+        entry = first[lines[position - 1]] if position else root.entries[0]
+        comment = PREFIX + note.message
+        if entry.start not in existing:
+            existing[entry.start] = {above.strip() for above in entry.lead}
+        if comment not in existing[entry.start]:
+            existing[entry.start].add(comment)
             entry.lead.append(" " * (entry.base or 0) + comment)
 
 
@@ -45,7 +45,7 @@ def _entries(group: Map | List) -> Iterator[LayoutEntry]:
     """Entries that stand in lines, outermost first."""
     for entry in group.entries:
         yield entry
-        if not isinstance(entry.value, Leaf) and stands_in_lines(entry.value):
+        if not isinstance(entry.value, Leaf) and is_block(entry.value):
             yield from _entries(entry.value)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from noetl.errors import Related
 from noetl.playbook.dialects import parts
-from noetl.playbook.dialects.detect import Detected
+from noetl.playbook.dialects.detect import DetectedDialect
 from noetl.playbook.dialects.layout.tree import LayoutEntry, Map
 from noetl.playbook.dialects.notes import Findings
 
@@ -42,7 +42,7 @@ def refuse_root_vars(root: Map, findings: Findings) -> None:
         findings.refuse(entry.start, message, fix=fix)
 
 
-def refuse_mixed(detected: Detected, findings: Findings) -> None:
+def refuse_mixed(detected: DetectedDialect, findings: Findings) -> None:
     if detected.mixed is None:
         return
     old, new = detected.mixed

@@ -9,11 +9,11 @@ from noetl.playbook.dialects.layout.tree import (
     List,
     Map,
     item,
+    name_leaf,
     pair,
     plain,
     set_value,
     table,
-    word,
 )
 from noetl.playbook.dialects.notes import Findings
 
@@ -30,8 +30,8 @@ def write_version(root: Map, findings: Findings) -> None:
         set_value(entry, plain(_VERSION))
     kind = root.entry("kind")
     if kind is None:
-        place = root.index("apiVersion")
-        root.entries.insert(0 if place is None else place + 1, _fresh(root, "kind", "Playbook"))
+        position = root.index("apiVersion")
+        root.entries.insert(0 if position is None else position + 1, _fresh(root, "kind", "Playbook"))
         findings.note(root.start, "api-version", "`kind: Playbook` has been added")
     elif parts.is_null(kind.value):
         set_value(kind, plain("Playbook"))
@@ -67,7 +67,7 @@ def declare_credentials(root: Map, findings: Findings) -> None:
     fresh = {name: leaf for name, leaf in wanted.items() if name not in known}
     if not fresh:
         return
-    made = [item(table(name=word(name), kind=plain("stored"))) for name in fresh]
+    made = [item(table(name=name_leaf(name), kind=plain("stored"))) for name in fresh]
     if keychain is None or parts.is_null(keychain.value):
         _put_keychain(root, keychain, made)
     elif isinstance(keychain.value, List):
@@ -86,12 +86,12 @@ def _put_keychain(root: Map, old: LayoutEntry | None, items: list[LayoutEntry]) 
     """After `metadata`, set off by a blank line if the sections are."""
     if old is not None:
         root.entries.remove(old)
-    place = root.index("executor", "workload", "workflow", "workbook")
-    place = len(root.entries) if place is None else place
+    position = root.index("executor", "workload", "workflow", "workbook")
+    position = len(root.entries) if position is None else position
     above = root.index("metadata")
-    place = place if above is None else above + 1
-    following = root.entries[place] if place < len(root.entries) else None
+    position = position if above is None else above + 1
+    following = root.entries[position] if position < len(root.entries) else None
     made = pair("keychain", List(entries=items))
     if following is not None and following.lead and not following.lead[0].strip():
         made.lead = [""]
-    root.entries.insert(place, made)
+    root.entries.insert(position, made)

@@ -80,10 +80,10 @@ def _move_under_then(rule: Map) -> bool:
 
 def _wrapped(inner: Map) -> Map:
     """`{do: …}` → `{then: {do: …}}`, in braces or in lines as it was."""
-    made = Map(entries=[pair("then", inner)], start=inner.start)
+    wrapper = Map(entries=[pair("then", inner)], start=inner.start)
     if inner.style == "flow":
-        made.style, made.base = "flow", inner.base
+        wrapper.style, wrapper.base = "flow", inner.base
         glue = inner.entries[0].glue
-        made.entries[0].flow, made.entries[0].gap = True, ": "
-        made.entries[0].glue = "" if glue.strip() else glue
-    return made
+        wrapper.entries[0].flow, wrapper.entries[0].gap = True, ": "
+        wrapper.entries[0].glue = "" if glue.strip() else glue
+    return wrapper

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.playbook.dialects import parts
-from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, comments, pair, word
+from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, comments, name_leaf, pair
 from noetl.playbook.dialects.notes import Findings
 from noetl.playbook.dialects.parts import StepPart, TaskPart
 
@@ -11,15 +11,15 @@ from noetl.playbook.dialects.parts import StepPart, TaskPart
 def names_of(body: Map) -> list[str]:
     """The names of a pipeline's tasks, those without one as the dialect numbers them."""
     first = numbering(body)
-    return [task.name or f"task_{place + first}" for place, task in enumerate(parts.tasks(body))]
+    return [task.name or f"task_{position + first}" for position, task in enumerate(parts.tasks(body))]
 
 
 def numbering(body: Map) -> int:
     """1 when the jumps fit only the numbering from 1, else 0 (D73)."""
     tasks = parts.tasks(body)
-    given = {task.name for task in tasks if task.name}
-    targets = {to for task in tasks for to in _targets(task.body)} - given
-    fits = [targets <= {f"task_{place + first}" for place in range(len(tasks))} for first in (0, 1)]
+    named = {task.name for task in tasks if task.name}
+    targets = {to for task in tasks for to in _targets(task.body)} - named
+    fits = [targets <= {f"task_{position + first}" for position in range(len(tasks))} for first in (0, 1)]
     return 1 if targets and fits == [False, True] else 0
 
 
@@ -27,12 +27,12 @@ def name_tasks(step: StepPart, findings: Findings) -> None:
     tasks = parts.tasks(step.body)
     first = numbering(step.body)
     in_list = isinstance(step.body.get("tool"), List)
-    for place, task in enumerate(tasks):
+    for position, task in enumerate(tasks):
         if task.label is not None:
             _unlabel(task, task.label, findings)
         elif task.body.get("name") is None and in_list:
-            name = f"task_{place + first}"
-            task.body.entries.insert(0, pair("name", word(name)))
+            name = f"task_{position + first}"
+            task.body.entries.insert(0, pair("name", name_leaf(name)))
             where = "from 1, since only so its jumps find their tasks" if first else "from 0"
             findings.note(
                 task.body.start, "task-names", f'a task without a name is "{name}"; tasks are counted {where}'
@@ -56,7 +56,7 @@ def _unlabel(task: TaskPart, label: LayoutEntry, findings: Findings) -> None:
     name = LayoutEntry(
         key=Leaf(raw="name", text="name"),
         gap=": ",
-        value=label.key if label.key.style in ("'", '"') else word(label.name),
+        value=label.key if label.key.style in ("'", '"') else name_leaf(label.name),
         lead=label.lead,
         base=label.base,
         tail=tail,

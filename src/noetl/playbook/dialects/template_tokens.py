@@ -94,7 +94,7 @@ def parse(source: str) -> ParsedTemplate | None:
     return ParsedTemplate(tokens, _readings(tokens), bound, typed)
 
 
-def free_readings(text: str) -> list[PathRead]:
+def free_reads(text: str) -> list[PathRead]:
     """The paths that a template reads from outside; none when it is no template."""
     parsed = parse(text) if is_template(text) else None
     return [reading for reading in parsed.readings if reading.root not in parsed.bound] if parsed else []
@@ -113,11 +113,11 @@ def string_value(token: TemplateToken) -> str:
     return token.text[1:-1]
 
 
-def closing(tokens: list[TemplateToken], place: int) -> int:
+def closing_bracket(tokens: list[TemplateToken], position: int) -> int:
     """The place of the bracket that closes the one at `place`; the last one looked at when there is none."""
     depth = 0
-    limit = min(len(tokens), place + BRACKET_TOKENS_MAX)
-    for index in range(place, limit):
+    limit = min(len(tokens), position + BRACKET_TOKENS_MAX)
+    for index in range(position, limit):
         text = tokens[index].text if tokens[index].type == "operator" else ""
         depth += (text in _OPENING) - (text in _OPENING.values())
         if depth == 0:
@@ -127,56 +127,56 @@ def closing(tokens: list[TemplateToken], place: int) -> int:
 
 def _readings(tokens: list[TemplateToken]) -> list[PathRead]:
     found: list[PathRead] = []
-    for place, token in enumerate(tokens):
-        if token.type == "name" and token.text not in _KEYWORDS and not _is_something_else(tokens, place):
-            parts, after = _parts(tokens, place + 1)
+    for position, token in enumerate(tokens):
+        if token.type == "name" and token.text not in _KEYWORDS and not _is_something_else(tokens, position):
+            parts, after = _parts(tokens, position + 1)
             end = parts[-1].end if parts else token.end
-            found.append(PathRead(token.text, tuple(parts), token.start, end, place, after))
+            found.append(PathRead(token.text, tuple(parts), token.start, end, position, after))
     return found
 
 
-def _is_something_else(tokens: list[TemplateToken], place: int) -> bool:
+def _is_something_else(tokens: list[TemplateToken], position: int) -> bool:
     """A filter, a test, an attribute, a function, the name of an argument, the word of a statement."""
-    before = tokens[place - 1] if place else None
-    behind = tokens[place + 1] if place + 1 < len(tokens) else None
+    before = tokens[position - 1] if position else None
+    behind = tokens[position + 1] if position + 1 < len(tokens) else None
     if before is not None:
         if before.type == "block_begin" or (before.type == "operator" and before.text in (".", "|")):
             return True
         if before.type == "name" and before.text == "is":
             return True
-        if before.text == "not" and place > 1 and tokens[place - 2].text == "is":
+        if before.text == "not" and position > 1 and tokens[position - 2].text == "is":
             return True
     return behind is not None and behind.type == "operator" and behind.text in ("(", "=")
 
 
-def _parts(tokens: list[TemplateToken], place: int) -> tuple[list[PathPart], int]:
+def _parts(tokens: list[TemplateToken], position: int) -> tuple[list[PathPart], int]:
     parts: list[PathPart] = []
-    while place + 1 < len(tokens) and tokens[place].type == "operator":
-        sign, inner = tokens[place], tokens[place + 1]
+    while position + 1 < len(tokens) and tokens[position].type == "operator":
+        sign, inner = tokens[position], tokens[position + 1]
         if sign.text == "." and inner.type in ("name", "integer"):
             parts.append(PathPart(inner.text, sign.start, inner.end, False))
-            place += 2
-        elif sign.text == "[" and inner.type in ("string", "integer") and place + 2 < len(tokens):
-            if tokens[place + 2].text != "]":
+            position += 2
+        elif sign.text == "[" and inner.type in ("string", "integer") and position + 2 < len(tokens):
+            if tokens[position + 2].text != "]":
                 break
             name = string_value(inner) if inner.type == "string" else inner.text
-            parts.append(PathPart(name, sign.start, tokens[place + 2].end, True))
-            place += 3
+            parts.append(PathPart(name, sign.start, tokens[position + 2].end, True))
+            position += 3
         else:
             break
-    return parts, place
+    return parts, position
 
 
 def _bound(tokens: list[TemplateToken]) -> frozenset[str]:
     names: set[str] = set()
-    for place, token in enumerate(tokens[:-1]):
+    for position, token in enumerate(tokens[:-1]):
         if token.type != "block_begin":
             continue
-        word = tokens[place + 1].text
+        word = tokens[position + 1].text
         stop = {"for": "in", "set": "=", "macro": ")", "with": ""}.get(word)
         if stop is None:
             continue
-        for each in tokens[place + 2 :]:
+        for each in tokens[position + 2 :]:
             if each.text == stop or each.type == "block_end":
                 break
             if each.type == "name":

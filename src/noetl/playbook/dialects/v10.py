@@ -11,9 +11,9 @@ from noetl.playbook.dialects.layout.tree import Layout, Leaf, Map, pair, quoted,
 from noetl.playbook.dialects.notes import Findings
 from noetl.playbook.dialects.parts import StepPart
 from noetl.playbook.dialects.rules import rewrite_rule
+from noetl.playbook.dialects.set_keys import SetRewriter
 from noetl.playbook.dialects.task_names import name_tasks
 from noetl.playbook.dialects.v2 import to_router
-from noetl.playbook.dialects.writes import Writes
 
 EXACT = "event.name in ['step.done','step.failed','loop.done']"  # an arc that carries failures too (D80)
 
@@ -26,7 +26,7 @@ def upgrade(layout: Layout, inboxes: dict[str, Inbox], findings: Findings, *, ex
     names = frozenset(step.name for step in steps if not step.block)
     for step in steps:
         repair(step, findings)
-        writes = Writes(findings, step.body.map("loop"))
+        writes = SetRewriter(findings, step.body.map("loop"))
         following = step.body.entry("next")
         if following is not None:
             to_router(following)
@@ -73,7 +73,7 @@ def _guard(arc: Map, findings: Findings, *, exact: bool) -> None:
     text = (
         when.value.text if when is not None and isinstance(when.value, Leaf) and not when.value.null else None
     )
-    if text is not None and _asks_for_the_end(text):
+    if text is not None and _reads_result(text):
         return
     target = arc.text("step") or ""
     if not exact:
@@ -95,9 +95,9 @@ def _guard(arc: Map, findings: Findings, *, exact: bool) -> None:
         findings.note(arc.start, "arc-on-failure", words)
 
 
-def _asks_for_the_end(text: str) -> bool:
+def _reads_result(text: str) -> bool:
     """Does the guard read `event`, `output.status` or `output.error` (D37)?"""
-    paths = [reading.path for reading in template_tokens.free_readings(text)]
+    paths = [reading.path for reading in template_tokens.free_reads(text)]
     return any(
         path[0] == "event" or path[:2] in (("output", "status"), ("output", "error")) for path in paths
     )

@@ -23,7 +23,7 @@ from noetl.playbook.dialects.layout.tree import (
 from noetl.playbook.dialects.notes import Findings
 from noetl.playbook.dialects.parts import StepPart
 from noetl.playbook.dialects.rules import rewrite_rule
-from noetl.playbook.dialects.writes import ensure_map
+from noetl.playbook.dialects.set_keys import ensure_map
 
 
 def upgrade(step: StepPart, findings: Findings) -> None:
@@ -35,10 +35,10 @@ def upgrade(step: StepPart, findings: Findings) -> None:
 
 def _move_eval(task: Map, findings: Findings) -> None:
     """`eval` → `spec.policy.rules`; without `else` an error that no rule fits fails, as in v2 (D23)."""
-    place = task.index("eval")
-    if place is None:
+    position = task.index("eval")
+    if position is None:
         return
-    entry = task.entries[place]
+    entry = task.entries[position]
     rules = parts.policy(task)
     if isinstance(entry.value, Leaf) and entry.value.style != "*" and not entry.value.null:
         findings.refuse(entry.start, '"eval" is a list of rules', fix='eval: [{expr: "{{ … }}", do: …}]')
@@ -57,12 +57,12 @@ def _move_eval(task: Map, findings: Findings) -> None:
     policy = Map(entries=[entry])
     if isinstance(entry.value, List) and not any(rule.entry("else") for rule in parts.maps(entry.value)):
         policy.entries.insert(0, pair("on_unmatched", plain("fail")))
-    _put_policy(task, place, policy, entry, findings)
+    _put_policy(task, position, policy, entry, findings)
 
 
-def _put_policy(task: Map, place: int, policy: Map, entry: LayoutEntry, findings: Findings) -> None:
+def _put_policy(task: Map, position: int, policy: Map, entry: LayoutEntry, findings: Findings) -> None:
     """Under the task's `spec`, or under one made where `eval` stood; comments above stay above."""
-    task.entries.pop(place)
+    task.entries.pop(position)
     lead, base = entry.lead, entry.base
     rename(entry, "rules")
     entry.lead = []
@@ -70,7 +70,7 @@ def _put_policy(task: Map, place: int, policy: Map, entry: LayoutEntry, findings
     if spec is None:
         fresh = pair("spec", table(policy=policy), lead=lead, base=base)
         fresh.start = entry.start
-        task.entries.insert(place, fresh)
+        task.entries.insert(position, fresh)
         return
     made = pair("policy", policy, lead=_comments_of(lead), base=base)
     if parts.is_null(spec.value):
@@ -89,14 +89,14 @@ def _put_policy(task: Map, place: int, policy: Map, entry: LayoutEntry, findings
 
 def _move_when(body: Map, findings: Findings) -> None:
     """`step.when` → `spec.policy.admit.rules`."""
-    place = body.index("when")
-    if place is None:
+    position = body.index("when")
+    if position is None:
         return
-    entry = body.entries[place]
+    entry = body.entries[position]
     if parts.is_null(entry.value):
         drop(body, entry)
         return
-    body.entries.pop(place)
+    body.entries.pop(position)
     in_braces = body.style == "flow"
     lead, tail, start = entry.lead, entry.tail, entry.start
     guard = LayoutEntry(
@@ -118,7 +118,7 @@ def _move_when(body: Map, findings: Findings) -> None:
     if spec is None:
         fresh = pair("spec", table(policy=table(admit=admit)), lead=lead, base=entry.base)
         fresh.start = start
-        body.entries.insert(place, fresh)
+        body.entries.insert(position, fresh)
         return
     if parts.is_null(spec.value):
         set_value(spec, Map())

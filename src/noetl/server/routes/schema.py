@@ -8,7 +8,7 @@ import msgspec
 from litestar import Response, get
 from litestar.openapi.datastructures import ResponseSpec
 
-from noetl.playbook.schema import json_schema
+from noetl.playbook.json_schema import json_schema
 from noetl.server.params import READ, RoomGiven, refusals
 
 TAGS: Final = ["playbooks"]

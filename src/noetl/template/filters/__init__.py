@@ -1,84 +1,84 @@
-"""All filters that a template may use, and what Jinja2 has that we leave out, each with its reason."""
+"""All filters of the template language, and the names of Jinja2 that are left out, each with a reason."""
 
 from __future__ import annotations
 
-from noetl.template.builtins import Table, offer
-from noetl.template.filters.encoding import CODE_FILTERS
+from noetl.template.filters.encoding import ENCODING_FILTERS
 from noetl.template.filters.lists import LIST_FILTERS
 from noetl.template.filters.numbers import NUMBER_FILTERS
 from noetl.template.filters.sql import SQL_FILTERS
 from noetl.template.filters.text import TEXT_FILTERS
 from noetl.template.limits import Meter
+from noetl.template.registry import BuiltinTable, register
 from noetl.template.values import JSON
 
-# Filters that the compiler builds itself: their arguments are names, or are not always evaluated.
-_WOVEN: Table = {}
+# Filters that the compiler builds itself, because they take names of filters or evaluate arguments lazily.
+_HIGHER_ORDER: BuiltinTable = {}
 
 
-def _woven(_: Meter, *_values: JSON) -> JSON:
+def _not_called(_: Meter, *_values: JSON) -> JSON:
     raise AssertionError("the compiler builds this filter itself")
 
 
 for _signature, _doc, _example, _names in (
     (
         'any|default(default_value: any = "", boolean: bool = false)',
-        "Another value where this one is undefined, or false if `boolean`",
+        "Returns `default_value` if the value is undefined; with `boolean` also if it is false",
         ("{{ ctx.missing|default(3) }}", "3"),
         ("d",),
     ),
     (
         "list|map(name: text, attribute: key? = null, default: any = null)",
-        "A filter, named with its arguments, over each item; or an attribute of each",
+        "Applies a filter, given by its name and arguments, to each item; or reads `attribute` of each item",
         ("{{ ['a', 'b']|map('upper') }}", '["A","B"]'),
         (),
     ),
     (
         "list|select(test: text? = null)",
-        "The items for which a test, named with its arguments, holds; or which are true",
+        "Keeps the items that pass a test, given by its name and arguments; without a test, the true items",
         ("{{ [1, 2, 3]|select('odd') }}", "[1,3]"),
         (),
     ),
     (
         "list|reject(test: text? = null)",
-        "The items for which a test does not hold; or which are false",
+        "Drops the items that pass a test; without a test, the true items",
         ("{{ [1, 2, 3]|reject('odd') }}", "[2]"),
         (),
     ),
     (
         "list|selectattr(attribute: key, test: text? = null)",
-        "The items for whose attribute a test holds; or whose attribute is true",
+        "Keeps the items whose attribute passes a test; without a test, those whose attribute is true",
         ("{{ [{'n': 1}, {'n': 2}]|selectattr('n', '>', 1) }}", '[{"n":2}]'),
         (),
     ),
     (
         "list|rejectattr(attribute: key, test: text? = null)",
-        "The items for whose attribute a test does not hold; or whose attribute is false",
+        "Drops the items whose attribute passes a test; without a test, those whose attribute is true",
         ("{{ [{'n': 1}, {'n': 2}]|rejectattr('n', '>', 1) }}", '[{"n":1}]'),
         (),
     ),
 ):
-    offer(_WOVEN, _signature, _doc, _example, names=_names)(_woven)
+    register(_HIGHER_ORDER, _signature, _doc, _example, names=_names)(_not_called)
 
-_ALL = TEXT_FILTERS | NUMBER_FILTERS | LIST_FILTERS | CODE_FILTERS | SQL_FILTERS | _WOVEN
-FILTERS: Table = dict(sorted(_ALL.items()))
+_ALL = TEXT_FILTERS | NUMBER_FILTERS | LIST_FILTERS | ENCODING_FILTERS | SQL_FILTERS | _HIGHER_ORDER
+FILTERS: BuiltinTable = dict(sorted(_ALL.items()))
 
 OMITTED: dict[str, str] = {
-    "attr": "attributes of objects are never looked up; write value.name or value['name']",
-    "callable": "nothing in a template can be called but its filters and functions",
-    "cycler": "it would keep a state from one turn to the next; use loop.index",
+    "attr": "attributes of objects are never read; write value.name or value['name']",
+    "callable": "only the listed functions and methods can be called",
+    "cycler": "templates keep no state between iterations; use loop.index",
     "dict": "write {'key': value}",
     "escaped": "text is never marked as escaped",
-    "filter": "filters are known when a playbook is checked",
-    "forceescape": "nothing is escaped on its own, so escape always does it",
-    "format": "a width of a thousand million is one short text; join with ~ and use round",
-    "joiner": "it would keep a state from one turn to the next; use join or loop.first",
-    "lipsum": "it is chance, and a replay would differ",
-    "namespace": "templates set no variables",
+    "filter": "the names of filters are checked when the template is compiled",
+    "forceescape": "nothing is escaped automatically; use escape",
+    "format": "a short format string can request a huge width; concatenate with ~ and use round",
+    "joiner": "templates keep no state between iterations; use join or loop.first",
+    "lipsum": "its result is random, so a replay would differ",
+    "namespace": "templates have no variables",
     "pprint": "it writes Python, not JSON; use tojson(indent=2)",
-    "random": "it is chance, and a replay would differ",
-    "safe": "nothing is escaped on its own",
+    "random": "its result is random, so a replay would differ",
+    "safe": "nothing is escaped automatically",
     "sameas": "JSON values have no identity; use ==",
-    "test": "tests are known when a playbook is checked",
-    "urlize": "links are for web pages, and templates make data",
-    "xmlattr": "attributes are for web pages, and templates make data",
+    "test": "the names of tests are checked when the template is compiled",
+    "urlize": "templates create data, not web pages",
+    "xmlattr": "templates create data, not web pages",
 }

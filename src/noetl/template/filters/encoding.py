@@ -1,6 +1,6 @@
-"""Filters that write and read JSON, base64, URLs and digests.
+"""Filters for JSON, base64, URLs and hashes.
 
-What they read is checked and bounded: a text that does not decode is an error that says so.
+Input is checked and limited: text that cannot be decoded is an error with a clear message.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from urllib.parse import quote_from_bytes
 
 import msgspec
 
-from noetl.template.builtins import Table, offer, wrong
-from noetl.template.limits import JSON_DEPTH_MAX, Meter, json_text, over
-from noetl.template.values import JSON, TemplateError, encoded
+from noetl.template.limits import JSON_DEPTH_MAX, Meter, json_text, limit_exceeded
+from noetl.template.registry import BuiltinTable, register, wrong
+from noetl.template.values import JSON, TemplateError, to_json
 
-CODE_FILTERS: Table = {}
+ENCODING_FILTERS: BuiltinTable = {}
 _decode = msgspec.json.Decoder().decode
 _INDENT_MAX = 8
 
 
-@offer(
-    CODE_FILTERS,
+@register(
+    ENCODING_FILTERS,
     "any|tojson(indent: int? = null)",
-    "The value as JSON, texts too; compact, or with that many spaces for each level",
+    "Converts the value to JSON; compact, or with `indent` spaces for each level",
     ("{{ {'a': [1, 'x']}|tojson }}", '"{\\"a\\":[1,\\"x\\"]}"'),
 )
 def tojson(meter: Meter, value: JSON, indent: int | None) -> str:
-    chars, parts = meter.weigh(value)
+    chars, parts = meter.measure(value)
     meter.text(chars)
-    text = meter.keep(encoded(value))
+    text = meter.keep(to_json(value))
     if indent is None:
         return text
     if not 0 <= indent <= _INDENT_MAX:
@@ -42,26 +42,26 @@ def tojson(meter: Meter, value: JSON, indent: int | None) -> str:
     return meter.keep(msgspec.json.format(text, indent=indent))
 
 
-@offer(
-    CODE_FILTERS,
+@register(
+    ENCODING_FILTERS,
     "text|fromjson",
-    "The value that the JSON text stands for",
+    "Parses JSON",
     ("{{ '[1, null]'|fromjson }}", "[1,null]"),
 )
 def fromjson(meter: Meter, text: str) -> JSON:
     meter.text(len(text))
     meter.charge(40 + (len(text) >> 1))
-    # What Python needs for a map, a list, an item, a key, at most.
-    meter.hold(240 * text.count("{") + 72 * text.count("[") + 40 * text.count(",") + 60 * text.count(":"))
-    meter.hold(2 * len(text))
+    # The memory that Python needs at most for a map, a list, an item and a key.
+    meter.allocate(240 * text.count("{") + 72 * text.count("[") + 40 * text.count(",") + 60 * text.count(":"))
+    meter.allocate(2 * len(text))
     try:
         value = _decode(text)
     except RecursionError:
         raise _too_deep() from None
     except UnicodeEncodeError:
-        raise TemplateError("the text is no JSON: it holds half a surrogate pair") from None
+        raise TemplateError("the text is not JSON: it contains half a surrogate pair") from None
     except msgspec.DecodeError as error:
-        raise TemplateError(f"the text is no JSON: {_reason(error)}") from None
+        raise TemplateError(f"the text is not JSON: {_reason(error)}") from None
     if depth_of(value) > JSON_DEPTH_MAX:
         raise _too_deep()
     return value
@@ -72,11 +72,11 @@ def _reason(error: Exception) -> str:
 
 
 def _too_deep() -> TemplateError:
-    return over("JSON_DEPTH_MAX", JSON_DEPTH_MAX, "the JSON is nested too deeply")
+    return limit_exceeded("JSON_DEPTH_MAX", JSON_DEPTH_MAX, "the JSON is nested too deeply")
 
 
 def depth_of(value: JSON) -> int:
-    """How deep lists and maps are nested, found without recursion."""
+    """How deep lists and maps are nested, computed without recursion."""
     deepest = 0
     stack = [iter((value,))]
     while stack:
@@ -93,14 +93,19 @@ def depth_of(value: JSON) -> int:
     return deepest
 
 
-@offer(CODE_FILTERS, "text|b64encode", "The text in base64", ("{{ 'hi'|b64encode }}", '"aGk="'))
+@register(
+    ENCODING_FILTERS, "text|b64encode", "Encodes the text as base64", ("{{ 'hi'|b64encode }}", '"aGk="')
+)
 def b64encode(meter: Meter, text: str) -> str:
     meter.text(2 * len(text))
     return meter.keep(_b64encode(_bytes(meter, text)).decode())
 
 
-@offer(
-    CODE_FILTERS, "text|b64decode", "The text that the base64 stands for", ("{{ 'aGk='|b64decode }}", '"hi"')
+@register(
+    ENCODING_FILTERS,
+    "text|b64decode",
+    "Decodes base64 to text",
+    ("{{ 'aGk='|b64decode }}", '"hi"'),
 )
 def b64decode(meter: Meter, text: str) -> str:
     meter.text(len(text))
@@ -108,15 +113,15 @@ def b64decode(meter: Meter, text: str) -> str:
         data = _b64decode(_bytes(meter, text), validate=True)
         return meter.keep(data.decode())
     except UnicodeDecodeError:
-        raise TemplateError("the base64 stands for bytes that are no text") from None
+        raise TemplateError("the decoded base64 is not UTF-8 text") from None
     except ValueError:
-        raise TemplateError("the text is no base64") from None
+        raise TemplateError("the text is not base64") from None
 
 
-@offer(
-    CODE_FILTERS,
+@register(
+    ENCODING_FILTERS,
     "text|sha256",
-    "The SHA-256 of the text, in hexadecimal",
+    "Returns the SHA-256 hash of the text in hexadecimal",
     ("{{ ('a'|sha256)[:8] }}", '"ca978112"'),
 )
 def sha256(meter: Meter, text: str) -> str:
@@ -125,10 +130,10 @@ def sha256(meter: Meter, text: str) -> str:
     return hashlib.sha256(_bytes(meter, text)).hexdigest()
 
 
-@offer(
-    CODE_FILTERS,
+@register(
+    ENCODING_FILTERS,
     "any|urlencode",
-    "Text for a URL's path; a map, or a list of pairs, for its query",
+    "Encodes text for the path of a URL; encodes a map or a list of pairs for its query",
     ("{{ {'q': 'a b', 'n': 1}|urlencode }}", '"q=a+b&n=1"'),
 )
 def urlencode(meter: Meter, value: JSON) -> str:
@@ -155,7 +160,7 @@ def _quoted(meter: Meter, text: str, *, query: bool) -> str:
     meter.text(len(text))
     data = _bytes(meter, text)
     meter.charge(2 * len(data))
-    meter.hold(8 * len(data))
+    meter.allocate(8 * len(data))
     quoted = quote_from_bytes(data, safe=b"" if query else b"/")
     return meter.keep(quoted.replace("%20", "+") if query else quoted)
 
@@ -164,6 +169,6 @@ def _bytes(meter: Meter, text: str) -> bytes:
     try:
         data = text.encode()
     except UnicodeEncodeError:
-        raise TemplateError("the text holds half a surrogate pair") from None
-    meter.hold(len(data))
+        raise TemplateError("the text contains half a surrogate pair") from None
+    meter.allocate(len(data))
     return data

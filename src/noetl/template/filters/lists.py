@@ -1,6 +1,6 @@
-"""Filters over lists, maps and whatever can be counted; every list they give is a plain, bounded list.
+"""Filters for lists and maps. The lists that they return are bounded.
 
-An attribute is a path into maps and lists ("address.city", 0), never an attribute of an object.
+An attribute is a path into maps and lists ("address.city", 0), never an attribute of a Python object.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from noetl.template.builtins import Table, offer, wrong
 from noetl.template.limits import TEXT_CHARS_MAX, Meter, json_text
 from noetl.template.operators import add, sort_keys
-from noetl.template.values import JSON, MISSING, TemplateError, Undefined, encoded, find, kind_of
+from noetl.template.registry import BuiltinTable, register, wrong
+from noetl.template.values import JSON, MISSING, TemplateError, Undefined, kind_of, lookup, to_json
 
-LIST_FILTERS: Table = {}
+LIST_FILTERS: BuiltinTable = {}
 Getter: TypeAlias = Callable[[JSON], JSON]
 _NO_FIRST, _NO_LAST, _NO_SMALLEST, _NO_LARGEST = (
     Undefined(f"the {which} item of an empty list") for which in ("first", "last", "smallest", "largest")
@@ -21,14 +21,14 @@ _NO_FIRST, _NO_LAST, _NO_SMALLEST, _NO_LARGEST = (
 
 
 def getter(attribute: str | int) -> Getter:
-    """What finds an attribute path in an item; MISSING if it is not there."""
+    """A function that returns the value at an attribute path of an item, or MISSING."""
     if type(attribute) is int:
-        return lambda item: find(item, attribute)
+        return lambda item: lookup(item, attribute)
     steps = [int(step) if step.isdecimal() and len(step) < 10 else step for step in str(attribute).split(".")]
 
     def get(item: JSON) -> JSON:
         for step in steps:
-            item = find(item, step)
+            item = lookup(item, step)
         return item
 
     return get
@@ -37,27 +37,27 @@ def getter(attribute: str | int) -> Getter:
 def column(
     meter: Meter, items: list[JSON], attribute: str | int | None, default: JSON = MISSING
 ) -> list[JSON]:
-    """The attribute of every item, or the items themselves; a missing one is the default, else an error."""
+    """The attribute of every item, or the items themselves. A missing one is `default`, or an error."""
     if attribute is None:
         return items
     meter.items(len(items))
     get = getter(attribute)
     meter.charge(len(items) * (4 + 2 * str(attribute).count(".")))
     found = []
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         value = get(item)
         if value is MISSING:
             if default is MISSING:
-                raise TemplateError(f'item {place} of the list has no "{attribute}"')
+                raise TemplateError(f'item {index} of the list has no "{attribute}"')
             value = default
         found.append(value)
     return found
 
 
-@offer(
+@register(
     LIST_FILTERS,
     "any|length",
-    "How many items, keys or letters",
+    "Returns the number of items, keys or characters",
     ("{{ [1, 2]|length }}", "2"),
     names=("count",),
 )
@@ -67,34 +67,41 @@ def length(_: Meter, value: JSON) -> int:
     return len(value)
 
 
-@offer(
+@register(
     LIST_FILTERS,
     "list|list",
-    "The items; of a map its keys, of text its letters",
+    "Converts to a list: the items of a list, the keys of a map, the characters of a text",
     ("{{ 'ab'|list }}", '["a","b"]'),
 )
 def as_list(_: Meter, items: list[JSON]) -> list[JSON]:
     return items
 
 
-@offer(LIST_FILTERS, "any|first", "The first item; undefined if there is none", ("{{ [7, 8]|first }}", "7"))
+@register(
+    LIST_FILTERS,
+    "any|first",
+    "Returns the first item; undefined if there is none",
+    ("{{ [7, 8]|first }}", "7"),
+)
 def first(_: Meter, value: JSON) -> JSON:
     if type(value) not in (str, list, dict):
         raise wrong(value, "the value", "a list")
     return next(iter(value), _NO_FIRST)
 
 
-@offer(LIST_FILTERS, "any|last", "The last item; undefined if there is none", ("{{ [7, 8]|last }}", "8"))
+@register(
+    LIST_FILTERS, "any|last", "Returns the last item; undefined if there is none", ("{{ [7, 8]|last }}", "8")
+)
 def last(_: Meter, value: JSON) -> JSON:
     if type(value) not in (str, list, dict):
         raise wrong(value, "the value", "a list")
     return next(iter(reversed(value)), _NO_LAST)
 
 
-@offer(
+@register(
     LIST_FILTERS,
     "any|reverse",
-    "The items, or the letters, from the last to the first",
+    "Reverses the order of the items or characters",
     ("{{ 'ab'|reverse }}", '"ba"'),
 )
 def reverse(meter: Meter, value: JSON) -> JSON:
@@ -108,10 +115,10 @@ def reverse(meter: Meter, value: JSON) -> JSON:
     raise wrong(value, "the value", "a list")
 
 
-@offer(
+@register(
     LIST_FILTERS,
     'list|join(d: text = "", attribute: key? = null)',
-    "The items, or an attribute of each, as one text with `d` between them",
+    "Joins the items, or an attribute of each, into one text with `d` between them",
     ("{{ [1, 2]|join('-') }}", '"1-2"'),
 )
 def join(meter: Meter, items: list[JSON], d: str, attribute: str | int | None) -> str:
@@ -126,22 +133,24 @@ def join(meter: Meter, items: list[JSON], d: str, attribute: str | int | None) -
         if size > TEXT_CHARS_MAX + len(d):
             meter.text(size)
         pieces.append(piece)
-    meter.hold(52 * len(pieces))
+    meter.allocate(52 * len(pieces))
     return meter.keep(d.join(pieces))
 
 
-@offer(LIST_FILTERS, "map|items", "The keys and values as pairs", ("{{ {'a': 1}|items }}", '[["a",1]]'))
+@register(
+    LIST_FILTERS, "map|items", "Returns the pairs of key and value", ("{{ {'a': 1}|items }}", '[["a",1]]')
+)
 def items(meter: Meter, mapping: dict[str, JSON]) -> list[JSON]:
     meter.items(len(mapping))
     meter.charge(3 * len(mapping))
-    meter.hold(72 * len(mapping))
+    meter.allocate(72 * len(mapping))
     return [[key, value] for key, value in mapping.items()]
 
 
-@offer(
+@register(
     LIST_FILTERS,
     'map|dictsort(case_sensitive: bool = false, by: text = "key", reverse: bool = false)',
-    'The pairs, sorted by "key" or "value"',
+    'Returns the pairs of key and value, sorted by "key" or "value"',
     ("{{ {'b': 1, 'a': 2}|dictsort }}", '[["a",2],["b",1]]'),
 )
 def dictsort(
@@ -151,13 +160,13 @@ def dictsort(
         raise TemplateError('dictsort sorts by "key" or "value"')
     pairs = items(meter, mapping)
     keys = sort_keys(meter, [pair[by == "value"] for pair in pairs], case_sensitive=case_sensitive)
-    return [pairs[place] for place in sorted(range(len(pairs)), key=keys.__getitem__, reverse=reverse)]
+    return [pairs[index] for index in sorted(range(len(pairs)), key=keys.__getitem__, reverse=reverse)]
 
 
-@offer(
+@register(
     LIST_FILTERS,
     "list|sort(reverse: bool = false, case_sensitive: bool = false, attribute: key? = null)",
-    'The items in order, or in the order of an attribute, or of several ("age,name")',
+    'Sorts the items by value, by an attribute, or by several attributes ("age,name")',
     ("{{ [3, 1]|sort }}", "[1,3]"),
 )
 def sort(
@@ -170,7 +179,7 @@ def sort(
         keys = sort_keys(meter, column(meter, items, one), case_sensitive=case_sensitive)
         order.sort(key=keys.__getitem__, reverse=reverse)
     meter.items(len(items))
-    return [items[place] for place in order]
+    return [items[index] for index in order]
 
 
 def _best(
@@ -180,10 +189,10 @@ def _best(
     return items[pick(range(len(items)), key=keys.__getitem__)]
 
 
-@offer(
+@register(
     LIST_FILTERS,
     "list|min(case_sensitive: bool = false, attribute: key? = null)",
-    "The smallest item, or the one with the smallest attribute; undefined if there is none",
+    "Returns the smallest item, or the item with the smallest attribute; undefined if the list is empty",
     ("{{ [3, 1]|min }}", "1"),
 )
 def smallest(meter: Meter, items: list[JSON], case_sensitive: bool, attribute: str | int | None) -> JSON:
@@ -192,10 +201,10 @@ def smallest(meter: Meter, items: list[JSON], case_sensitive: bool, attribute: s
     return _best(meter, items, case_sensitive, attribute, min)
 
 
-@offer(
+@register(
     LIST_FILTERS,
     "list|max(case_sensitive: bool = false, attribute: key? = null)",
-    "The largest item, or the one with the largest attribute; undefined if there is none",
+    "Returns the largest item, or the item with the largest attribute; undefined if the list is empty",
     ("{{ [3, 1]|max }}", "3"),
 )
 def largest(meter: Meter, items: list[JSON], case_sensitive: bool, attribute: str | int | None) -> JSON:
@@ -205,63 +214,63 @@ def largest(meter: Meter, items: list[JSON], case_sensitive: bool, attribute: st
 
 
 def _identity(meter: Meter, value: JSON, *, case_sensitive: bool) -> JSON:
-    """Something hashable that is equal where the values are."""
+    """A hashable key that is equal for equal values."""
     if type(value) is str:
         if case_sensitive:
             return value
         meter.text(2 * len(value))
         meter.charge(len(value) >> 2)
-        meter.hold(len(value) + 52)
+        meter.allocate(len(value) + 52)
         return value.lower()
     if type(value) is list or type(value) is dict:
-        meter.text(meter.weigh(value).chars)
-        return (meter.keep(encoded(value)),)
+        meter.text(meter.measure(value).chars)
+        return (meter.keep(to_json(value)),)
     return value
 
 
-@offer(
+@register(
     LIST_FILTERS,
     "list|unique(case_sensitive: bool = false, attribute: key? = null)",
-    "The items, or an attribute of each, that did not come before",
+    "Drops items that are equal to an earlier item, or have an equal attribute",
     ("{{ ['a', 'b', 'A']|unique }}", '["a","b"]'),
 )
 def unique(meter: Meter, items: list[JSON], case_sensitive: bool, attribute: str | int | None) -> list[JSON]:
     meter.items(len(items))
     meter.charge(6 * len(items))
-    meter.hold(64 * len(items))
+    meter.allocate(64 * len(items))
     seen: dict[JSON, JSON] = {}
     for item, value in zip(items, column(meter, items, attribute), strict=True):
         seen.setdefault(_identity(meter, value, case_sensitive=case_sensitive), item)
     return list(seen.values())
 
 
-@offer(
+@register(
     LIST_FILTERS,
     "list|groupby(attribute: key, default: any = null, case_sensitive: bool = false)",
-    "Groups of the items with the same attribute, in its order: maps of `grouper` and `list`",
+    "Groups the items by an attribute, in its order; each group is a map of `grouper` and `list`",
     ("{{ [{'c': 'x'}]|groupby('c') }}", '[{"grouper":"x","list":[{"c":"x"}]}]'),
 )
 def groupby(
     meter: Meter, items: list[JSON], attribute: str | int, default: JSON, case_sensitive: bool
 ) -> list[JSON]:
-    # As in Jinja, a default of null is none.
+    # As in Jinja2, a default of null means that there is no default.
     values = column(meter, items, attribute, MISSING if default is None else default)
     keys = sort_keys(meter, values, case_sensitive=case_sensitive)
     meter.charge(8 * len(items))
     groups: dict[JSON, JSON] = {}
-    for place in sorted(range(len(items)), key=keys.__getitem__):
-        group = groups.get(keys[place])
+    for index in sorted(range(len(items)), key=keys.__getitem__):
+        group = groups.get(keys[index])
         if group is None:
-            meter.hold(320)
-            groups[keys[place]] = group = {"grouper": values[place], "list": []}
-        group["list"].append(items[place])
+            meter.allocate(320)
+            groups[keys[index]] = group = {"grouper": values[index], "list": []}
+        group["list"].append(items[index])
     return list(groups.values())
 
 
-@offer(
+@register(
     LIST_FILTERS,
     "list|sum(attribute: key? = null, start: any = 0)",
-    "The numbers, or an attribute of each item, added to `start`; lists are joined if `start` is a list",
+    "Adds the numbers, or an attribute of each item, to `start`; concatenates lists if `start` is a list",
     ("{{ [1, 2]|sum }}", "3"),
 )
 def total(meter: Meter, items: list[JSON], attribute: str | int | None, start: JSON) -> JSON:
@@ -276,40 +285,40 @@ def total(meter: Meter, items: list[JSON], attribute: str | int | None, start: J
             joined += value
         return joined
     if type(start) is str:
-        raise TemplateError("sum adds numbers; use join for texts")
+        raise TemplateError("sum adds numbers; use join for text")
     for value in values:
         if type(value) is str:
-            raise TemplateError("sum adds numbers; use join for texts")
+            raise TemplateError("sum adds numbers; use join for text")
         start = add(meter, start, value)
     return start
 
 
-@offer(
+@register(
     LIST_FILTERS,
     "list|batch(linecount: int, fill_with: any = null)",
-    "Lists of so many items each; the last one filled up if `fill_with` is given",
+    "Splits the list into lists of `linecount` items; fills up the last one with `fill_with`",
     ("{{ [1, 2, 3]|batch(2, 0) }}", "[[1,2],[3,0]]"),
 )
 def batch(meter: Meter, items: list[JSON], linecount: int, fill_with: JSON) -> list[JSON]:
     if linecount < 1:
-        raise TemplateError("batch needs at least 1 item in each list")
+        raise TemplateError("batch needs a linecount of at least 1")
     _pay_for_parts(meter, len(items), -(-len(items) // linecount))
-    parts = [items[place : place + linecount] for place in range(0, len(items), linecount)]
+    parts = [items[index : index + linecount] for index in range(0, len(items), linecount)]
     if parts and fill_with is not None and (short := linecount - len(parts[-1])):
         meter.items(linecount)
         parts[-1] += [fill_with] * short
     return parts
 
 
-@offer(
+@register(
     LIST_FILTERS,
     "list|slice(slices: int, fill_with: any = null)",
-    "So many lists of about the same length; the shorter ones filled up if `fill_with` is given",
+    "Splits the list into `slices` lists of about equal length; fills up shorter ones with `fill_with`",
     ("{{ [1, 2, 3]|slice(2) }}", "[[1,2],[3]]"),
 )
 def slices(meter: Meter, items: list[JSON], slices: int, fill_with: JSON) -> list[JSON]:
     if slices < 1:
-        raise TemplateError("slice needs at least 1 list")
+        raise TemplateError("slice needs at least 1 slice")
     _pay_for_parts(meter, len(items), slices)
     each, longer = divmod(len(items), slices)
     parts = []
@@ -328,4 +337,4 @@ def _pay_for_parts(meter: Meter, count: int, parts: int) -> None:
     meter.items(parts)
     meter.items(count)
     meter.charge(8 * parts)
-    meter.hold(72 * parts)
+    meter.allocate(72 * parts)

@@ -1,59 +1,59 @@
-"""Filters that give numbers, or write them for people.
+"""Filters that return numbers, or format them.
 
-Text that is no number gives the default, as in Jinja; what is too large for us is an error.
+As in Jinja2, text that is not a number gives the default. A number outside the limits is an error.
 """
 
 from __future__ import annotations
 
 from math import ceil, floor, isfinite
 
-from noetl.template.builtins import Table, offer
 from noetl.template.limits import Meter
-from noetl.template.operators import too_large, within
+from noetl.template.operators import bounded, too_large
+from noetl.template.registry import BuiltinTable, register
 from noetl.template.values import JSON, TemplateError, kind_of
 
-NUMBER_FILTERS: Table = {}
-_DIGITS_MAX = 4_300  # as Python has it for decimal texts; longer texts are no numbers
+NUMBER_FILTERS: BuiltinTable = {}
+_DIGITS_MAX = 4_300  # the limit of Python for decimal text; longer text is not a number
 _PRECISION_MAX = 30
 _ROUNDINGS = {"ceil": ceil, "floor": floor}
 
 
-@offer(NUMBER_FILTERS, "number|abs", "The number without its sign", ("{{ -3|abs }}", "3"))
+@register(NUMBER_FILTERS, "number|abs", "Returns the absolute value", ("{{ -3|abs }}", "3"))
 def absolute(_: Meter, number: JSON) -> JSON:
-    return within(abs(number))
+    return bounded(abs(number))
 
 
-@offer(
+@register(
     NUMBER_FILTERS,
     "any|int(default: any = 0, base: int = 10)",
-    "A whole number; `default` if the value is none",
+    "Converts to a whole number; returns `default` if that is not possible",
     ("{{ ['42', '4.9', 'x']|map('int')|list }}", "[42,4,0]"),
 )
 def whole(meter: Meter, value: JSON, default: JSON, base: int) -> JSON:
     kind = type(value)
     if kind is int:
-        return within(value)
+        return bounded(value)
     if kind is bool or kind is float:
-        return within(int(value))
+        return bounded(int(value))
     if kind is not str or len(value) > _DIGITS_MAX:
         return default
     meter.charge(len(value) >> 4)
     if base != 0 and not 2 <= base <= 36:
         raise TemplateError("int needs a base from 2 to 36, or 0")
     try:
-        return within(int(value, base))
+        return bounded(int(value, base))
     except ValueError:
         pass
     try:
-        return within(int(float(value)))
+        return bounded(int(float(value)))
     except (ValueError, OverflowError):
         return default
 
 
-@offer(
+@register(
     NUMBER_FILTERS,
     "any|float(default: any = 0.0)",
-    "A number with a point; `default` if the value is none",
+    "Converts to a number with a decimal point; returns `default` if that is not possible",
     ("{{ '2.5'|float }}", "2.5"),
 )
 def floating(meter: Meter, value: JSON, default: JSON) -> JSON:
@@ -70,31 +70,31 @@ def floating(meter: Meter, value: JSON, default: JSON) -> JSON:
     return number if isfinite(number) else default
 
 
-@offer(
+@register(
     NUMBER_FILTERS,
     'number|round(precision: int = 0, method: text = "common")',
-    "The number with so many digits behind the point; method: common, ceil or floor",
+    "Rounds the number to `precision` decimal places; `method` is common, ceil or floor",
     ("{{ 42.55|round(1, 'floor') }}", "42.5"),
 )
 def rounded(_: Meter, number: JSON, precision: int, method: str) -> JSON:
     if abs(precision) > _PRECISION_MAX:
         raise TemplateError(f"round needs a precision from -{_PRECISION_MAX} to {_PRECISION_MAX}")
-    within(number)
+    bounded(number)
     if method == "common":
-        return within(round(number, precision))
+        return bounded(round(number, precision))
     if method not in _ROUNDINGS:
         raise TemplateError('round needs the method "common", "ceil" or "floor"')
     scale = 10.0**precision
     try:
-        return within(_ROUNDINGS[method](number * scale) / scale)
+        return bounded(_ROUNDINGS[method](number * scale) / scale)
     except OverflowError:
         raise too_large() from None
 
 
-@offer(
+@register(
     NUMBER_FILTERS,
     "any|filesizeformat(binary: bool = false)",
-    "A number of bytes as people write it",
+    "Formats a number of bytes, for example as `13.0 kB`",
     ("{{ 13000|filesizeformat }}", '"13.0 kB"'),
 )
 def filesizeformat(meter: Meter, value: JSON, binary: bool) -> str:

@@ -1,55 +1,55 @@
-"""The two filters that make something else than one bound value of a `{{ }}` in SQL: a name, and a list.
+"""The filters for SQL: `sql_ident` inserts a quoted name, `sql_list` binds each item of a list.
 
-At the end of a `{{ }}` in SQL the compiler knows them; anywhere else they are what their values are.
+The SQL compiler recognizes them at the end of a `{{ }}`. Elsewhere they are ordinary filters.
 """
 
 from __future__ import annotations
 
 import re
 
-from noetl.template.builtins import Table, offer
 from noetl.template.limits import Meter
+from noetl.template.registry import BuiltinTable, register
 from noetl.template.values import JSON, TemplateError, kind_of
 
-SQL_FILTERS: Table = {}
-NAME_BYTES_MAX = 63  # PostgreSQL cuts longer ones in silence
+SQL_FILTERS: BuiltinTable = {}
+NAME_BYTES_MAX = 63  # PostgreSQL truncates longer names without an error
 PARTS_MAX = 4
-# Control characters are in no name that anyone wants, and the others are quotes elsewhere: SQLite's [name].
+# Names do not need control characters, and the brackets and ` are quotes in some databases (SQLite's [name]).
 _REFUSED = re.compile(r"[\x00-\x1f\x7f\[\]`]|[\ud800-\udfff]")
 
 
-@offer(
+@register(
     SQL_FILTERS,
     "any|sql_ident",
-    "A name of a table or column in quotes, `a.b` by its parts; a list gives the parts themselves",
+    "Quotes the name of a table or column; quotes each part of `a.b`; a list contains the parts",
     ("{{ 'sales.Order'|sql_ident }}", '"\\"sales\\".\\"Order\\""'),
 )
 def sql_ident(meter: Meter, value: JSON) -> str:
     parts = value.split(".") if type(value) is str else value
     if type(parts) is not list or not 0 < len(parts) <= PARTS_MAX:
-        raise TemplateError(f"sql_ident needs a name of up to {PARTS_MAX} parts, not {kind_of(value)}")
+        raise TemplateError(f"sql_ident needs a name with up to {PARTS_MAX} parts, not {kind_of(value)}")
     return meter.keep(".".join(map(_quoted, parts)))
 
 
 def _quoted(part: JSON) -> str:
     if type(part) is not str or not part.strip():
-        what = "an empty one" if type(part) is str else kind_of(part)
-        raise TemplateError(f"a part of a name for sql_ident is text, not {what}")
+        what = "empty" if type(part) is str else kind_of(part)
+        raise TemplateError(f"each part of a name for sql_ident must be text, but one is {what}")
     if _REFUSED.search(part):
-        raise TemplateError("a name for sql_ident holds a control character, a bracket [ ] or a `")
+        raise TemplateError("a name for sql_ident must not contain a control character, a bracket [ ] or a `")
     if len(part.encode()) > NAME_BYTES_MAX:
         raise TemplateError(f"a name for sql_ident is too long (limit NAME_BYTES_MAX: {NAME_BYTES_MAX})")
     return '"' + part.replace('"', '""') + '"'
 
 
-@offer(
+@register(
     SQL_FILTERS,
     "any|sql_list",
-    "Each item bound, for `IN (…)`: a list of parameters; NULL for an empty one",
+    "Binds each item of a list, for `IN (…)`; an empty list becomes NULL",
     ("{{ [1, 2]|sql_list }}", "[1,2]"),
 )
 def sql_list(_: Meter, items: JSON) -> list[JSON]:
-    # Text is no list of letters here: that is never what was meant.
+    # Text is not a list of characters here, because that would be a mistake of the author.
     if type(items) is not list:
         raise TemplateError(f"sql_list needs a list, not {kind_of(items)}")
     return items

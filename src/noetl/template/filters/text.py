@@ -1,6 +1,6 @@
-"""Filters that give text for text, each bounded before it makes anything.
+"""Filters for text. Each checks the limits before it creates a value.
 
-What comes in is text already: the caller wrote every other value as JSON (D12).
+The input is always text: the caller has converted any other value to JSON (D12).
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 import html
 import re
 
-from noetl.template.builtins import Table, offer
 from noetl.template.limits import ITEMS_MAX, Meter
-from noetl.template.regex import Pattern, Replacement, pattern
+from noetl.template.regex import Pattern, Replacement, compiled_pattern
+from noetl.template.registry import BuiltinTable, register
 from noetl.template.values import JSON, TemplateError
 
-TEXT_FILTERS: Table = {}
+TEXT_FILTERS: BuiltinTable = {}
 _WORD = re.compile(r"\w+")
 _TITLE_WORD = re.compile(r"[^-\s({\[<]+")
 _CHUNKS = re.compile(r"\s+|\S+?(?:(?<=[^\W\d])-(?=[^\W\d])|(?=\s|\Z))")
@@ -21,44 +21,47 @@ _WHOLE_CHUNKS = re.compile(r"\s+|\S+")
 _ESCAPES = (("&", "&amp;"), (">", "&gt;"), ("<", "&lt;"), ("'", "&#39;"), ('"', "&#34;"))
 
 
-@offer(TEXT_FILTERS, "text|string", "The value as text", ("{{ [1, true]|string }}", '"[1,true]"'))
+@register(TEXT_FILTERS, "text|string", "Converts the value to text", ("{{ [1, true]|string }}", '"[1,true]"'))
 def string(_: Meter, text: str) -> str:
     return text
 
 
 def changed(meter: Meter, text: str) -> None:
-    """Ask before every letter of a text is looked at and a text of that length is made."""
-    # Beyond ASCII Python takes twelve bytes for each letter while it works.
+    """Check the limits for visiting every character of a text and creating a text of the same length."""
+    # For text outside ASCII, Python temporarily uses twelve bytes per character.
     meter.text(len(text) if text.isascii() else 2 * len(text))
     meter.charge(len(text) >> 2)
 
 
-@offer(TEXT_FILTERS, "text|lower", "All letters small", ("{{ 'ABc'|lower }}", '"abc"'))
+@register(TEXT_FILTERS, "text|lower", "Converts the text to lower case", ("{{ 'ABc'|lower }}", '"abc"'))
 def lower(meter: Meter, text: str) -> str:
     changed(meter, text)
     return meter.keep(text.lower())
 
 
-@offer(TEXT_FILTERS, "text|upper", "All letters large", ("{{ 'ABc'|upper }}", '"ABC"'))
+@register(TEXT_FILTERS, "text|upper", "Converts the text to upper case", ("{{ 'ABc'|upper }}", '"ABC"'))
 def upper(meter: Meter, text: str) -> str:
     changed(meter, text)
     return meter.keep(text.upper())
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     "text|capitalize",
-    "The first letter large, the others small",
+    "Converts the first character to upper case, and the rest to lower case",
     ("{{ 'heLLo you'|capitalize }}", '"Hello you"'),
 )
 def capitalize(meter: Meter, text: str) -> str:
     changed(meter, text)
-    # str.capitalize() takes the way for all alphabets even if there is ASCII only.
+    # str.capitalize() uses its slow Unicode path even for ASCII.
     return meter.keep(text[:1].title() + text[1:].lower())
 
 
-@offer(
-    TEXT_FILTERS, "text|title", "Each word with a large letter", ("{{ 'a new-day'|title }}", '"A New-Day"')
+@register(
+    TEXT_FILTERS,
+    "text|title",
+    "Converts the first character of each word to upper case",
+    ("{{ 'a new-day'|title }}", '"A New-Day"'),
 )
 def title(meter: Meter, text: str) -> str:
     changed(meter, text)
@@ -66,10 +69,10 @@ def title(meter: Meter, text: str) -> str:
     return meter.keep(_TITLE_WORD.sub(lambda word: word[0][0].upper() + word[0][1:].lower(), text))
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     "text|trim(chars: text? = null)",
-    "Without white space, or other characters, at both ends",
+    "Removes white space, or the characters in `chars`, from both ends",
     ("{{ '  a '|trim }}", '"a"'),
 )
 def trim(meter: Meter, text: str, chars: str | None) -> str:
@@ -77,16 +80,16 @@ def trim(meter: Meter, text: str, chars: str | None) -> str:
 
 
 def stripped(meter: Meter, text: str, chars: str | None, strip: JSON) -> str:
-    # Each letter is looked up among the characters.
+    # Each character of the text is searched in `chars`.
     meter.text(len(text))
     meter.charge((len(text) >> 4) * (1 + min(len(chars or ""), 64) // 8) + (len(chars or "") >> 6))
     return meter.keep(str(strip(chars)))
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     "text|center(width: int = 80)",
-    "The text in the middle of a field of that width",
+    "Centers the text in a field of `width` characters",
     ("{{ 'a'|center(3) }}", '" a "'),
 )
 def center(meter: Meter, text: str, width: int) -> str:
@@ -94,10 +97,10 @@ def center(meter: Meter, text: str, width: int) -> str:
     return meter.keep(text.center(width))
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     "text|replace(old: text, new: text, count: int? = null)",
-    "Every occurrence of `old`, or the first `count`, as `new`",
+    "Replaces `old` with `new`, at most `count` times",
     ("{{ 'a-b-c'|replace('-', '+', 1) }}", '"a+b-c"'),
 )
 def replace(meter: Meter, text: str, old: str, new: str, count: int | None) -> str:
@@ -110,38 +113,40 @@ def replace(meter: Meter, text: str, old: str, new: str, count: int | None) -> s
     return meter.keep(text.replace(old, new, found))
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     "text|indent(width: any = 4, first: bool = false, blank: bool = false)",
-    "Each line but the first moved right, by spaces or by the text `width`",
+    "Indents lines by `width` spaces or by a text; the first line only if `first`, blank lines if `blank`",
     ("{{ 'a\\nb'|indent(2) }}", '"a\\n  b"'),
 )
 def indent(meter: Meter, text: str, width: JSON, first: bool, blank: bool) -> str:
     if type(width) is not int and type(width) is not str:
-        raise TemplateError("indent needs a number of spaces, or the text to put before each line")
+        raise TemplateError("indent needs a number of spaces, or a text for the start of each line")
     before: str = width if type(width) is str else ""
     size = max(width, 0) if type(width) is int else len(before)
     breaks = text.count("\n")
     meter.text(len(text) + (breaks + 1) * size)
     meter.charge(16)
     meter.items(breaks + 1)
-    meter.hold(50 * breaks + len(text))
+    meter.allocate(50 * breaks + len(text))
     before = before or " " * size
     lines = text.split("\n")
     moved = [lines[0], *(before + line if line or blank else line for line in lines[1:])]
     return meter.keep((before if first else "") + "\n".join(moved))
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     'text|truncate(length: int = 255, killwords: bool = false, end: text = "...", leeway: int = 5)',
-    "The text cut at `length`, between words unless `killwords`, with `end` where it was cut",
+    "Shortens the text to `length` characters and appends `end`; cuts between words unless `killwords`",
     ("{{ 'foo bar baz qux'|truncate(9) }}", '"foo..."'),
 )
 def truncate(meter: Meter, text: str, *options: JSON) -> str:
     length, killwords, end, leeway = options
     if length < len(end) or leeway < 0:
-        raise TemplateError("truncate needs a length of at least its `end`, and a leeway of at least 0")
+        raise TemplateError(
+            "truncate needs a length of at least the length of `end`, and a leeway of at least 0"
+        )
     if len(text) <= length + leeway:
         return text
     meter.text(length)
@@ -149,17 +154,17 @@ def truncate(meter: Meter, text: str, *options: JSON) -> str:
     return meter.keep((cut if killwords else cut.rsplit(" ", 1)[0]) + end)
 
 
-@offer(TEXT_FILTERS, "text|wordcount", "The number of words", ("{{ 'one, two'|wordcount }}", "2"))
+@register(TEXT_FILTERS, "text|wordcount", "Counts the words", ("{{ 'one, two'|wordcount }}", "2"))
 def wordcount(meter: Meter, text: str) -> int:
     meter.charge(2 * len(text))
     return sum(1 for _ in _WORD.finditer(text))
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     "text|wordwrap(width: int = 79, break_long_words: bool = true, wrapstring: text? = null, "
     "break_on_hyphens: bool = true)",
-    "The text in lines of that width; lines that are there already stay",
+    "Wraps the text into lines of `width` characters; existing line breaks stay",
     ("{{ 'one two three'|wordwrap(7) }}", '"one two\\nthree"'),
 )
 def wordwrap(meter: Meter, text: str, *options: JSON) -> str:
@@ -207,15 +212,15 @@ def _wrapped(chunks: list[str], width: int, *, break_long_words: bool) -> list[s
 
 
 def _finished(line: list[str]) -> list[str]:
-    """The line as text, without white space at its end; nothing if nothing is left."""
+    """The line as text without trailing white space; an empty list if the line is empty."""
     text = "".join(line).rstrip()
     return [text] if text else []
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     "text|escape",
-    "The five characters that HTML reads, written so that it shows them",
+    "Escapes the characters `&`, `<`, `>`, `'` and `\"` for HTML",
     ("{{ '<a>'|escape }}", '"&lt;a&gt;"'),
     names=("e",),
 )
@@ -225,14 +230,14 @@ def escape(meter: Meter, text: str) -> str:
     meter.charge(len(text) >> 3)
     for plain, safe in _ESCAPES:
         text = text.replace(plain, safe)
-    meter.hold(4 * size)
+    meter.allocate(4 * size)
     return meter.keep(text)
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     "text|striptags",
-    "Without HTML tags and comments, white space as one space",
+    "Removes HTML tags and comments, and replaces runs of white space with one space",
     ("{{ '<p>a  &amp; b</p>'|striptags }}", '"a & b"'),
 )
 def striptags(meter: Meter, text: str) -> str:
@@ -242,11 +247,11 @@ def striptags(meter: Meter, text: str) -> str:
     try:
         return meter.keep(html.unescape(" ".join(text.split())))
     except ValueError:
-        raise TemplateError("striptags met a character reference with too many digits") from None
+        raise TemplateError("striptags: a character reference has too many digits") from None
 
 
 def _without(text: str, start: str, end: str) -> str:
-    """The text without what stands between the two marks; a start without an end stays."""
+    """Remove everything from each `start` to the next `end`; a start without an end stays."""
     kept: list[str] = []
     place = 0
     while (begin := text.find(start, place)) >= 0 and (stop := text.find(end, begin)) >= 0:
@@ -255,47 +260,47 @@ def _without(text: str, start: str, end: str) -> str:
     return "".join(kept) + text[place:]
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     "text|split(sep: text? = null, maxsplit: int = -1)",
-    "The pieces between the separators, by default between stretches of white space",
+    "Splits the text at each separator, by default at white space",
     ("{{ 'a,b'|split(',') }}", '["a","b"]'),
 )
 def split(meter: Meter, text: str, sep: str | None, maxsplit: int) -> list[str]:
     if sep == "":
-        raise TemplateError("split needs a separator, not an empty text")
+        raise TemplateError("the separator of split must not be empty")
     meter.text(len(text))
     meter.search(text, sep or " ")
-    # One piece more than allowed is enough to be refused.
+    # One piece more than the limit is enough to exceed it.
     pieces = text.split(sep, ITEMS_MAX if maxsplit < 0 else min(maxsplit, ITEMS_MAX))
     meter.items(len(pieces))
-    meter.hold(50 * len(pieces) + len(text))
+    meter.allocate(50 * len(pieces) + len(text))
     return pieces
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     "text|regex_search(pattern: pattern, group: key = 0)",
-    "The first match of an RE2 pattern, or one of its groups by number or name; null if nothing matches",
+    "Returns the first match of an RE2 pattern, or a group of it by number or name; null if there is none",
     ("{{ 'id=42'|regex_search('id=([0-9]+)', 1) }}", '"42"'),
 )
 def regex_search(meter: Meter, text: str, wanted: Pattern | str, group: str | int) -> str | None:
-    ready = wanted if isinstance(wanted, Pattern) else pattern(meter, wanted)
+    ready = wanted if isinstance(wanted, Pattern) else compiled_pattern(meter, wanted)
     place = ready.group(group)
     found = ready.search(meter, text)
     return None if found is None else found[place]
 
 
-@offer(
+@register(
     TEXT_FILTERS,
     "text|regex_replace(pattern: pattern, replacement: replacement, count: int = 0)",
-    r"Every match of an RE2 pattern, or the first `count`, as the replacement; \1 and \g<name> are groups",
+    r"Replaces the matches of an RE2 pattern, at most `count`; \1 and \g<name> insert a group",
     (r"{{ 'a1b22'|regex_replace('[0-9]+', '#') }}", '"a#b#"'),
 )
 def regex_replace(
     meter: Meter, text: str, wanted: Pattern | str, replacement: Replacement | str, count: int
 ) -> str:
-    ready = wanted if isinstance(wanted, Pattern) else pattern(meter, wanted)
+    ready = wanted if isinstance(wanted, Pattern) else compiled_pattern(meter, wanted)
     if not isinstance(replacement, Replacement):
         meter.charge(len(replacement))
         replacement = Replacement(replacement, ready)

@@ -18,8 +18,8 @@ from noetl.net import describe
 from noetl.net.program import Program, Write
 from noetl.output import JSON
 from noetl.playbook import model
-from noetl.template.compile import Path, Template, TemplateError
-from noetl.template.values import MISSING, encoded, find, path_text
+from noetl.template.compile import ScopePath, Template, TemplateError
+from noetl.template.values import MISSING, lookup, path_text, to_json
 
 VALUE_CHARS_MAX = 200
 SEEN_MAX = 20  # paths of one guard that are shown
@@ -56,7 +56,7 @@ class GuardAsked(Struct, frozen=True, kw_only=True):
 def shown(value: JSON) -> str:
     """A value as one short line that is safe to print."""
     try:
-        return shorten(one_line(encoded(value)), VALUE_CHARS_MAX)
+        return shorten(one_line(to_json(value)), VALUE_CHARS_MAX)
     except TemplateError as error:
         return f"({error.message})"
 
@@ -71,11 +71,11 @@ def seen_by(template: object, scope: dict[str, JSON]) -> tuple[SeenValue, ...]:
     )
 
 
-def _found(scope: dict[str, JSON], path: Path) -> str:
+def _found(scope: dict[str, JSON], path: ScopePath) -> str:
     value: JSON = scope
     for part in path:
         if value is not _STORED:
-            value = find(value, part)
+            value = lookup(value, part)
         if value is MISSING:
             return "undefined"
     return _STORED if value is _STORED else shown(value)

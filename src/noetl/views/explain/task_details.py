@@ -12,7 +12,7 @@ from noetl.net.program import Program
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Pipeline, Task
-from noetl.playbook.spec import effective
+from noetl.playbook.spec import effective_spec
 from noetl.views.explain.playbook import ExplainedTask, explain_task, paths_read
 
 
@@ -58,7 +58,7 @@ def find_task(program: Program, name: str) -> tuple[Pipeline, Task]:
 
 
 def task_sheet(program: Program, kinds: Kinds, owner: Pipeline, task: Task) -> TaskSheet:
-    spec = effective(program.playbook, owner, task, kinds)
+    spec = effective_spec(program.playbook, owner, task, kinds)
     values = dict(_leaves(spec.values))
     writes = [
         *task.set,

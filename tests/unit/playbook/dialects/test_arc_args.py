@@ -37,7 +37,7 @@ def test_a_key_is_sure_when_every_arc_brings_it_and_no_request_starts_the_step()
         " {step: a, next: [{step: b, args: {x: 1}}, c, {step: start, args: {x: 1}}]},"
         " {step: b, next: {arcs: [{step: a, args: {x: 1}}]}}, {step: c}]"
     )
-    assert {name: inbox.sure() for name, inbox in known.items()} == {
+    assert {name: inbox.guaranteed_keys() for name, inbox in known.items()} == {
         "start": frozenset(),
         "a": {"x"},
         "b": {"x"},
@@ -47,7 +47,7 @@ def test_a_key_is_sure_when_every_arc_brings_it_and_no_request_starts_the_step()
 
 def test_a_computed_target_makes_every_key_unsure_d41() -> None:
     known = found("[{step: start, next: [{step: a, args: {x: 1}}, {step: '{{ ctx.x }}'}]}, {step: a}]")
-    assert known["a"].sure() == frozenset()
+    assert known["a"].guaranteed_keys() == frozenset()
 
 
 def test_the_entry_step_is_started_by_the_request_d5() -> None:

@@ -6,13 +6,13 @@ from textwrap import dedent
 
 import pytest
 
-from noetl.playbook.dialects.detect import Detected, detect
+from noetl.playbook.dialects.detect import DetectedDialect, detect
 from noetl.playbook.dialects.layout.reader import read
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nworkload: {url: x}\nworkflow:\n- step: start\n"
 
 
-def detected(lines: str, head: str = HEAD) -> Detected:
+def detected(lines: str, head: str = HEAD) -> DetectedDialect:
     body = "".join(f"  {line}\n" for line in dedent(lines).strip().split("\n"))
     layout = read(head + body, "t.yaml")
     assert layout is not None
@@ -107,4 +107,4 @@ def test_an_else_that_can_be_repaired_is_seen_in_every_dialect_d11_d89(rule: str
 def test_a_document_that_is_no_mapping_has_no_signs() -> None:
     layout = read("- a\n", "t.yaml")
     assert layout is not None
-    assert detect(layout) == Detected("canonical", ())
+    assert detect(layout) == DetectedDialect("canonical", ())

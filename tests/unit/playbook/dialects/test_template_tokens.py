@@ -8,7 +8,7 @@ from noetl.playbook.dialects import template_tokens
 
 
 def paths(text: str) -> list[str]:
-    return [".".join(reading.path) for reading in template_tokens.free_readings(text)]
+    return [".".join(reading.path) for reading in template_tokens.free_reads(text)]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_one_expression_alone_is_typed_d12(text: str, typed: bool) -> None:
 
 
 def test_a_part_knows_its_place_with_its_dot_or_brackets() -> None:
-    (reading,) = template_tokens.free_readings("{{ a.b['c'] }}")
+    (reading,) = template_tokens.free_reads("{{ a.b['c'] }}")
     assert [(part.name, part.start, part.end, part.bracketed) for part in reading.parts] == [
         ("b", 4, 6, False),
         ("c", 6, 11, True),
@@ -69,4 +69,4 @@ def test_a_name_is_read_as_an_attribute_or_in_brackets(name: str, text: str) -> 
 def test_the_end_of_a_bracket_is_not_looked_for_without_end() -> None:
     parsed = template_tokens.parse("{{ [" + "1," * 5_000 + "1] }}")
     assert parsed is not None
-    assert template_tokens.closing(parsed.tokens, 1) == template_tokens.BRACKET_TOKENS_MAX
+    assert template_tokens.closing_bracket(parsed.tokens, 1) == template_tokens.BRACKET_TOKENS_MAX

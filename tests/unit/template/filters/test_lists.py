@@ -55,10 +55,10 @@ def test_a_list_filter_gives_its_answer(words: str, value: object) -> None:
         ("n|list", "n is a number, not a list"),
         ("n|first", "the value is a number, not a list"),
         ("n|items", "n is a number, not a map"),
-        ("mixed|sum", "sum adds numbers; use join for texts"),
+        ("mixed|sum", "sum adds numbers; use join for text"),
         ("mixed|sum(start=[])", "an item is a number, not a list"),
-        ("[1]|batch(0)", "batch needs at least 1 item in each list"),
-        ("[1]|slice(0)", "slice needs at least 1 list"),
+        ("[1]|batch(0)", "batch needs a linecount of at least 1"),
+        ("[1]|slice(0)", "slice needs at least 1 slice"),
         ("{}|dictsort(by='x')", 'dictsort sorts by "key" or "value"'),
     ],
 )

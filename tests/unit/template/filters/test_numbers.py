@@ -31,7 +31,7 @@ def test_text_that_is_no_number_gives_the_default(words: str, value: object) -> 
         ("missing|int", "missing is undefined"),
         (
             "'99999999999999999999'|int",
-            "the number is too large (limit INT_MAX: 9223372036854775807, and finite)",
+            "the number is too large or not finite (limit INT_MAX: 9223372036854775807)",
         ),
         ("'a'|int(base=1)", "int needs a base from 2 to 36, or 0"),
         ("'a'|abs", "the value is text, not a number"),

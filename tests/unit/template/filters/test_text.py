@@ -41,14 +41,17 @@ def test_a_text_filter_gives_its_answer(words: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("'a'|split('')", "split needs a separator, not an empty text"),
-        ("'a'|truncate(1)", "truncate needs a length of at least its `end`, and a leeway of at least 0"),
+        ("'a'|split('')", "the separator of split must not be empty"),
+        (
+            "'a'|truncate(1)",
+            "truncate needs a length of at least the length of `end`, and a leeway of at least 0",
+        ),
         ("'a'|wordwrap(0)", "wordwrap needs a width of at least 1"),
-        ("'a'|indent([])", "indent needs a number of spaces, or the text to put before each line"),
+        ("'a'|indent([])", "indent needs a number of spaces, or a text for the start of each line"),
         ("'a'|regex_search(p, 'nobody')", 'the pattern has no group "nobody"'),
         (
             "'a'|regex_search(s ~ '(')",
-            'the pattern "Grüße, Jürgen(" can not be used: missing ): Grüße, Jürgen(',
+            'the pattern "Grüße, Jürgen(" is not valid: missing ): Grüße, Jürgen(',
         ),
         ("s|upper|center(l)", '"center": width is a list, not a whole number'),
     ],

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import yaml
 
-from noetl.playbook.dialects.layout.tree import Habits, Layout, LayoutEntry, Leaf, List, Map, Node
+from noetl.playbook.dialects.layout.tree import Formatting, Layout, LayoutEntry, Leaf, List, Map, Node
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _BETWEEN = re.compile(r"(?:\s|#[^\n]*)*")
@@ -27,9 +27,14 @@ def read(text: str, file: str) -> Layout | None:
         return None
     if root is None:
         return None
-    habits = _habits(root)
+    formatting = _formatting(root)
     return Layout(
-        text=text, file=file, root=root, prologue=reader.prologue, epilogue=reader.epilogue, habits=habits
+        text=text,
+        file=file,
+        root=root,
+        prologue=reader.prologue,
+        epilogue=reader.epilogue,
+        formatting=formatting,
     )
 
 
@@ -107,8 +112,8 @@ class _Reader:
             self.last.tail, self.last = tail, None
         lines = rest.split("\n")[:-1]
         deeper = [
-            place
-            for place, line in enumerate(lines)
+            position
+            for position, line in enumerate(lines)
             if line.lstrip().startswith("#") and len(line) - len(line.lstrip()) > column
         ]
         cut = deeper[-1] + 1 if deeper else 0
@@ -191,7 +196,7 @@ def _is_block(event: yaml.Event) -> bool:
     return isinstance(event, yaml.CollectionStartEvent) and not event.flow_style
 
 
-def _habits(root: Node) -> Habits:
+def _formatting(root: Node) -> Formatting:
     """What the author does most often."""
     maps: Counter[int] = Counter()
     lists: Counter[int] = Counter()
@@ -210,7 +215,7 @@ def _habits(root: Node) -> Habits:
             if entry.key is not None and isinstance(entry.value, Map | List) and entry.value.rel is not None:
                 (maps if isinstance(entry.value, Map) else lists)[entry.value.rel] += 1
     pad = pads.most_common(1)[0][0] if pads else " "
-    return Habits(map_indent=_most(maps, 2), list_indent=_most(lists, 2), pad=pad, json=json)
+    return Formatting(map_indent=_most(maps, 2), list_indent=_most(lists, 2), pad=pad, json=json)
 
 
 def _most(counter: Counter[int], default: int) -> int:

@@ -44,8 +44,8 @@ def replace(leaf: Leaf, changes: Iterable[TextEdit]) -> Leaf:
     text = _apply(leaf.text, ordered)
     sources = decode(leaf)
     if sources is None:
-        fresh = quoted(text)
-        return Leaf(raw=fresh.raw, text=text, style=fresh.style, base=leaf.base, start=leaf.start)
+        new_leaf = quoted(text)
+        return Leaf(raw=new_leaf.raw, text=text, style=new_leaf.style, base=leaf.base, start=leaf.start)
     raw, done = "", 0
     for start, end, new in ordered:
         first = sources[start].start if start < len(sources) else sources[-1].end
@@ -63,12 +63,12 @@ class Finder:
         self.sources: list[ScalarSource] | None = None
         self.read = False
 
-    def offset(self, place: int) -> int:
+    def offset(self, position: int) -> int:
         if not self.read:
             self.sources, self.read = decode(self.leaf), True
         if not self.sources:
             return self.leaf.start
-        return self.leaf.start + self.sources[min(place, len(self.sources) - 1)].start
+        return self.leaf.start + self.sources[min(position, len(self.sources) - 1)].start
 
 
 def decode(leaf: Leaf) -> list[ScalarSource] | None:
@@ -77,14 +77,14 @@ def decode(leaf: Leaf) -> list[ScalarSource] | None:
     begin = anchor.end() if anchor and leaf.style != "*" else 0
     match leaf.style:
         case "'" | '"':
-            found = _flow(leaf.raw, begin + 1, len(leaf.raw) - 1, leaf.style)
+            sources = _flow(leaf.raw, begin + 1, len(leaf.raw) - 1, leaf.style)
         case "|" | ">":
-            found = _block(leaf, begin)
+            sources = _block(leaf, begin)
         case _:
-            found = _flow(leaf.raw, begin, len(leaf.raw), "")
-    if found is None or "".join(each.char for each in found) != leaf.text:
+            sources = _flow(leaf.raw, begin, len(leaf.raw), "")
+    if sources is None or "".join(each.char for each in sources) != leaf.text:
         return None
-    return found
+    return sources
 
 
 def _apply(text: str, changes: list[TextEdit]) -> str:
@@ -101,12 +101,12 @@ def _encode(text: str, style: str) -> str:
 
 def _flow(raw: str, pos: int, end: int, style: str) -> list[ScalarSource] | None:
     """Plain and quoted text, folded where it goes over several lines."""
-    found: list[ScalarSource] = []
+    sources: list[ScalarSource] = []
     while pos < end:
         if (fold := _BREAK.match(raw, pos, end)) is not None:
             lines = fold.group().count("\n")
             chars = " " if lines == 1 else "\n" * (lines - 1)
-            found += [ScalarSource(char, pos, fold.end()) for char in chars]
+            sources += [ScalarSource(char, pos, fold.end()) for char in chars]
             pos = fold.end()
             continue
         step = 1
@@ -119,9 +119,9 @@ def _flow(raw: str, pos: int, end: int, style: str) -> list[ScalarSource] | None
                 return None
             char, step = escape
         if char:
-            found.append(ScalarSource(char, pos, pos + step))
+            sources.append(ScalarSource(char, pos, pos + step))
         pos += step
-    return found
+    return sources
 
 
 def _escape(raw: str, pos: int) -> tuple[str, int] | None:
@@ -151,18 +151,20 @@ def _block(leaf: Leaf, begin: int) -> list[ScalarSource] | None:
     if not indents:
         return None
     indent = (leaf.base or 0) + int(digits[0]) if digits else indents[0]
-    found: list[ScalarSource] = []
+    sources: list[ScalarSource] = []
     for start, line in lines:
-        found += [ScalarSource(char, start + i, start + i + 1) for i, char in enumerate(line) if i >= indent]
-        found.append(ScalarSource("\n", start + len(line), start + len(line)))
+        sources += [
+            ScalarSource(char, start + i, start + i + 1) for i, char in enumerate(line) if i >= indent
+        ]
+        sources.append(ScalarSource("\n", start + len(line), start + len(line)))
     if leaf.style == ">":
-        found = _fold(found)
-    text = "".join(each.char for each in found)
+        sources = _fold(sources)
+    text = "".join(each.char for each in sources)
     bare, wanted = text.rstrip("\n"), leaf.text.rstrip("\n")
     if bare != wanted:
         return None
     # Chomping decides about the line breaks at the end, and they hold nothing that could change.
-    kept = found[: len(bare)]
+    kept = sources[: len(bare)]
     at = kept[-1].end if kept else header.end()
     return kept + [ScalarSource("\n", at, at)] * (len(leaf.text) - len(bare))
 

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, field
 
 from noetl.errors import Mark
-from noetl.playbook.core_schema import resolve
+from noetl.playbook.yaml_scalars import resolve
 
 # "auto" is text of ours: braces inside braces, lines elsewhere.
 Style: TypeAlias = Literal["block", "flow", "auto"]
@@ -90,12 +90,12 @@ class Map(Struct, kw_only=True, eq=False):
 
     def index(self, *keys: str) -> int | None:
         """Where the first of these keys stands."""
-        return next((place for place, entry in enumerate(self.entries) if entry.name in keys), None)
+        return next((position for position, entry in enumerate(self.entries) if entry.name in keys), None)
 
     def take(self, key: str) -> LayoutEntry | None:
         """Remove an entry and hand it out."""
-        place = self.index(key)
-        return None if place is None else self.entries.pop(place)
+        position = self.index(key)
+        return None if position is None else self.entries.pop(position)
 
 
 class List(Struct, kw_only=True, eq=False):
@@ -112,7 +112,7 @@ class List(Struct, kw_only=True, eq=False):
 Node: TypeAlias = Leaf | Map | List
 
 
-class Habits(Struct, frozen=True, kw_only=True):
+class Formatting(Struct, frozen=True, kw_only=True):
     """How this author indents, so that what is new looks like the rest."""
 
     map_indent: int = 2
@@ -129,7 +129,7 @@ class Layout(Struct, kw_only=True):
     root: Node
     prologue: str = ""
     epilogue: str = ""
-    habits: Habits = Habits()
+    formatting: Formatting = Formatting()
     starts: list[int] = field(default_factory=list)  # of lines; made on first use
 
     def mark(self, offset: int) -> Mark:
@@ -153,14 +153,14 @@ def quoted(text: str) -> Leaf:
     return Leaf(raw=f'"{escaped}"', text=text, style='"')
 
 
-def word(text: str) -> Leaf:
+def name_leaf(text: str) -> Leaf:
     """A name: bare where YAML lets it be text."""
     return plain(text) if _SAFE.match(text) and text.lower() not in _RESERVED else quoted(text)
 
 
 def pair(key: str, value: Node, *, lead: list[str] | None = None, base: int | None = None) -> LayoutEntry:
     gap = ": " if isinstance(value, Leaf) else ":"
-    return LayoutEntry(key=word(key), value=value, gap=gap, lead=lead or [], base=base)
+    return LayoutEntry(key=name_leaf(key), value=value, gap=gap, lead=lead or [], base=base)
 
 
 def item(value: Node) -> LayoutEntry:
@@ -187,14 +187,14 @@ def prefix_key(entry: LayoutEntry, prefix: str) -> None:
     entry.key = Leaf(raw=raw, text=prefix + old.text, style=old.style, base=old.base, start=old.start)
 
 
-def put_behind(entry: LayoutEntry, comment: str) -> None:
+def append_comment(entry: LayoutEntry, comment: str) -> None:
     """Let a comment stand behind an entry, which needs a line of its own for it."""
     if comment.strip():
-        unbrace(entry)
+        to_block(entry)
         entry.tail = f"{entry.tail}  {comment.strip()}" if entry.tail.strip() else comment
 
 
-def unbrace(entry: LayoutEntry) -> None:
+def to_block(entry: LayoutEntry) -> None:
     """Take the text around an entry out of the notation of braces; comments go above it."""
     if entry.flow:
         entry.lead = [*entry.lead, *comments(entry.glue), *comments(entry.gap)]
@@ -220,7 +220,7 @@ def leaves(value: Node) -> Iterator[Leaf]:
         yield from leaves(entry.value)
 
 
-def alike(one: Node, other: Node) -> bool:
+def same_content(one: Node, other: Node) -> bool:
     """Do both say the same, however they are laid out?"""
     if isinstance(one, Leaf) and isinstance(other, Leaf):
         if one.style in ("|", ">"):
@@ -231,7 +231,7 @@ def alike(one: Node, other: Node) -> bool:
         return False
     pairs = zip(one.entries, other.entries, strict=False)
     return len(one.entries) == len(other.entries) and all(
-        left.name == right.name and alike(left.value, right.value) for left, right in pairs
+        left.name == right.name and same_content(left.value, right.value) for left, right in pairs
     )
 
 
@@ -242,12 +242,12 @@ def _meaning(leaf: Leaf) -> tuple[object, bool]:
 
 def detach(group: Map, entry: LayoutEntry) -> None:
     """Take an entry out; comments that stand before it in braces stay there."""
-    place = group.entries.index(entry)
-    group.entries.pop(place)
+    position = group.entries.index(entry)
+    group.entries.pop(position)
     if not entry.flow or "#" not in entry.glue:
         return
-    if place < len(group.entries):
-        following = group.entries[place]
+    if position < len(group.entries):
+        following = group.entries[position]
         following.glue = entry.glue + following.glue.replace(",", "", 1)
     else:
         group.close = entry.glue.replace(",", "", 1) + group.close
@@ -255,16 +255,16 @@ def detach(group: Map, entry: LayoutEntry) -> None:
 
 def drop(group: Map, entry: LayoutEntry) -> None:
     """Remove an entry; its comments go to what follows, or stay below what is before."""
-    place = group.entries.index(entry)
+    position = group.entries.index(entry)
     detach(group, entry)
     above = [line.strip() for line in entry.lead if line.strip()]
     left = [*above, *comments(entry.gap), *comments(entry.tail), *(line.strip() for line in entry.after)]
-    near = group.entries[min(place, len(group.entries) - 1)] if group.entries else None
+    near = group.entries[min(position, len(group.entries) - 1)] if group.entries else None
     if not left or near is None:
         return
-    unbrace(near)
+    to_block(near)
     lines = [" " * (near.base or 0) + line for line in left]
-    if place < len(group.entries):
+    if position < len(group.entries):
         blank = [line for line in near.lead[:1] if not line.strip()]
         near.lead = [*blank, *lines, *near.lead[len(blank) :]]
     else:

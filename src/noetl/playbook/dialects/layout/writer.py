@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl.playbook.dialects.layout.tree import (
     NEW,
-    Habits,
+    Formatting,
     Layout,
     LayoutEntry,
     Leaf,
@@ -12,17 +12,17 @@ from noetl.playbook.dialects.layout.tree import (
     Map,
     Node,
     comments,
-    unbrace,
+    to_block,
 )
 
 
 def write(layout: Layout) -> str:
-    writer = _Writer(layout.habits)
+    writer = _Writer(layout.formatting)
     root = layout.root
     if isinstance(root, Leaf):
         body = root.raw
-    elif not stands_in_lines(root):
-        body = writer.braces(root)
+    elif not is_block(root):
+        body = writer.flow_text(root)
     else:
         body = "\n".join(writer.lines(root, root.base or 0))[root.base or 0 :]
     return layout.prologue + body + layout.epilogue
@@ -44,19 +44,19 @@ def shift_line(line: str, by: int) -> str:
     return line[min(-by, len(line) - len(line.lstrip(" "))) :]
 
 
-def stands_in_lines(group: Map | List) -> bool:
+def is_block(group: Map | List) -> bool:
     """Are its entries written in lines, and not in braces?"""
     return bool(group.entries) and (group.style != "flow" or _needs_lines(group))
 
 
 class _Writer:
-    def __init__(self, habits: Habits) -> None:
-        self.habits = habits
+    def __init__(self, formatting: Formatting) -> None:
+        self.formatting = formatting
 
     def lines(self, group: Map | List, column: int) -> list[str]:
         """A group that stands in lines of its own, each line with its indentation."""
         made: list[str] = []
-        for entry in self.unbraced(group):
+        for entry in self.block_entries(group):
             lead, body = self.entry(entry, column)
             made += [*lead, body, *_moved(entry.after, entry, column)]
         return made
@@ -67,8 +67,8 @@ class _Writer:
         lead = _moved(entry.lead, entry, column)
         head = " " * column + ("-" if entry.key is None else entry.key.raw)
         value = entry.value
-        if isinstance(value, Leaf) or not stands_in_lines(value):
-            text = value.raw if isinstance(value, Leaf) else self.braces(value)
+        if isinstance(value, Leaf) or not is_block(value):
+            text = value.raw if isinstance(value, Leaf) else self.flow_text(value)
             text = shift(text, 0 if value.base is None else column - value.base)
             gap = entry.gap + " " if text and entry.gap in (":", "") else entry.gap
             # The last line of the gap is the indentation of the value: blank, and to be moved all the same.
@@ -78,7 +78,7 @@ class _Writer:
             gap = f"{gap.rstrip()} {anchor}"
         if entry.key is None and entry.inline:
             inner = column + 1 + len(gap)
-            first, *rest = self.unbraced(value)
+            first, *rest = self.block_entries(value)
             above, body = self.entry(first, inner)
             below = _moved(first.after, first, inner)
             others = self.lines(_like(value, rest), inner)
@@ -88,28 +88,30 @@ class _Writer:
             return lead, "\n".join([head + gap + body[inner:], *below, *others])
         rel = value.rel
         if rel is None or value.style != "block":
-            rel = self.habits.map_indent if isinstance(value, Map) else self.habits.list_indent
+            rel = self.formatting.map_indent if isinstance(value, Map) else self.formatting.list_indent
         if entry.key is None:
             rel = max(rel, 1)
         line = head + (gap if value.style == "block" else gap.rstrip()) + entry.tail
         return lead, "\n".join([line, *self.lines(value, column + rel)])
 
-    def unbraced(self, group: Map | List) -> list[LayoutEntry]:
+    def block_entries(self, group: Map | List) -> list[LayoutEntry]:
         """The entries of a group as they stand in lines."""
         for entry in group.entries:
-            unbrace(entry)
+            to_block(entry)
         if group.style == "flow" and (left := comments(group.close)):
             group.entries[-1].after, group.close = left, ""
         return group.entries
 
-    def braces(self, group: Map | List) -> str:
+    def flow_text(self, group: Map | List) -> str:
         pad = self.pad(group)
         made = group.open
-        for place, entry in enumerate(group.entries):
+        for position, entry in enumerate(group.entries):
             glue = (
-                _separated(entry.glue, place, pad) if entry.flow else ("," + (pad or " ") if place else pad)
+                _separated(entry.glue, position, pad)
+                if entry.flow
+                else ("," + (pad or " ") if position else pad)
             )
-            value = self.leaf(entry.value) if isinstance(entry.value, Leaf) else self.braces(entry.value)
+            value = self.leaf(entry.value) if isinstance(entry.value, Leaf) else self.flow_text(entry.value)
             if entry.key is None:
                 made += glue + value
                 continue
@@ -120,7 +122,7 @@ class _Writer:
 
     def leaf(self, leaf: Leaf) -> str:
         """A leaf in braces; what is new in a JSON document gets the quotes that JSON needs."""
-        if not self.habits.json or leaf.style in ("'", '"') or leaf.start != NEW:
+        if not self.formatting.json or leaf.style in ("'", '"') or leaf.start != NEW:
             return leaf.raw
         return leaf.raw if leaf.raw in ("true", "false", "null") else f'"{leaf.raw}"'
 
@@ -128,10 +130,10 @@ class _Writer:
         """What stands between a brace and the first entry."""
         if not group.entries:
             return ""
-        of_author = next((e.glue for e in group.entries if e.flow and not e.glue.strip()), None)
-        if of_author is not None:
-            return of_author
-        return self.habits.pad if isinstance(group, Map) else ""
+        existing = next((e.glue for e in group.entries if e.flow and not e.glue.strip()), None)
+        if existing is not None:
+            return existing
+        return self.formatting.pad if isinstance(group, Map) else ""
 
 
 def _needs_lines(value: Node) -> bool:
@@ -156,10 +158,10 @@ def _moved(lines: list[str], entry: LayoutEntry, column: int) -> list[str]:
     return [shift_line(line, column - entry.base) for line in lines]
 
 
-def _separated(glue: str, place: int, pad: str) -> str:
+def _separated(glue: str, position: int, pad: str) -> str:
     """What stands before an entry in braces, with a comma where its new place needs one."""
     comma = glue.lstrip().startswith(",")
-    if place == 0:
+    if position == 0:
         return pad if comma and "#" not in glue else glue.replace(",", "", 1) if comma else glue
     return glue if comma else "," + (glue or " ")
 

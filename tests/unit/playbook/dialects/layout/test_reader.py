@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.playbook.dialects.layout.reader import read
-from noetl.playbook.dialects.layout.tree import Habits, Layout, Leaf, List, Map
+from noetl.playbook.dialects.layout.tree import Formatting, Layout, Leaf, List, Map
 from noetl.playbook.dialects.layout.writer import write
 
 TEXTS = [
@@ -83,10 +83,10 @@ def test_comments_that_are_deeper_than_what_follows_stay_below_the_entry_before(
 
 def test_the_habits_of_the_author_are_those_he_has_most_often() -> None:
     text = "a:\n    b: {c: 1}\n    d:\n    - {e: 1}\n    f: { g: 1 }\n"
-    assert laid_out(text).habits == Habits(map_indent=4, list_indent=0, pad="", json=False)
-    assert laid_out("a: 1\n").habits == Habits(map_indent=2, list_indent=2, pad=" ", json=False)
-    assert laid_out('{"a": {"b": 1}}').habits.json
-    assert not laid_out('{"a": {b: 1}}').habits.json
+    assert laid_out(text).formatting == Formatting(map_indent=4, list_indent=0, pad="", json=False)
+    assert laid_out("a: 1\n").formatting == Formatting(map_indent=2, list_indent=2, pad=" ", json=False)
+    assert laid_out('{"a": {"b": 1}}').formatting.json
+    assert not laid_out('{"a": {b: 1}}').formatting.json
 
 
 def test_an_alias_is_opaque() -> None:

@@ -7,18 +7,18 @@ import pytest
 from noetl.playbook.dialects.layout.tree import (
     LayoutEntry,
     Leaf,
+    append_comment,
     comments,
     leaves,
+    name_leaf,
     pair,
     plain,
     prefix_key,
-    put_behind,
     quoted,
     rename,
     set_value,
     table,
-    unbrace,
-    word,
+    to_block,
 )
 
 
@@ -39,7 +39,7 @@ def test_text_is_put_into_the_quotes_that_need_the_fewest_escapes(text: str, raw
     ("text", "raw"), [("a_b-c", "a_b-c"), ("true", '"true"'), ("a: b", '"a: b"'), ("1", '"1"')]
 )
 def test_a_word_is_bare_only_where_yaml_reads_it_as_text(text: str, raw: str) -> None:
-    assert word(text).raw == raw
+    assert name_leaf(text).raw == raw
 
 
 def test_a_key_is_renamed_and_lengthened_inside_its_quotes() -> None:
@@ -59,8 +59,8 @@ def test_a_new_value_goes_below_the_line_and_the_comment_stays_on_it() -> None:
 
 def test_a_comment_behind_an_entry_takes_it_out_of_braces() -> None:
     entry = LayoutEntry(key=plain("a"), value=plain("1"), flow=True, glue=", # before\n  ", gap=":")
-    put_behind(entry, "  # behind")
-    put_behind(entry, "# and more")
+    append_comment(entry, "  # behind")
+    append_comment(entry, "# and more")
     assert (entry.flow, entry.lead, entry.gap, entry.tail) == (
         False,
         ["# before"],
@@ -71,7 +71,7 @@ def test_a_comment_behind_an_entry_takes_it_out_of_braces() -> None:
 
 def test_an_entry_that_stands_in_lines_is_left_alone() -> None:
     entry = LayoutEntry(key=plain("a"), value=plain("1"), gap=":   ", base=4)
-    unbrace(entry)
+    to_block(entry)
     assert (entry.gap, entry.base) == (":   ", 4)
 
 

@@ -1,6 +1,6 @@
-"""Text with expressions in it, `{% if %}` and `{% for %}` → closures that write pieces of text.
+"""Compiles text with expressions, `{% if %}` and `{% for %}` into closures that write pieces of text.
 
-Every other statement of Jinja is refused here. What is written is counted while it is written.
+All other statements of Jinja2 are rejected here. The output is counted while it is written.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import NamedTuple, TypeAlias
 
 from jinja2 import nodes
 
-from noetl.template.compilation import Compilation, Expr, Run, Scope
+from noetl.template.context import CompileContext, Expr, Run, Scope
 from noetl.template.expressions import truth_of
-from noetl.template.limits import TEXT_CHARS_MAX, Meter, json_text, over
+from noetl.template.limits import TEXT_CHARS_MAX, Meter, json_text, limit_exceeded
 from noetl.template.sql import SqlPlacement, SqlPlacements
 from noetl.template.values import JSON, TemplateError, Undefined, kind_of, undefined
 
@@ -26,19 +26,19 @@ _STATEMENTS = {
     "Scope": "autoescape",
 }
 _FIXES = {
-    "set": "templates set no variables; repeat the expression, or use the step's own `set`",
-    "filter": "use the filter in {{ value|filter }}",
+    "set": "templates have no variables; repeat the expression, or use the `set` of the step",
+    "filter": "write {{ value|filter }}",
     "if": "write {{ a if condition else b }}",
     "for": "use map, select or join in {{ }}",
     "print": "write {{ value }}",
 }
 _TURN_COST = 8
-_BINDING_COST = 12  # of a value in SQL, and of the piece of text that ends before it
+_BINDING_COST = 12  # fuel for a bound value in SQL and the piece of text before it
 _GROUP = ("grouper", "list")
 
 
 class TextBlock:
-    """Pieces of text, one after the other."""
+    """A sequence of functions that write pieces of text."""
 
     __slots__ = ("cost", "pieces")
 
@@ -55,21 +55,23 @@ class TextBlock:
             piece(scope, meter, out)
 
 
-class TextWriter:
-    """Compiles the body of a template; numbers its tags, so that an error can repeat the author's words."""
+class BodyCompiler:
+    """Compiles the body of a template. It numbers the tags, so that an error can quote the right one."""
 
-    def __init__(self, notes: Compilation, *, statements: bool, placing: SqlPlacements | None = None) -> None:
-        self._notes = notes
+    def __init__(
+        self, context: CompileContext, *, statements: bool, sql: SqlPlacements | None = None
+    ) -> None:
+        self._context = context
         self._statements = statements
-        self._placing = placing  # None: it is no SQL
+        self._sql_placements = sql  # None: the template is not SQL
         self._tags = 0
 
     def block(self, body: list[nodes.Node]) -> TextBlock:
         block = TextBlock()
         for tree in body:
             if isinstance(tree, nodes.Output):
-                if self._placing is not None:
-                    self._sql(tree.nodes, self._placing, block)
+                if self._sql_placements is not None:
+                    self._sql(tree.nodes, self._sql_placements, block)
                     continue
                 for part in tree.nodes:
                     self._output(part, block)
@@ -81,31 +83,31 @@ class TextWriter:
                 self._for(tree, block)
             else:
                 kind = type(tree).__name__
-                refuse(_STATEMENTS.get(kind, kind.lower()), tree.lineno, self._notes)
+                reject_statement(_STATEMENTS.get(kind, kind.lower()), tree.lineno, self._context)
         return block
 
     def _allow(self, name: str, tree: nodes.Node) -> None:
         if not self._statements:
-            refuse(name, tree.lineno, self._notes)
+            reject_statement(name, tree.lineno, self._context)
 
     def _output(self, tree: nodes.Expr, block: TextBlock) -> None:
         if isinstance(tree, nodes.TemplateData):
-            block.add(_constant(self._notes.text(tree.data)), 2)
+            block.add(_constant(self._context.text(tree.data)), 2)
         else:
             tag = self._tag()
-            expr = self._notes.expression(tree)
+            expr = self._context.expression(tree)
             block.add(_written(_marked(_text_of(expr.run), tag)), expr.cost + 4)
 
-    def _sql(self, trees: list[nodes.Expr], placing: SqlPlacements, block: TextBlock) -> None:
-        for part in placing.parts(trees):
+    def _sql(self, trees: list[nodes.Expr], sql: SqlPlacements, block: TextBlock) -> None:
+        for part in sql.parts(trees):
             if isinstance(part, SqlPlacement):
                 tag = self._tag()
-                expr = self._notes.expression(part.tree)
-                write = _SQL_WRITES[part.how](_marked(_defined(expr.run), tag))
+                expr = self._context.expression(part.expression)
+                write = _SQL_WRITES[part.mode](_marked(_defined(expr.run), tag))
                 block.add(write, expr.cost + 4)
             else:
                 block.add(_constant(part), 2)
-        placing.leave()
+        sql.leave()
 
     def _tag(self) -> int:
         self._tags += 1
@@ -116,7 +118,7 @@ class TextWriter:
         cost = 0
         for branch in (tree, *tree.elif_):
             tag = self._tag()
-            test = self._notes.expression(branch.test, optional=True)
+            test = self._context.expression(branch.test, optional=True)
             branches.append((_marked(truth_of(test), tag), self.block(branch.body)))
             cost += test.cost + 2
         otherwise = self.block(tree.else_)
@@ -131,29 +133,29 @@ class TextWriter:
         block.add(choose, cost + max(otherwise.cost, *(body.cost for _, body in branches)))
 
     def _for(self, tree: nodes.For, block: TextBlock) -> None:
-        notes = self._notes
+        context = self._context
         tag = self._tag()
         if tree.recursive:
-            refuse("for … recursive", tree.lineno, notes)
-        source = notes.expression(tree.iter)
-        outside = dict(notes.variables)
-        assign = _assignment(tree.target, notes)
-        test = None if tree.test is None else notes.expression(tree.test, optional=True)
-        loop = _slot("loop", notes)
+            reject_statement("for … recursive", tree.lineno, context)
+        source = context.expression(tree.iter)
+        outside = dict(context.variables)
+        assign = _assignment(tree.target, context)
+        test = None if tree.test is None else context.expression(tree.test, optional=True)
+        loop = _slot("loop", context)
         body = self.block(tree.body)
-        counted = loop in notes.used
-        notes.variables = outside
+        counted = loop in context.used
+        context.variables = outside
         otherwise = self.block(tree.else_)
         items = _marked(_items(source, assign, test), tag)
 
         def repeat(scope: Scope, meter: Meter, out: list[JSON]) -> None:
             chosen = items(scope, meter)
             count = len(chosen)
-            for place, item in enumerate(chosen):
+            for index, item in enumerate(chosen):
                 meter.charge(_TURN_COST + body.cost)
                 assign(meter.slots, item)
                 if counted:
-                    meter.slots[loop] = _turn(place, count)
+                    meter.slots[loop] = _turn(index, count)
                 body.write(scope, meter, out)
             if not chosen:
                 otherwise.write(scope, meter, out)
@@ -162,7 +164,7 @@ class TextWriter:
 
 
 def _marked(run: Run, tag: int) -> Run:
-    """Note, in an error that passes, in which of the template's tags it arose."""
+    """Record in a TemplateError which tag of the template raised it."""
 
     def marked(scope: Scope, meter: Meter) -> JSON:
         try:
@@ -174,8 +176,8 @@ def _marked(run: Run, tag: int) -> Run:
     return marked
 
 
-def refuse(name: str, line: int, notes: Compilation) -> None:
-    notes.fault("not-allowed", f"{{% {name} %}} is not allowed here", line, name, _FIXES.get(name))
+def reject_statement(name: str, line: int, context: CompileContext) -> None:
+    context.fault("not-allowed", f"{{% {name} %}} is not allowed here", line, name, _FIXES.get(name))
 
 
 def _constant(text: str) -> Write:
@@ -187,7 +189,7 @@ def _constant(text: str) -> Write:
 
 
 def _text_of(run: Run) -> Run:
-    """The value of an expression as it is written inside text."""
+    """The value of an expression, as it is written inside text."""
 
     def text_of(scope: Scope, meter: Meter) -> JSON:
         value = run(scope, meter)
@@ -208,7 +210,7 @@ def _written(run: Run) -> Write:
 
 
 class Binding(NamedTuple):
-    """A value among the pieces of SQL."""
+    """A bound value between two pieces of SQL."""
 
     value: JSON
 
@@ -234,14 +236,14 @@ def _bound(run: Run) -> Write:
 
 
 def _bound_list(run: Run) -> Write:
-    """`$1, $2, $3`; NULL for an empty list, since SQL knows no `IN ()`."""
+    """Write `$1, $2, $3`, or NULL for an empty list, because SQL has no `IN ()`."""
 
     def write(scope: Scope, meter: Meter, out: list[JSON]) -> None:
         values = run(scope, meter)
         meter.items(2 * len(values))
         meter.charge(_BINDING_COST * len(values))
-        for place, value in enumerate(values):
-            out.extend((", " if place else "", Binding(value)))
+        for index, value in enumerate(values):
+            out.extend((", " if index else "", Binding(value)))
         if not values:
             out.append("NULL")
 
@@ -254,19 +256,19 @@ _SQL_WRITES = {"value": _bound, "list": _bound_list, "name": _written}
 def _count(meter: Meter, text: str) -> None:
     meter.written += len(text)
     if meter.written > TEXT_CHARS_MAX:
-        raise over("TEXT_CHARS_MAX", TEXT_CHARS_MAX, "the template makes too long a text")
+        raise limit_exceeded("TEXT_CHARS_MAX", TEXT_CHARS_MAX, "the template creates a text that is too long")
 
 
-def _slot(name: str, notes: Compilation) -> int:
-    notes.variables[name] = slot = notes.slots
-    notes.slots += 1
+def _slot(name: str, context: CompileContext) -> int:
+    context.variables[name] = slot = context.slots
+    context.slots += 1
     return slot
 
 
-def _assignment(target: nodes.Node, notes: Compilation) -> Callable[[list[JSON], JSON], None]:
-    """Put an item into the variable of a loop, or its parts into several."""
+def _assignment(target: nodes.Node, context: CompileContext) -> Callable[[list[JSON], JSON], None]:
+    """A function that assigns an item to the variable of a loop, or its parts to several variables."""
     if isinstance(target, nodes.Name):
-        slot = _slot(target.name, notes)
+        slot = _slot(target.name, context)
         return lambda slots, item: slots.__setitem__(slot, item)
     names = (
         [part.name for part in target.items if isinstance(part, nodes.Name)]
@@ -274,19 +276,21 @@ def _assignment(target: nodes.Node, notes: Compilation) -> Callable[[list[JSON],
         else []
     )
     if not isinstance(target, nodes.Tuple) or len(names) != len(target.items):
-        notes.fault(
-            "not-allowed", "a loop has a variable, or several with commas between them", target.lineno
+        context.fault(
+            "not-allowed",
+            "the target of a loop is one variable, or several separated by commas",
+            target.lineno,
         )
-    places = [_slot(name, notes) for name in names]
+    places = [_slot(name, context) for name in names]
 
     def spread(slots: list[JSON], item: JSON) -> None:
-        # What groupby gives is a map here, and a pair in Jinja.
+        # A group of groupby is a map here, and a pair in Jinja2.
         parts = list(item.values()) if type(item) is dict and tuple(item) == _GROUP else item
         if type(parts) is not list or len(parts) != len(places):
             what = f"a list of {len(parts)}" if type(parts) is list else kind_of(parts)
-            raise TemplateError(f"the loop has {len(places)} variables, and an item is {what}")
-        for place, part in zip(places, parts, strict=True):
-            slots[place] = part
+            raise TemplateError(f"the loop has {len(places)} variables, but an item is {what}")
+        for index, part in zip(places, parts, strict=True):
+            slots[index] = part
 
     return spread
 
@@ -294,7 +298,7 @@ def _assignment(target: nodes.Node, notes: Compilation) -> Callable[[list[JSON],
 def _items(
     source: Expr, assign: Callable[[list[JSON], JSON], None], test: Expr | None
 ) -> Callable[[Scope, Meter], list[JSON]]:
-    """What a loop goes through: the items for which its test holds."""
+    """A function that returns the items of a loop for which its test holds."""
     holds = None if test is None else truth_of(test)
     cost = 0 if test is None else test.cost + _TURN_COST
 
@@ -303,7 +307,7 @@ def _items(
         if type(value) is Undefined:
             raise undefined(value)
         if type(value) not in (list, dict, str):
-            raise TemplateError(f"a loop goes through a list, not {kind_of(value)}")
+            raise TemplateError(f"a loop needs a list, not {kind_of(value)}")
         if type(value) is not list:
             meter.items(len(value))
             value = list(value)
@@ -321,13 +325,13 @@ def _items(
     return items
 
 
-def _turn(place: int, count: int) -> dict[str, JSON]:
+def _turn(index: int, count: int) -> dict[str, JSON]:
     return {
-        "index": place + 1,
-        "index0": place,
-        "first": place == 0,
-        "last": place == count - 1,
+        "index": index + 1,
+        "index0": index,
+        "first": index == 0,
+        "last": index == count - 1,
         "length": count,
-        "revindex": count - place,
-        "revindex0": count - place - 1,
+        "revindex": count - index,
+        "revindex0": count - index - 1,
     }

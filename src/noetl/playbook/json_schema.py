@@ -12,29 +12,29 @@ from noetl.output import JSON
 from noetl.playbook.kinds import Kind, Kinds
 from noetl.playbook.language import API_VERSION, REDUCERS, language
 from noetl.playbook.shapes import (
-    Anything,
-    ByKind,
-    Choice,
-    Either,
-    Expression,
-    Flag,
+    NAME_PATTERN,
+    AnyShape,
+    BooleanShape,
+    ChoiceShape,
     GuardShape,
     KeyShape,
-    Many,
-    Null,
-    Number,
-    Record,
-    Reserved,
+    KindShape,
+    ListShape,
+    MapShape,
+    NullShape,
+    NumberShape,
+    RecordShape,
+    ReservedShape,
     Shape,
+    TemplateShape,
     TextShape,
-    Values,
+    UnionShape,
 )
 from noetl.playbook.source import parse, plain
 
 SCHEMA_ID = "https://noetl.io/schemas/playbook-v2.json"
 TEMPLATE = r"\{[{%#]"  # where a template begins
-NAME = r"^[A-Za-z_][A-Za-z0-9_-]*$"
-_TARGET = r"^(ctx|step|iter)(\.[A-Za-z_][A-Za-z0-9_-]*)+$"
+_TARGET = rf"^(ctx|step|iter)(\.{NAME_PATTERN})+$"
 
 _NEVER_EMPTY = frozenset({"then", "else", "do"})  # not required by their shapes, but by those around them
 _RULE = {
@@ -44,7 +44,7 @@ _RULE = {
 }
 _JUMP = {"properties": {"do": {"const": "jump"}}, "required": ["do"]}
 # What shapes do not tell and a schema can: by the title of the record, and by a key that it must have.
-_MORE: dict[tuple[str, str], dict[str, JSON]] = {
+_CONSTRAINTS: dict[tuple[str, str], dict[str, JSON]] = {
     ("rule", "else"): _RULE,
     ("admission rule", "else"): _RULE,
     ("else", "then"): {"required": ["then"]},
@@ -101,82 +101,82 @@ class _Writer:
 
     def schema(self, shape: Shape, holder: str) -> dict[str, JSON]:
         match shape:
-            case Values(of):
+            case MapShape(of):
                 return {"type": "object", "additionalProperties": self._of(of, holder)}
-            case Many(of):
+            case ListShape(of):
                 return {"type": "array", "items": self._of(of, holder)}
-            case Record(title):
+            case RecordShape(title):
                 return self._define(title, holder, self.record(shape))
-            case ByKind(title):
+            case KindShape(title):
                 return self._define(title, holder, self.by_kind(shape))
-            case Either(shapes):
+            case UnionShape(shapes):
                 return {"anyOf": [self.schema(each, holder) for each in _flat(shapes)]}
         return _scalar(shape)
 
     def _of(self, shape: Shape, holder: str) -> JSON:
-        return True if isinstance(shape, Anything) else self.schema(shape, holder)
+        return True if isinstance(shape, AnyShape) else self.schema(shape, holder)
 
-    def _define(self, title: str, holder: str, made: dict[str, JSON]) -> dict[str, JSON]:
+    def _define(self, title: str, holder: str, schema: dict[str, JSON]) -> dict[str, JSON]:
         full = f"{holder}.{title}"
-        names = [name for name, known in self.defs.items() if known == made and name.endswith(_slug(title))]
+        names = [name for name, known in self.defs.items() if known == schema and name.endswith(_slug(title))]
         for name in (*names, *((full,) if title == "task.spec" else (title, full))):
-            if self.defs.setdefault(_slug(name), made) == made:
+            if self.defs.setdefault(_slug(name), schema) == schema:
                 return {"$ref": f"#/$defs/{_slug(name)}"}
         raise AssertionError(f"two records of {holder} have the title {title}")
 
-    def record(self, record: Record) -> dict[str, JSON]:
-        made: dict[str, JSON] = {"type": "object", **_described(record.doc)}
-        made["properties"] = {
+    def record(self, record: RecordShape) -> dict[str, JSON]:
+        schema: dict[str, JSON] = {"type": "object", **_description(record.doc)}
+        schema["properties"] = {
             name: self._property(name, key, record.title) for name, key in record.keys.items()
         }
         required = [name for name, key in record.keys.items() if key.required]
         if required:
-            made["required"] = required
-        made["additionalProperties"] = False
-        for (title, key), more in _MORE.items():
+            schema["required"] = required
+        schema["additionalProperties"] = False
+        for (title, key), constraints in _CONSTRAINTS.items():
             if record.title == title and key in record.keys:
-                made |= more
+                schema |= constraints
         if record.title in _SNIPPETS:
             label, body = _SNIPPETS[record.title]
-            made["defaultSnippets"] = [{"label": label, "body": body}]
-        return made
+            schema["defaultSnippets"] = [{"label": label, "body": body}]
+        return schema
 
     def _property(self, name: str, key: KeyShape, holder: str) -> dict[str, JSON]:
-        if isinstance(key.shape, Reserved):
-            return {**_described(key.doc), "deprecationMessage": f'"{name}" is reserved and has no effect'}
-        made = self._refined(name, key, holder)
+        if isinstance(key.shape, ReservedShape):
+            return {**_description(key.doc), "deprecationMessage": f'"{name}" is reserved and has no effect'}
+        schema = self._refined(name, key, holder)
         # A key without a value counts as left out, so an editor must not mark it while its value is written.
         if not key.required and name not in _NEVER_EMPTY:
-            made = _or_null(made)
-        made |= _described(key.doc)
+            schema = _or_null(schema)
+        schema |= _description(key.doc)
         if key.default is not None:
-            made["default"] = key.default
+            schema["default"] = key.default
         if key.example is not None:
-            made["examples"] = [plain(parse(key.example).document.root)]
-        return made
+            schema["examples"] = [plain(parse(key.example).document.root)]
+        return schema
 
     def _refined(self, name: str, key: KeyShape, holder: str) -> dict[str, JSON]:
         """The schema of a key, with what its name tells besides its shape."""
         shape = key.shape
-        if name == "else" and isinstance(shape, Either):
+        if name == "else" and isinstance(shape, UnionShape):
             shape = shape.shapes[0]  # null is taken only to be answered better than `wrong-type`
-        made = self.schema(shape, holder)
+        schema = self.schema(shape, holder)
         match name:
             case "set":
-                made["propertyNames"] = {
+                schema["propertyNames"] = {
                     "pattern": _TARGET,
                     "patternErrorMessage": "set writes to ctx.*, step.* or iter.* and nothing else (D29)",
                 }
             case "reduce":
-                made["propertyNames"] = {"pattern": r"^ctx\."}
-                made["additionalProperties"] = {"enum": list(REDUCERS)}
+                schema["propertyNames"] = {"pattern": r"^ctx\."}
+                schema["additionalProperties"] = {"enum": list(REDUCERS)}
             case "workflow":
-                made["minItems"] = 1
+                schema["minItems"] = 1
             case "tolerate":
-                made["anyOf"][1]["pattern"] = r"^0*(100|[0-9]{1,2})%$"
-        return made
+                schema["anyOf"][1]["pattern"] = r"^0*(100|[0-9]{1,2})%$"
+        return schema
 
-    def by_kind(self, shape: ByKind) -> dict[str, JSON]:
+    def by_kind(self, shape: KindShape) -> dict[str, JSON]:
         """One branch for each kind: an editor shows the keys of the kind that stands there."""
         branches = []
         for name, record in shape.kinds.items():
@@ -187,22 +187,22 @@ class _Writer:
             "type": "string",
             "enum": list(shape.kinds),
             "markdownEnumDescriptions": [record.doc for record in shape.kinds.values()],
-            **_described(shape.unknown.keys["kind"].doc),
+            **_description(shape.unknown.keys["kind"].doc),
         }
         return {
             "type": "object",
-            **_described(shape.doc),
+            **_description(shape.doc),
             "properties": {"kind": kind},
             "required": ["kind"],
             "allOf": branches,
         }
 
-    def _kind(self, name: str, record: Record, title: str) -> dict[str, JSON]:
-        made = self.record(record)
-        made["properties"]["kind"] = {"const": name, **_described(record.doc)}
+    def _kind(self, name: str, record: RecordShape, title: str) -> dict[str, JSON]:
+        schema = self.record(record)
+        schema["properties"]["kind"] = {"const": name, **_description(record.doc)}
         if title == "task" and (needs := _needs(self.kinds[name])):
-            made["allOf"] = needs
-        return made
+            schema["allOf"] = needs
+        return schema
 
 
 def _needs(kind: Kind) -> list[dict[str, JSON]]:
@@ -224,45 +224,45 @@ def _needs(kind: Kind) -> list[dict[str, JSON]]:
 def _scalar(shape: Shape) -> dict[str, JSON]:
     match shape:
         case TextShape(name=True):
-            return {"type": "string", "pattern": NAME}
+            return {"type": "string", "pattern": f"^{NAME_PATTERN}$"}
         case TextShape():
             return {"type": "string"}
-        case Flag(templated):
+        case BooleanShape(templated):
             return _templated({"type": "boolean"}, templated)
-        case Number(minimum, whole, templated):
+        case NumberShape(minimum, whole, templated):
             bound = {} if minimum is None else {"minimum": int(minimum)}
             return _templated({"type": "integer" if whole else "number", **bound}, templated)
-        case Choice(values, templated):
+        case ChoiceShape(values, templated):
             return _templated({"enum": list(values)}, templated)
         case GuardShape():
             words = "a template, {{ … }}, or a boolean (D15)"
             return {"type": ["boolean", "string"], "pattern": TEMPLATE, "patternErrorMessage": words}
-        case Expression():
+        case TemplateShape():
             return {"type": "string", "pattern": TEMPLATE}
-        case Null():
+        case NullShape():
             return {"type": "null"}
     return {}
 
 
-def _templated(made: dict[str, JSON], templated: bool) -> dict[str, JSON]:
-    return {"anyOf": [made, {"type": "string", "pattern": TEMPLATE}]} if templated else made
+def _templated(schema: dict[str, JSON], templated: bool) -> dict[str, JSON]:
+    return {"anyOf": [schema, {"type": "string", "pattern": TEMPLATE}]} if templated else schema
 
 
-def _or_null(made: dict[str, JSON]) -> dict[str, JSON]:
-    match made:
+def _or_null(schema: dict[str, JSON]) -> dict[str, JSON]:
+    match schema:
         case {"type": str(kind)}:
-            return {**made, "type": [kind, "null"]}
+            return {**schema, "type": [kind, "null"]}
         case {"type": list(types)}:
-            return {**made, "type": [*types, "null"]}
+            return {**schema, "type": [*types, "null"]}
         case {"enum": values}:
-            return {**made, "enum": [*values, None]}
+            return {**schema, "enum": [*values, None]}
         case {"anyOf": [*ways, {"type": "string", "pattern": _} as template]}:
-            return {**made, "anyOf": [*ways, _or_null(template)]}
+            return {**schema, "anyOf": [*ways, _or_null(template)]}
         case {"anyOf": ways}:
-            return {**made, "anyOf": [*ways, {"type": "null"}]}
+            return {**schema, "anyOf": [*ways, {"type": "null"}]}
         case {"$ref": _}:
-            return {"anyOf": [made, {"type": "null"}]}
-    return made
+            return {"anyOf": [schema, {"type": "null"}]}
+    return schema
 
 
 def _slug(title: str) -> str:
@@ -271,11 +271,11 @@ def _slug(title: str) -> str:
 
 def _flat(shapes: tuple[Shape, ...]) -> list[Shape]:
     return [
-        inner for each in shapes for inner in (_flat(each.shapes) if isinstance(each, Either) else [each])
+        inner for each in shapes for inner in (_flat(each.shapes) if isinstance(each, UnionShape) else [each])
     ]
 
 
-def _described(doc: str) -> Mapping[str, JSON]:
+def _description(doc: str) -> Mapping[str, JSON]:
     if not doc:
         return {}
     described = {"description": doc.replace("`", "")}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.template.compilation import Compilation
 from noetl.template.compile import BadTemplate, compile_template
-from noetl.template.paths import path
+from noetl.template.context import CompileContext
+from noetl.template.paths import compile_path
 
 
 def test_all_faults_of_a_template_are_found() -> None:
@@ -35,9 +35,9 @@ def test_the_same_fault_twice_in_a_line_is_told_once() -> None:
 
 
 def test_what_was_meant_is_the_reason_or_the_nearest_name() -> None:
-    notes = Compilation({}, path, None)
+    context = CompileContext({}, compile_path, None)
     known, omitted = ["upper", "lower"], {"random": "it is chance"}
-    assert [notes.meant(name, known, omitted) for name in ("random", "uppper", "qqq")] == [
+    assert [context.suggestion(name, known, omitted) for name in ("random", "uppper", "qqq")] == [
         "it is chance",
         'did you mean "upper"?',
         None,

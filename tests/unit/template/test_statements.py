@@ -79,16 +79,16 @@ def test_a_condition_follows_our_truth_d15() -> None:
         ),
         ("{% if no %}{% elif 1/0 %}{% endif %}", '"{% elif 1/0 %}": division by zero'),
         ("{% for a in gone %}{% endfor %}", '"{% for a in gone %}": gone is undefined'),
-        ("{% for a in v %}{% endfor %}", '"{% for a in v %}": a loop goes through a list, not a number'),
+        ("{% for a in v %}{% endfor %}", '"{% for a in v %}": a loop needs a list, not a number'),
         ("{% for a in s if 1/0 %}{% endfor %}", '"{% for a in s if 1/0 %}": division by zero'),
         ("{% for r in rows %}\n{{ r.gone }}{% endfor %}", '"{{ r.gone }}": r.gone is undefined'),
         (
             "{% for a, b in s %}{% endfor %}",
-            '"{% for a, b in s %}{% endfor %}": the loop has 2 variables, and an item is text',
+            '"{% for a, b in s %}{% endfor %}": the loop has 2 variables, but an item is text',
         ),
         (
             "{% for a, b in [[1]] %}{% endfor %}",
-            '"{% for a, b in [[1]] %}{% endfor %}": the loop has 2 variables, and an item is a list of 1',
+            '"{% for a, b in [[1]] %}{% endfor %}": the loop has 2 variables, but an item is a list of 1',
         ),
     ],
 )

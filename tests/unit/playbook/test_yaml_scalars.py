@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.output import JSON
-from noetl.playbook.core_schema import resolve
+from noetl.playbook.yaml_scalars import resolve
 
 
 @pytest.mark.parametrize(

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from noetl.playbook.dialects import parts, template_tokens
-from noetl.playbook.dialects.expressions import OLD_REF
 from noetl.playbook.dialects.layout.tree import (
     LayoutEntry,
     Leaf,
     Map,
     Node,
+    append_comment,
     comments,
     detach,
     drop,
+    name_leaf,
     pair,
     plain,
     prefix_key,
-    put_behind,
     rename,
     set_value,
-    unbrace,
-    word,
+    to_block,
 )
 from noetl.playbook.dialects.notes import Findings
+from noetl.playbook.dialects.templates import OLD_REF
 from noetl.playbook.language import REDUCERS
 
-_SCOPES = {"set_ctx": "ctx.", "set_iter": "iter.", "set_vars": "step.", "set_shared": "ctx."}
+_PREFIXES = {"set_ctx": "ctx.", "set_iter": "iter.", "set_vars": "step.", "set_shared": "ctx."}
 _STORES = {
     "postgres": "relational",
     "duckdb": "relational",
@@ -35,7 +35,7 @@ _STORES = {
 _NEW_NAMES = {"checksum": "sha256", "size": "bytes"}
 
 
-class Writes:
+class SetRewriter:
     """Turns the old forms of one holder (a step, a task, an arc, a `then`) into `set`."""
 
     def __init__(self, findings: Findings, loop: Map | None) -> None:
@@ -48,16 +48,16 @@ class Writes:
         names = {*parts.SETS, "args"} if inbox else set(parts.SETS)
         target: LayoutEntry | None = None
         for entry in [each for each in holder.entries if each.name in names]:
-            made = self._converted(entry, inbox)
-            if made is None:
+            converted = self._converted(entry, inbox)
+            if converted is None:
                 drop(holder, entry)
             elif target is None:
-                target = made
+                target = converted
             else:
-                self._join(target, made)
+                self._join(target, converted)
                 detach(holder, entry)
         if target is not None and isinstance(target.value, Map):
-            self._look_at_names(target.value)
+            self._check_reference_names(target.value)
             if not target.value.entries:
                 drop(holder, target)
 
@@ -67,12 +67,12 @@ class Writes:
         assert isinstance(other.value, Map)
         for entry in (target, other):
             if entry.tail.strip() and isinstance(entry.value, Map) and entry.value.entries:
-                put_behind(entry.value.entries[-1], entry.tail)
+                append_comment(entry.value.entries[-1], entry.tail)
                 entry.tail = ""
         above = [line.strip() for line in other.lead if line.strip()] + comments(other.gap)
         if above and other.value.entries:
             first = other.value.entries[0]
-            unbrace(first)
+            to_block(first)
             first.lead = [" " * (first.base or 0) + line for line in above] + first.lead
         names = {entry.name for entry in target.value.entries}
         for entry in other.value.entries:
@@ -96,7 +96,7 @@ class Writes:
                 _map_reference(each, self.findings)
                 if name == "set_shared":
                     self._reducer(each)
-                prefix_key(each, f"{inbox}." if name == "args" else _SCOPES[name])
+                prefix_key(each, f"{inbox}." if name == "args" else _PREFIXES[name])
             return entry
         if name == "args" and inbox and isinstance(value, Leaf) and value.style != "*":
             words = "`args` is one value; its keys are bound as the target step reads them"
@@ -150,7 +150,7 @@ class Writes:
             self.reduced = {entry.name for entry in reduce.entries}
         return reduce
 
-    def _look_at_names(self, target: Map) -> None:
+    def _check_reference_names(self, target: Map) -> None:
         for entry in target.entries:
             if (
                 isinstance(entry.value, Leaf)
@@ -167,13 +167,13 @@ def ensure_map(holder: Map, key: str) -> Map | None:
     """The mapping under `key`, made if there is none; None when something else stands there."""
     entry = holder.entry(key)
     if entry is None:
-        made = Map()
-        holder.entries.append(pair(key, made))
-        return made
+        converted = Map()
+        holder.entries.append(pair(key, converted))
+        return converted
     if parts.is_null(entry.value):
-        made = Map()
-        set_value(entry, made)
-        return made
+        converted = Map()
+        set_value(entry, converted)
+        return converted
     return entry.value if isinstance(entry.value, Map) else None
 
 
@@ -209,7 +209,7 @@ def _map_reference(entry: LayoutEntry, findings: Findings) -> None:
         rename(each, _NEW_NAMES[each.name])
     store = (value.text("store") or "").split(".")[0].lower()
     kind = next((kind for name, kind in _STORES.items() if name in store), "object_store")
-    value.entries = [pair("type", word(kind)), pair("locator", Map(entries=locator))]
+    value.entries = [pair("type", name_leaf(kind)), pair("locator", Map(entries=locator))]
     if meta:
         value.entries.append(pair("meta", Map(entries=meta)))
     words = (

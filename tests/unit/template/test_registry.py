@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.template.builtins import Parameter, Table, offer, take_items, take_map, take_number, take_text
 from noetl.template.limits import Meter
+from noetl.template.registry import (
+    BuiltinTable,
+    Parameter,
+    register,
+    take_items,
+    take_map,
+    take_number,
+    take_text,
+)
 from noetl.template.values import TemplateError, Undefined
 
 
 def test_a_signature_is_read_into_its_parameters() -> None:
-    table: Table = {}
+    table: BuiltinTable = {}
 
-    @offer(table, 'text|pad(width: int, fill: text? = "-")', "Padded", ("{{ 1 }}", "1"), names=("p",))
+    @register(table, 'text|pad(width: int, fill: text? = "-")', "Padded", ("{{ 1 }}", "1"), names=("p",))
     def pad(_: Meter, text: str, width: int, fill: str | None) -> str:
         return text + (fill or "") * width
 
@@ -26,7 +34,7 @@ def test_a_signature_is_read_into_its_parameters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "takes", "refuses"),
+    ("kind", "accepts", "refuses"),
     [
         ("any", [None, 1, "a", []], []),
         ("text", ["a"], [1, None, ["a"]]),
@@ -39,16 +47,16 @@ def test_a_signature_is_read_into_its_parameters() -> None:
         ("pattern", ["a"], [1]),
     ],
 )
-def test_a_parameter_takes_its_kind_only(kind: str, takes: list[object], refuses: list[object]) -> None:
+def test_a_parameter_takes_its_kind_only(kind: str, accepts: list[object], refuses: list[object]) -> None:
     parameter = Parameter("p", kind, nullable=False, required=True, default=None)
-    assert [parameter.takes(value) for value in takes + refuses] == [True] * len(takes) + [False] * len(
+    assert [parameter.accepts(value) for value in accepts + refuses] == [True] * len(accepts) + [False] * len(
         refuses
     )
 
 
 def test_a_parameter_that_may_be_null_says_so() -> None:
     parameter = Parameter("p", "int", nullable=True, required=True, default=None)
-    assert (parameter.takes(None), parameter.words) == (True, "a whole number or null")
+    assert (parameter.accepts(None), parameter.expected) == (True, "a whole number or null")
 
 
 def test_what_stands_before_the_bar_is_taken_as_text_or_items() -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.playbook.dialects.expressions import TemplatePlace, rewrite
+from noetl.playbook.dialects.templates import TemplateContext, rewrite
 
 
-def rewritten(text: str, place: TemplatePlace | None = None) -> str:
-    for change in sorted(rewrite(text, place or TemplatePlace()).changes, reverse=True):
+def rewritten(text: str, place: TemplateContext | None = None) -> str:
+    for change in sorted(rewrite(text, place or TemplateContext()).changes, reverse=True):
         text = text[: change.start] + change.text + text[change.end :]
     return text
 
 
-def remarks(text: str, place: TemplatePlace | None = None) -> list[tuple[int, str]]:
-    return [(remark.start, remark.code) for remark in rewrite(text, place or TemplatePlace()).remarks]
+def remarks(text: str, place: TemplateContext | None = None) -> list[tuple[int, str]]:
+    return [(remark.start, remark.code) for remark in rewrite(text, place or TemplateContext()).remarks]
 
 
 @pytest.mark.parametrize(
@@ -88,18 +88,18 @@ def test_a_success_that_is_not_compared_is_left_and_said_d21() -> None:
     ],
 )
 def test_the_result_of_an_http_task_is_the_body_and_a_note_says_so_d82(before: str, after: str) -> None:
-    place = TemplatePlace(kind="http")
+    place = TemplateContext(kind="http")
     assert rewritten(before, place) == after
     assert remarks(before, place) == [(3, "http-body")]
 
 
 def test_prev_of_an_http_task_is_noted_d82() -> None:
-    assert remarks("{{ _prev.data.x }}", TemplatePlace(before="http")) == [(3, "http-body")]
-    assert remarks("{{ _prev.data.x }}", TemplatePlace(before="noop")) == []
+    assert remarks("{{ _prev.data.x }}", TemplateContext(before="http")) == [(3, "http-body")]
+    assert remarks("{{ _prev.data.x }}", TemplateContext(before="noop")) == []
 
 
 def test_names_without_a_scope_get_it_unless_the_template_or_a_task_has_them_d81() -> None:
-    place = TemplatePlace(
+    place = TemplateContext(
         bare={"url": "workload.url", "city": "iter.city", "fetch": "workload.fetch"},
         labels=frozenset({"fetch"}),
     )
@@ -116,7 +116,7 @@ def test_names_without_a_scope_get_it_unless_the_template_or_a_task_has_them_d81
 
 
 def test_the_output_of_an_earlier_task_has_data_instead_of_result() -> None:
-    place = TemplatePlace(labels=frozenset({"fetch"}))
+    place = TemplateContext(labels=frozenset({"fetch"}))
     assert rewritten("{{ fetch.result.x }} {{ fetch.data }} {{ fetch.status == 'success' }}", place) == (
         "{{ fetch.data.x }} {{ fetch.data }} {{ fetch.status == 'ok' }}"
     )
@@ -125,7 +125,7 @@ def test_the_output_of_an_earlier_task_has_data_instead_of_result() -> None:
 
 def test_shared_values_are_read_from_ctx_d72() -> None:
     assert (
-        rewritten("{{ vars.total + vars.own }}", TemplatePlace(shared=frozenset({"total"})))
+        rewritten("{{ vars.total + vars.own }}", TemplateContext(shared=frozenset({"total"})))
         == "{{ ctx.total + step.own }}"
     )
 
@@ -142,7 +142,7 @@ def test_shared_values_are_read_from_ctx_d72() -> None:
     ],
 )
 def test_a_key_that_not_every_token_brings_gets_a_default(before: str, after: str, codes: list[str]) -> None:
-    place = TemplatePlace(payload="ctx.b_input", sure=frozenset({"a"}))
+    place = TemplateContext(payload="ctx.b_input", guaranteed=frozenset({"a"}))
     assert rewritten(before, place) == after
     assert [code for _, code in remarks(before, place)] == codes
 

@@ -11,9 +11,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from noetl.output import JSON
+from noetl.playbook.json_schema import json_schema
 from noetl.playbook.problems import CODES
 from noetl.playbook.reader import read
-from noetl.playbook.schema import json_schema
 from noetl.playbook.source import parse, plain
 from tests.playbooks import HEAD, kinds
 

@@ -5,117 +5,72 @@ What is left when everything unknown and everything of a wrong type is taken awa
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable
 
-from noetl.errors import Mark, Problem, Related, Severity
 from noetl.output import JSON
 from noetl.playbook import source
-from noetl.playbook.problems import problem
+from noetl.playbook.report import ProblemReport
 from noetl.playbook.shapes import (
-    Anything,
-    ByKind,
-    Choice,
-    Either,
-    Expression,
-    Flag,
+    NAME_PATTERN,
+    AnyShape,
+    BooleanShape,
+    ChoiceShape,
     GuardShape,
     KeyShape,
-    Many,
-    Null,
-    Number,
-    Record,
-    Reserved,
+    KindShape,
+    ListShape,
+    MapShape,
+    NullShape,
+    NumberShape,
+    RecordShape,
+    ReservedShape,
     Shape,
+    TemplateShape,
     TextShape,
-    Values,
+    UnionShape,
     describe,
 )
-from noetl.playbook.source import Document, Path, Scalar, Tree, plain
+from noetl.playbook.source import Path, Scalar, Tree, plain
+from noetl.template.values import is_template
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
-NAMES_COMPARED_MAX = 10_000  # names that are looked at for a did-you-mean, in one document: about 0.2 s
-_WORD_CHARS_MAX = 100
-_BRACES = re.compile(r"\{\{|\{%|\{#")
+NAME = re.compile(rf"{NAME_PATTERN}\Z")
 
 
-class ProblemReport:
-    """Collects the problems of one document and knows where its parts stand."""
-
-    def __init__(self, document: Document) -> None:
-        self.document = document
-        self.problems: list[Problem] = []
-        self._compared = 0
-
-    def tell(
-        self,
-        code: str,
-        path: Path,
-        message: str,
-        *,
-        key: bool = False,  # point at the key, not at its value
-        word: str | None = None,  # point at this word inside the value
-        fix: str | None = None,
-        related: tuple[Related, ...] = (),
-        severity: Severity | None = None,
-    ) -> None:
-        at = self.document.key_at(path) if key else self.document.locate(path, word)
-        self.problems.append(problem(code, at, message, fix=fix, related=related, severity=severity))
-
-    def at(self, path: Path) -> Mark:
-        return self.document.at(path)
-
-    def near(self, word: str, known: Iterable[str]) -> str | None:
-        """What was probably meant. Comparing is slow: after thousands of mistakes there are no more hints."""
-        names = sorted(known)
-        self._compared += len(names)
-        if self._compared > NAMES_COMPARED_MAX:
-            return None
-        # The letters of a very short word stand in many a longer one that has nothing to do with it.
-        alike = 0.6 if len(word) > 2 else 0.75
-        found = difflib.get_close_matches(word[:_WORD_CHARS_MAX], names, n=1, cutoff=alike)
-        return found[0] if found else None
-
-
-def has_braces(text: str) -> bool:
-    return _BRACES.search(text) is not None
-
-
-def conform(tree: Tree, shape: Shape, path: Path, report: ProblemReport) -> tuple[bool, JSON]:
+def validate(tree: Tree, shape: Shape, path: Path, report: ProblemReport) -> tuple[bool, JSON]:
     """(fits, what is left of it). Not fitting has been told."""
     if isinstance(tree, Scalar):
         return _scalar(tree, shape, path, report)
-    if isinstance(shape, Either):
+    if isinstance(shape, UnionShape):
         fitting = next((each for each in shape.shapes if _kind_fits(tree, each)), None)
         if fitting is None:
             return _wrong(shape, tree, path, report)
-        return conform(tree, fitting, path, report)
-    if isinstance(shape, Reserved):
+        return validate(tree, fitting, path, report)
+    if isinstance(shape, ReservedShape):
         return _reserved(path, report)
-    if isinstance(shape, Anything):
+    if isinstance(shape, AnyShape):
         return True, plain(tree)
-    if isinstance(tree, source.Sequence) and isinstance(shape, Many):
+    if isinstance(tree, source.Sequence) and isinstance(shape, ListShape):
         return True, _items(tree, shape.of, path, report)
-    if isinstance(tree, source.Mapping) and isinstance(shape, Values):
-        each = {key: conform(value, shape.of, (*path, key), report) for key, value in tree.entries.items()}
+    if isinstance(tree, source.Mapping) and isinstance(shape, MapShape):
+        each = {key: validate(value, shape.of, (*path, key), report) for key, value in tree.entries.items()}
         return True, {key: value for key, (fits, value) in each.items() if fits}
-    if isinstance(tree, source.Mapping) and isinstance(shape, Record):
-        return True, conform_record(tree, shape, path, report)
-    if isinstance(tree, source.Mapping) and isinstance(shape, ByKind):
+    if isinstance(tree, source.Mapping) and isinstance(shape, RecordShape):
+        return True, validate_record(tree, shape, path, report)
+    if isinstance(tree, source.Mapping) and isinstance(shape, KindShape):
         return _by_kind(tree, shape, path, report)
     return _wrong(shape, tree, path, report)
 
 
 def _items(tree: source.Sequence, of: Shape, path: Path, report: ProblemReport) -> list[JSON]:
     """What is left of a list. Records keep their places: one that does not fit leaves None."""
-    parts = [conform(item, of, (*path, index), report) for index, item in enumerate(tree.items)]
-    if isinstance(of, Record | ByKind):
+    parts = [validate(item, of, (*path, index), report) for index, item in enumerate(tree.items)]
+    if isinstance(of, RecordShape | KindShape):
         return [value if fits else None for fits, value in parts]
     return [value for fits, value in parts if fits]
 
 
-def _by_kind(tree: source.Mapping, shape: ByKind, path: Path, report: ProblemReport) -> tuple[bool, JSON]:
+def _by_kind(tree: source.Mapping, shape: KindShape, path: Path, report: ProblemReport) -> tuple[bool, JSON]:
     if "kind" not in tree.entries:
         labelled = list(tree.entries.values())
         if len(labelled) == 1 and isinstance(labelled[0], source.Mapping) and "kind" in labelled[0].entries:
@@ -126,71 +81,74 @@ def _by_kind(tree: source.Mapping, shape: ByKind, path: Path, report: ProblemRep
             report.tell("old-dialect", (*path, label), message, key=True, fix=f"- name: {label}")
             fits, inner = _by_kind(labelled[0], shape, (*path, label), report)
             return fits, {**inner, "name": label} if fits else None
-        conform_record(tree, shape.unknown, path, report)
+        validate_record(tree, shape.unknown, path, report)
         return False, None
     kind = tree.entries["kind"]
     if not (isinstance(kind, Scalar) and isinstance(kind.value, str)):
         return _wrong(TextShape(), kind, (*path, "kind"), report)
     record = shape.kinds.get(kind.value)
     if record is None:
-        near = report.near(kind.value, shape.kinds)
-        hint = f'did you mean "{near}"?' if near else f"known: {_list(sorted(shape.kinds))}"
+        suggestion = report.near(kind.value, shape.kinds)
+        hint = f'did you mean "{suggestion}"?' if suggestion else f"known: {_list(sorted(shape.kinds))}"
         report.tell(
-            "unknown-kind", (*path, "kind"), f'no {shape.title} of kind "{kind.value}"; {hint}', fix=near
+            "unknown-kind",
+            (*path, "kind"),
+            f'no {shape.title} of kind "{kind.value}"; {hint}',
+            fix=suggestion,
         )
         record = shape.unknown
-    return True, conform_record(tree, record, path, report)
+    return True, validate_record(tree, record, path, report)
 
 
-def conform_record(
-    tree: source.Mapping, record: Record, path: Path, report: ProblemReport
+def validate_record(
+    tree: source.Mapping, record: RecordShape, path: Path, report: ProblemReport
 ) -> dict[str, JSON]:
     """The known keys whose values fit. A null stands for a key that was left out."""
-    left: dict[str, JSON] = {}
+    kept: dict[str, JSON] = {}
     for name, value in tree.entries.items():
         key = record.keys.get(name)
         if key is None and record.extra is not None and name not in record.retired:
             key = KeyShape(record.extra, "")
         if key is None:
-            tell_unknown_key(name, record, (*path, name), report)
+            report_unknown_key(name, record, (*path, name), report)
         elif isinstance(value, Scalar) and value.value is None and not _takes_null(key.shape):
             if key.required:
                 report.tell("missing-key", (*path, name), f'"{name}" has no value', key=True)
         else:
-            fits, value_left = conform(value, key.shape, (*path, name), report)
+            fits, value_left = validate(value, key.shape, (*path, name), report)
             if fits:
-                left[name] = value_left
+                kept[name] = value_left
     for name, key in record.keys.items():
         if key.required and name not in tree.entries:
             message = f'{record.title} needs "{name}": {key.doc}'
             report.tell("missing-key", path, message, key=True, fix=_example(name, key))
-    return left
+    return kept
 
 
-def tell_unknown_key(name: str, record: Record, path: Path, report: ProblemReport) -> None:
+def report_unknown_key(name: str, record: RecordShape, path: Path, report: ProblemReport) -> None:
     if name in record.retired:
         code, message, fix = record.retired[name]
         report.tell(code, path, message, key=True, fix=fix)
         return
-    near = report.near(name, record.keys)
+    suggestion = report.near(name, record.keys)
     message = f'{record.title} has no key "{name}"'
-    if near:
-        message += f'; did you mean "{near}"?'
+    if suggestion:
+        message += f'; did you mean "{suggestion}"?'
     else:
         message += f"; it has {_list(record.keys)}"
-    report.tell("unknown-key", path, message, key=True, fix=near)
+    report.tell("unknown-key", path, message, key=True, fix=suggestion)
 
 
 def _scalar(tree: Scalar, shape: Shape, path: Path, report: ProblemReport) -> tuple[bool, JSON]:
     value = tree.value
-    if isinstance(shape, Either):
+    if isinstance(shape, UnionShape):
         fitting = next((each for each in shape.shapes if _kind_fits(tree, each)), None)
         if fitting is None:
             return _wrong(shape, tree, path, report)
         return _scalar(tree, fitting, path, report)
-    if isinstance(shape, Reserved):
+    if isinstance(shape, ReservedShape):
         return _reserved(path, report)
-    if isinstance(shape, Anything) or _templated(value, shape):
+    if isinstance(shape, AnyShape) or _templated(value, shape):
         return True, value
     if not _kind_fits(tree, shape):
         return _wrong(shape, tree, path, report)
@@ -200,17 +158,17 @@ def _scalar(tree: Scalar, shape: Shape, path: Path, report: ProblemReport) -> tu
 def _value(value: JSON, shape: Shape, path: Path, report: ProblemReport) -> tuple[bool, JSON]:
     """The value has the right type; is it one that may stand here?"""
     match shape:
-        case Choice(values) if value not in values:
-            near = report.near(value, values)
-            hint = f'; did you mean "{near}"?' if near else ""
-            report.tell("bad-value", path, f'"{value}" is not one of {_list(values)}{hint}', fix=near)
+        case ChoiceShape(values) if value not in values:
+            suggestion = report.near(value, values)
+            hint = f'; did you mean "{suggestion}"?' if suggestion else ""
+            report.tell("bad-value", path, f'"{value}" is not one of {_list(values)}{hint}', fix=suggestion)
             return False, None
-        case Number(minimum) if minimum is not None and value < minimum:
+        case NumberShape(minimum) if minimum is not None and value < minimum:
             report.tell("bad-value", path, f"{value} is too small; expected {describe(shape)}")
             return False, None
         case TextShape(templated=False, name=False) | TextShape(templated=True):
             return True, value
-        case TextShape() if has_braces(value):
+        case TextShape() if is_template(value):
             report.tell("not-a-template", path, f'"{value}": a name can not be a template')
             return False, None
         case TextShape() if not NAME.match(value):
@@ -220,32 +178,32 @@ def _value(value: JSON, shape: Shape, path: Path, report: ProblemReport) -> tupl
 
 
 def _templated(value: JSON, shape: Shape) -> bool:
-    return isinstance(value, str) and getattr(shape, "templated", False) and has_braces(value)
+    return isinstance(value, str) and getattr(shape, "templated", False) and is_template(value)
 
 
 _TYPES: dict[type, Callable[[JSON], bool]] = {
     TextShape: lambda value: isinstance(value, str),
-    Choice: lambda value: isinstance(value, str),
-    Flag: lambda value: isinstance(value, bool),
+    ChoiceShape: lambda value: isinstance(value, str),
+    BooleanShape: lambda value: isinstance(value, bool),
     GuardShape: lambda value: isinstance(value, str | bool),
-    Expression: lambda value: isinstance(value, str) and has_braces(value),
-    Null: lambda value: value is None,
+    TemplateShape: lambda value: isinstance(value, str) and is_template(value),
+    NullShape: lambda value: value is None,
 }
 
 
 def _kind_fits(tree: Tree, shape: Shape) -> bool:
     """Is this the kind of value that the shape is about?"""
-    if isinstance(shape, Anything | Reserved):
+    if isinstance(shape, AnyShape | ReservedShape):
         return True
-    if isinstance(shape, Either):
+    if isinstance(shape, UnionShape):
         return any(_kind_fits(tree, each) for each in shape.shapes)
     if isinstance(tree, source.Mapping):
-        return isinstance(shape, Record | Values | ByKind)
+        return isinstance(shape, RecordShape | MapShape | KindShape)
     if isinstance(tree, source.Sequence):
-        return isinstance(shape, Many)
+        return isinstance(shape, ListShape)
     if _templated(tree.value, shape):
         return True
-    if isinstance(shape, Number):
+    if isinstance(shape, NumberShape):
         numeric = int if shape.whole else (int, float)
         return isinstance(tree.value, numeric) and not isinstance(tree.value, bool)
     fits = _TYPES.get(type(shape))
@@ -253,8 +211,8 @@ def _kind_fits(tree: Tree, shape: Shape) -> bool:
 
 
 def _takes_null(shape: Shape) -> bool:
-    return isinstance(shape, Anything | Null | Reserved) or (
-        isinstance(shape, Either) and any(_takes_null(each) for each in shape.shapes)
+    return isinstance(shape, AnyShape | NullShape | ReservedShape) or (
+        isinstance(shape, UnionShape) and any(_takes_null(each) for each in shape.shapes)
     )
 
 
@@ -264,16 +222,16 @@ def _reserved(path: Path, report: ProblemReport) -> tuple[bool, JSON]:
 
 
 def _wrong(shape: Shape, tree: Tree, path: Path, report: ProblemReport) -> tuple[bool, JSON]:
-    if isinstance(shape, Record) and (retired := shape.instead.get(kind_of(tree))):
+    if isinstance(shape, RecordShape) and (retired := shape.wrong_types.get(tree_kind(tree))):
         report.tell(retired.code, path, retired.message, key=True, fix=retired.fix)
         return False, None
     where = f'"{path[-1]}"' if path and isinstance(path[-1], str) else "this"
-    words = f"{where} is {kind_of(tree)}; expected {describe(shape)}"
+    words = f"{where} is {tree_kind(tree)}; expected {describe(shape)}"
     report.tell("wrong-type", path, words, key=not isinstance(tree, Scalar))
     return False, None
 
 
-def kind_of(tree: Tree) -> str:
+def tree_kind(tree: Tree) -> str:
     """What stands there, in words."""
     match tree:
         case source.Mapping():

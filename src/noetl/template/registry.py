@@ -1,7 +1,7 @@
-"""One entry for each filter, test, function and method: its signature, what it does, and an example.
+"""The registry of filters, tests, functions and methods: signature, description and example of each.
 
-The signature is written once, as text; the checks of arguments and the reference are made from it.
-No entry knows Jinja: it gets a meter and plain values, and gives a plain value.
+The signature is written once, as text. The checks of arguments and the reference page are derived from it.
+Entries do not depend on Jinja2: they take a meter and plain values, and return a plain value.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from noetl.template.limits import Meter, json_text
 from noetl.template.values import JSON, NUMBERS, TemplateError, Undefined, kind_of, undefined
 
 Apply: TypeAlias = Callable[..., JSON]
-Table: TypeAlias = dict[str, "Builtin"]
+BuiltinTable: TypeAlias = dict[str, "Builtin"]
 _Applied = TypeVar("_Applied", bound=Apply)
 
 _SIGNATURE = re.compile(
@@ -32,7 +32,7 @@ _EXACT = {
     "list": list,
     "map": dict,
 }
-_WORDS = {
+_EXPECTED = {
     "text": "text",
     "pattern": "text",
     "replacement": "text",
@@ -41,12 +41,12 @@ _WORDS = {
     "bool": "true or false",
     "list": "a list",
     "map": "a map",
-    "key": "a key or a place",
+    "key": "a key or an index",
 }
 
 
 class Parameter(NamedTuple):
-    """One argument: its name, what it takes, and what it is when it is left out."""
+    """One parameter: its name, its type, and its default."""
 
     name: str
     kind: str  # any, text, pattern, replacement, int, number, bool, list, map, key
@@ -54,7 +54,7 @@ class Parameter(NamedTuple):
     required: bool
     default: JSON
 
-    def takes(self, value: JSON) -> bool:
+    def accepts(self, value: JSON) -> bool:
         if self.kind == "any" or (self.nullable and value is None):
             return True
         if self.kind == "number":
@@ -64,27 +64,27 @@ class Parameter(NamedTuple):
         return type(value) is _EXACT[self.kind]
 
     @property
-    def words(self) -> str:
-        """What it takes, for people."""
-        return _WORDS[self.kind] + (" or null" if self.nullable else "")
+    def expected(self) -> str:
+        """The expected type, for messages."""
+        return _EXPECTED[self.kind] + (" or null" if self.nullable else "")
 
 
 class Builtin(msgspec.Struct, frozen=True, kw_only=True):
-    """A filter, test, function or method, as templates and the reference see it."""
+    """A filter, test, function or method."""
 
     name: str
     signature: str  # "text|center(width: int = 80)"
     doc: str  # one line
-    example: tuple[str, str]  # a template, and the JSON that it gives
+    example: tuple[str, str]  # a template and its value as JSON
     input: str  # kind of the value before the bar; "" for functions
     parameters: tuple[Parameter, ...]
-    apply: Apply  # gets the meter, the value, then all arguments in their order
-    lenient: bool  # an undefined value is an answer too, not an error
-    cost: int  # fuel in a turn of a loop, besides what the entry charges itself
+    apply: Apply  # called with the meter, the value, then all arguments in order
+    lenient: bool  # accepts an undefined value
+    cost: int  # fuel per call, in addition to what the entry charges itself
 
 
-def offer(
-    table: Table,
+def register(
+    table: BuiltinTable,
     signature: str,
     doc: str,
     example: tuple[str, str],
@@ -92,19 +92,19 @@ def offer(
     names: tuple[str, ...] = (),
     lenient: bool = False,
 ) -> Callable[[_Applied], _Applied]:
-    """Enter a function into a table, under the name in its signature and under other names."""
-    found = _SIGNATURE.fullmatch(signature)
-    assert found is not None, signature
-    parameters = tuple(map(_parameter, found["rest"].split(", "))) if found["rest"] else ()
+    """Add the decorated function to a table, under the name in its signature and under `names`."""
+    match = _SIGNATURE.fullmatch(signature)
+    assert match is not None, signature
+    parameters = tuple(map(_parameter, match["rest"].split(", "))) if match["rest"] else ()
 
     def enter(apply: _Applied) -> _Applied:
-        for name in (found["name"], *names):
+        for name in (match["name"], *names):
             table[name] = Builtin(
                 name=name,
                 signature=signature,
                 doc=doc,
                 example=example,
-                input=found["input"] or "",
+                input=match["input"] or "",
                 parameters=parameters,
                 apply=apply,
                 lenient=lenient,
@@ -116,13 +116,13 @@ def offer(
 
 
 def _parameter(text: str) -> Parameter:
-    found = _PARAMETER.fullmatch(text)
-    assert found is not None, text
-    default = found["default"]
+    match = _PARAMETER.fullmatch(text)
+    assert match is not None, text
+    default = match["default"]
     return Parameter(
-        found["name"],
-        found["kind"],
-        found["null"] is not None,
+        match["name"],
+        match["kind"],
+        match["null"] is not None,
         default is None,
         None if default is None else msgspec.json.decode(default),
     )
@@ -139,7 +139,7 @@ def take_lenient(_: Meter, value: JSON, _label: str) -> JSON:
 
 
 def take_text(meter: Meter, value: JSON, _label: str) -> JSON:
-    """Text as it is, anything else as it would be written inside text."""
+    """Text unchanged, any other value as it is written inside text."""
     if type(value) is str:
         return value
     if type(value) is Undefined:
@@ -148,7 +148,7 @@ def take_text(meter: Meter, value: JSON, _label: str) -> JSON:
 
 
 def take_items(meter: Meter, value: JSON, label: str) -> JSON:
-    """A list as it is, the keys of a map, the letters of a text."""
+    """The items of a list, the keys of a map, or the characters of a text."""
     kind = type(value)
     if kind is list:
         return value
@@ -171,7 +171,7 @@ def take_map(_: Meter, value: JSON, label: str) -> JSON:
 
 
 def wrong(value: JSON, label: str, wanted: str) -> TemplateError:
-    """The error for a value of another kind than the one that is needed."""
+    """The error for a value of the wrong kind."""
     if type(value) is Undefined:
         return undefined(value)
     return TemplateError(f"{label} is {kind_of(value)}, not {wanted}")
