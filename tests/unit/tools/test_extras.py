@@ -27,13 +27,13 @@ print(asyncio.run(tool.run(msgspec.convert({fields}, tool.Input), call_of())).er
             "duckdb",
             "duckdb",
             {"query": {"text": ["SELECT 1"]}},
-            'DuckDB is not installed here; install it with `pip install "noetl[duckdb]"`',
+            "DuckDB is not installed on this worker; run `pip install '.[duckdb]'` in the NoETL checkout",
         ),
         (
             "quantum",
             "qiskit",
             {"op": "poll"},
-            'qiskit is not installed here; install it with `pip install "noetl[quantum]"`',
+            "qiskit is not installed on this worker; run `pip install '.[quantum]'` in the NoETL checkout",
         ),
     ],
 )
