@@ -34,10 +34,10 @@ import asyncio, resource, sys
 from pathlib import Path
 from noetl.adapters.files.results import FileResults
 from noetl.tool import Call
-from noetl.tools.http.tool import Http, HttpInput
+from noetl.tools.http.tool import HttpInput, HttpTool
 
 async def main():
-    http = Http()
+    http = HttpTool()
     results = FileResults(Path(sys.argv[2]))
     call = Call("k", 1, "e", {}, None, {"timeout": 600}, results)
     await http.run(HttpInput(url=sys.argv[1] + "?bytes=1000000", response="file"), call)

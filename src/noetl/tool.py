@@ -1,6 +1,7 @@
-"""The plugin seam: a tool describes itself by one class; `pip install` adds kinds, through entry points.
+"""The plugin interface for tools: one class describes a tool, and an entry point makes it known.
 
-A tool's module must be light to import: what it needs for its work is imported when it works.
+`noetl check` imports the modules of all tools to learn their fields. A tool's module must therefore be cheap
+to import: import heavy libraries inside `run`.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from noetl.errors import Rejected
 from noetl.output import JSON, Output
 from noetl.playbook.kinds import Kind, record_of
 
-if TYPE_CHECKING:  # `noetl check` knows kinds and runs nothing: the engine would be dead weight
-    from socket import socket as Socket  # noqa: N812  # the method has its name
+if TYPE_CHECKING:  # not at run time: `noetl check` needs the kinds, but not the engine
+    from socket import socket as Socket  # noqa: N812  # the method is named `socket`
 
     from aiohttp.connector import AddrInfoType
 
@@ -24,115 +25,122 @@ if TYPE_CHECKING:  # `noetl check` knows kinds and runs nothing: the engine woul
     from noetl.secret import Secret
 
 
-class NoKnobs(Struct):
-    """A tool without knobs of its own."""
+class NoOptions(Struct):
+    """The `Spec` of a tool without options of its own."""
 
 
 class Auth(NamedTuple):
-    """The keychain entry that a task signs in with (`auth`, D57, D84)."""
+    """The credential that a task uses: the keychain entry named by `auth` (D57, D84)."""
 
     name: str
     kind: str  # bearer, basic, postgres_credential, …
-    values: Mapping[str, Secret]  # by field; the only one of a single value stands under ""
-    renew: Callable[[], Awaitable[Auth]]  # once more, when these were refused
-    version: str = ""  # of the values; it tells nothing of them
+    values: Mapping[str, Secret]  # by field name; a credential with a single value has the key ""
+    renew: Callable[[], Awaitable[Auth]]  # fetches the credential again, after a service has refused it
+    version: str = ""  # of the values; it reveals nothing about them
 
 
-def silent(*_said: object) -> None:
-    """Nobody listens."""
+def discard(*_arguments: object) -> None:
+    """The default of `Call.say` and `Call.progress`: nothing listens."""
 
 
 class Call(NamedTuple):
-    """What a tool may use besides its fields."""
+    """The context of one call: what a tool may use besides its fields."""
 
-    key: str  # idempotency key: one for each entry into a task, the same for all its attempts (P3)
+    key: str  # idempotency key: the same for all attempts of one entry into a task (P3)
     attempt: int
     execution_id: str
-    arguments: dict[str, JSON]  # the author's own `input`, for tools that take it free (D9)
-    prev: JSON  # data of the task before
-    spec: dict[str, JSON]  # effective: defaults and all layers
+    arguments: dict[str, JSON]  # the author's own `input`, for tools with `free_input` (D9)
+    prev: JSON  # output data of the previous task
+    spec: dict[str, JSON]  # effective: the defaults and all layers merged
     results: ResultStore
-    folder: str | None = None  # of the playbook's file, when it came from one
-    auth: Auth | None = None  # None: the task names none
-    say: Callable[[str], None] = silent  # a line for whoever watches; it is not kept
-    progress: Callable[[float, float | None], None] = silent  # so much is done, of so much
+    folder: str | None = None  # directory of the playbook file; None: the playbook was not read from a file
+    auth: Auth | None = None  # None: the task has no `auth`
+    say: Callable[[str], None] = discard  # shows a line to watching clients; it is not stored
+    progress: Callable[[float, float | None], None] = discard  # amount done, and the total if it is known
 
 
 class AddressPolicy(NamedTuple):
-    """Which addresses tools may connect to (D88). As it is made without more: for a person's own machine."""
+    """Which addresses tools may connect to (D88). The defaults are for a developer's own machine."""
 
-    allow_private: bool = True  # loopback and private addresses, too
-    allow: tuple[str, ...] = ()  # networks that are open whatever they are, as 10.0.0.0/8
+    allow_private: bool = True  # allow loopback and private addresses
+    allow: tuple[str, ...] = ()  # networks that are always allowed, for example 10.0.0.0/8
 
     @classmethod
     def of_server(cls, networks: str) -> AddressPolicy:
-        """For workers of a server: the world, and networks with blanks or commas between. Raises Rejected."""
+        """The policy of a server's workers: public addresses, and these networks. Raises Rejected.
+
+        `networks` is a list separated by spaces or commas.
+        """
         from ipaddress import ip_network
 
         allow = tuple(networks.replace(",", " ").split())
-        for each in allow:
+        for network in allow:
             try:
-                ip_network(each)
+                ip_network(network)
             except ValueError as error:
-                words = f'"{each[:80]}" is no network: write it as 10.0.0.0/8 or fd00::/8, or as one address'
-                raise Rejected("bad-setting", words) from error
+                message = f'"{network[:80]}" is not a network; write 10.0.0.0/8, fd00::/8 or a single address'
+                raise Rejected("bad-setting", message) from error
         return cls(allow_private=False, allow=allow)
 
     def refusal(self, address: str) -> str | None:
-        """Why there is no way to it; None: there is one."""
+        """Why tools may not connect to the address; None: they may."""
         from ipaddress import ip_network
 
         from noetl.addresses import refusal
 
-        networks = [ip_network(each) for each in self.allow]
+        networks = [ip_network(network) for network in self.allow]
         return refusal(address, allow_private=self.allow_private, allow=networks)
 
     def socket(self, found: AddrInfoType) -> Socket:
-        """For the final address, whatever name or redirect led there. Raises PermissionError."""
+        """A socket for a resolved address, as aiohttp's `socket_factory`. Raises PermissionError.
+
+        The check is made here because this is the final address, after name resolution and redirects.
+        """
         import errno
         from socket import socket
 
-        family, kind, protocol, _, place = found
-        reason = self.refusal(str(place[0]))
+        family, kind, protocol, _, address = found
+        reason = self.refusal(str(address[0]))
         if reason is not None:
             raise PermissionError(errno.EPERM, reason)
         return socket(family, kind, protocol)
 
 
 class Tool(Protocol):
-    """One kind of work. Its structs give validation, JSON Schema and the reference page.
+    """One kind of task. Validation, JSON Schema and the reference page are derived from its structs.
 
-    A worker makes one of each kind and closes it in the end, so that pools can live in it.
+    A worker creates one instance of each kind and closes it at shutdown, so an instance can hold pools.
     """
 
     kind: ClassVar[str]  # its name in YAML
     Input: ClassVar[type[Struct]]  # its fields
-    Spec: ClassVar[type[Struct]] = NoKnobs  # its knobs under `spec`, beside timeout, result and retry
-    pure: ClassVar[bool] = False  # no effect on the world
+    Spec: ClassVar[type[Struct]] = NoOptions  # its options under `spec`, besides timeout, result and retry
+    pure: ClassVar[bool] = False  # it has no side effects
     free_input: ClassVar[bool] = False  # `input` holds the author's own arguments (D9)
-    one_of: ClassVar[tuple[tuple[str, ...], ...]] = ()  # of each group of fields exactly one is given
+    one_of: ClassVar[tuple[tuple[str, ...], ...]] = ()  # exactly one field of each group must be given
     defaults: ClassVar[Mapping[str, JSON]] = {}  # the lowest layer of `spec`
-    connects: ClassVar[bool] = False  # to where an author says: it is made with the fields of AddressPolicy
-    # What of its data the worker looks at before it goes on. "depth": it comes from a strict decoder of JSON;
-    # "nothing": the tool has looked itself, and its own part is plain by the way it is made.
+    # It connects to addresses that a playbook names: its constructor takes the fields of AddressPolicy.
+    connects: ClassVar[bool] = False
+    # Which checks the worker makes on the output. "all": everything; "depth": only nesting, because the data
+    # comes from a strict JSON decoder; "nothing": the tool has checked the data, and its own part is plain.
     unjudged: ClassVar[Literal["all", "depth", "nothing"]] = "all"
-    output: ClassVar[str | None] = None  # its own part of the output: "http" for output.http
-    example: ClassVar[str] = ""  # a small task in YAML: shown, and run by the contract
+    output: ClassVar[str | None] = None  # the tool's own part of the output: "http" for output.http
+    example: ClassVar[str] = ""  # a short task in YAML: shown by the help, and run by the contract tests
 
     async def run(self, input: Any, call: Call) -> Output:
-        """Do it. What the world does is never raised: it is an Output with an error.
+        """Make one call. Failures of external systems are not raised: return an Output with an error.
 
-        The worker ends it by cancellation: at its timeout, or when the frame is not ours any more.
+        The worker cancels the call at its timeout, or when it has lost the lease of the frame.
         """
-        raise NotImplementedError(f"{self.kind} is no call: its frame is parked")
+        raise NotImplementedError(f"{self.kind} makes no call: the engine parks its frame")
 
     async def close(self) -> None:
-        """Give back what it holds."""
+        """Release resources."""
         return
 
 
 class Tools:
-    """The kinds that are there, imported when first used."""
+    """The installed tool kinds. A tool is imported at first use."""
 
     def __init__(self, found: Mapping[str, EntryPoint], policy: AddressPolicy | None = None) -> None:
         self._found = found
@@ -140,15 +148,15 @@ class Tools:
 
     @classmethod
     def installed(cls, policy: AddressPolicy | None = None) -> Tools:
-        """`policy`: where they may connect to; without one, as for a person's own machine."""
+        """All kinds with an entry point. `policy` limits where they connect to; default: AddressPolicy()."""
         return cls({point.name: point for point in entry_points(group="noetl.tools")}, policy)
 
     def kinds(self) -> dict[str, Kind]:
-        """What the language must know of them."""
+        """Descriptions of all kinds, for the playbook reader and the checks."""
         return {name: describe(self._found[name].load()) for name in sorted(self._found)}
 
     def make(self, kind: str) -> Tool | None:
-        """A fresh one; None: there is no such kind here."""
+        """A new instance; None: no such kind is installed."""
         point = self._found.get(kind)
         if point is None:
             return None
@@ -158,7 +166,7 @@ class Tools:
 
 
 def describe(tool: type[Tool]) -> Kind:
-    """A tool as the reader of playbooks sees it."""
+    """The description of a tool for the playbook reader."""
     return Kind(
         name=tool.kind,
         doc=(tool.__doc__ or "").strip(),

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from noetl.output import JSON, Output
-from noetl.tools.process_guard.child import family_of
+from noetl.tools.process_guard.child import descendants_of
 from noetl.tools.python.tool import PythonInput, PythonTool
 from noetl.tools.shell.tool import ShellInput, ShellTool
 from tests.unit.tools.calls import call
@@ -150,7 +150,7 @@ def end_all() -> None:
     """Nothing outlives the test, whatever came of it."""
     try:
         while True:
-            for each in family_of(os.getpid(), PROCESSES):
+            for each in descendants_of(os.getpid(), PROCESSES):
                 with suppress(ProcessLookupError):
                     os.kill(each, signal.SIGKILL)
             while os.waitpid(-1, os.WNOHANG)[0]:

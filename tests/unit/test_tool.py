@@ -31,7 +31,7 @@ def test_a_server_opens_the_networks_that_are_named_and_no_others_d88(
 
 @pytest.mark.parametrize("text", ["10.0.0.0/33", "10.0.0.1/8", "intranet", "10.0.0.0/8 -", "0x7f.1"])
 def test_what_is_no_network_is_said_at_once(text: str) -> None:
-    wrong = re.escape(f'"{text.split()[-1]}" is no network: write it as 10.0.0.0/8')
+    wrong = re.escape(f'"{text.split()[-1]}" is not a network; write 10.0.0.0/8')
     with pytest.raises(Rejected, match=wrong):
         AddressPolicy.of_server(text)
 
@@ -63,7 +63,7 @@ def test_tools_reach_what_their_policy_opens_d88(policy: AddressPolicy | None) -
 def test_tools_of_a_server_do_not_reach_what_nobody_has_opened_d88(networks: str) -> None:
     output = asyncio.run(asked(Tools.installed(AddressPolicy.of_server(networks))))
     assert output.error is not None
-    assert output.error.message.startswith("refused: 127.0.0.1 is a loopback address")
+    assert output.error.message.startswith("the address is not allowed: 127.0.0.1 is a loopback address")
 
 
 def test_every_tool_can_be_made_under_a_policy() -> None:

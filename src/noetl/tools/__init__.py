@@ -1,1 +1,4 @@
-"""One file per tool kind, found through the entry points `noetl.tools`, never imported by name."""
+"""The built-in tools. Each kind has a module or a package; entry points `noetl.tools` name their classes.
+
+Shared code: errors, paths, payload, jsonpath, sql/ (SQL databases) and process_guard/ (child processes).
+"""

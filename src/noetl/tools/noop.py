@@ -1,4 +1,4 @@
-"""`noop`: does nothing itself; the rules and `set` around it do the work of routing."""
+"""`noop`: a task without an action of its own. Use it for its rules and its `set`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class NoopInput(Struct):
 
 
 class NoopTool(Tool):
-    """Does nothing. Its data is its `input`, or `_prev` without one: for routing, counters and rules."""
+    """Does nothing. `output.data` is `input`, or `_prev` without an `input`. Useful for rules and `set`."""
 
     kind = "noop"
     Input = NoopInput
@@ -24,8 +24,8 @@ kind: noop
 input: {greeting: hello}
 """
 
-    async def run(self, input: NoopInput, call: Call) -> Output:  # noqa: ARG002  # the seam's signature
+    async def run(self, input: NoopInput, call: Call) -> Output:  # noqa: ARG002  # the signature of Tool
         return Output(data=call.arguments or call.prev)
 
     async def close(self) -> None:
-        """It holds nothing."""
+        """Nothing to release."""

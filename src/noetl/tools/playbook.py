@@ -10,14 +10,18 @@ from noetl.tool import Tool
 
 
 class PlaybookInput(Struct, kw_only=True):
-    """Which playbook."""
+    """The playbook to run."""
 
-    path: Annotated[str, Meta(description="its path in the catalog, or a file relative to this playbook")]
-    version: Annotated[int | str | None, Meta(description="which version; the latest without it")] = None
+    path: Annotated[
+        str, Meta(description="path of the playbook in the catalog, or a file relative to this playbook")
+    ]
+    version: Annotated[
+        int | str | None, Meta(description="version in the catalog; default: the latest one")
+    ] = None
 
 
 class PlaybookTool(Tool):
-    """Runs another playbook as a child with `input` as its workload; the output is the child's (D58)."""
+    """Runs another playbook as a child execution and returns its output. `input` is its workload (D58)."""
 
     kind = "playbook"
     Input = PlaybookInput

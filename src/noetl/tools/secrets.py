@@ -1,4 +1,4 @@
-"""`secrets`: asks whether a credential of the keychain resolves, never for its value."""
+"""`secrets`: checks whether a credential of the keychain resolves, without reading its value."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ from noetl.tool import Call, Tool
 
 
 class SecretsInput(Struct, kw_only=True):
-    """Which credential."""
+    """The credential to check."""
 
     name: Annotated[
         Fixed,
-        Meta(description="a keychain entry; stands under `input`, since `name` beside `kind` is the task's"),
+        Meta(
+            description="name of a keychain entry; write it under `input`, because `name` beside `kind` "
+            "is the name of the task"
+        ),
     ]
 
 
 class SecretsTool(Tool):
-    """Says whether a keychain entry resolves, and its version; never gives its value.
+    """Checks whether a keychain entry resolves. Its value is never part of the output.
 
-    Its data is `{name, resolves: true, version}`; one that does not resolve is an error of kind `credential`.
+    `output.data` is `{name, resolves: true, version}`. If the entry does not resolve, the task fails with an
+    error of kind `credential`.
     """
 
     kind = "secrets"
@@ -35,7 +39,7 @@ input: {name: api_token}
 """
 
     async def run(self, input: SecretsInput, call: Call) -> Output:
-        # Whoever makes the call has fetched the entry: what is not there has failed before it came here.
+        # The worker has fetched the entry before this call. If that had failed, the call would not be made.
         if call.auth is None:
             return failed("credential", f'keychain entry "{input.name}": this worker has no keychain')
         version = call.auth.version

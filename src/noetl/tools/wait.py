@@ -1,4 +1,4 @@
-"""`wait`: for seconds, until an instant, or for a signal such as a person's approval; it holds no worker."""
+"""`wait`: waits for a duration, a time or a signal such as an approval. It occupies no worker meanwhile."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ from noetl.tool import Tool
 
 
 class WaitInput(Struct, kw_only=True):
-    """What to wait for: one of the three."""
+    """The condition to wait for: exactly one of the three fields."""
 
-    seconds: Annotated[Annotated[float, Meta(ge=0)] | None, Meta(description="so long")] = None
+    seconds: Annotated[
+        Annotated[float, Meta(ge=0)] | None, Meta(description="duration to wait, in seconds")
+    ] = None
     until: Annotated[
-        str | None, Meta(description="an instant with its time zone", examples=["2026-01-31T12:00:00Z"])
+        str | None,
+        Meta(description="date and time to wait for, with a time zone", examples=["2026-01-31T12:00:00Z"]),
     ] = None
     signal: Annotated[
-        str | None, Meta(description="the name of a signal; `output.data` is what it brings")
+        str | None,
+        Meta(description="name of the signal to wait for; `output.data` is the data sent with the signal"),
     ] = None
 
 
 class WaitTool(Tool):
-    """Waits for time or for a signal. The frame is parked meanwhile, and holds no worker (D83)."""
+    """Waits for a duration, a time or a signal. Meanwhile the frame is parked and occupies no worker."""
 
     kind = "wait"
     Input = WaitInput

@@ -1,4 +1,4 @@
-"""`workbook`: a call of a named block of this playbook, as a boundary of its own."""
+"""`workbook`: calls a named block of the same playbook, in a scope of its own."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from noetl.tool import Tool
 
 
 class WorkbookInput(Struct, kw_only=True):
-    """Which block."""
+    """The block to call."""
 
-    block: Annotated[Fixed, Meta(description="a block under `workbook`")]
+    block: Annotated[Fixed, Meta(description="name of a block under `workbook`")]
 
 
 class WorkbookTool(Tool):
-    """Calls a block of this playbook's `workbook`, with its own `input`, `step` and task names (D59)."""
+    """Calls a block under `workbook` of this playbook, with its own `input`, steps and task names (D59)."""
 
     kind = "workbook"
     Input = WorkbookInput

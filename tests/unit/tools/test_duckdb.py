@@ -16,8 +16,7 @@ import pytest
 from noetl.adapters.memory.results import MemoryResults
 from noetl.output import JSON, Failure, Output, clean
 from noetl.ports import ResultStore
-from noetl.tools.duckdb.session import DATA_BYTES_MAX
-from noetl.tools.duckdb.tables import TABLES_MAX
+from noetl.tools.duckdb.session import DATA_BYTES_MAX, TABLES_MAX
 from noetl.tools.duckdb.tool import DuckdbInput, DuckdbTool
 from tests.e2e.processes import House
 from tests.playbooks import HEAD
@@ -127,18 +126,21 @@ def test_values_of_templates_reach_every_statement_of_a_command() -> None:
     [
         (
             {"query": "SELECT 1; SELECT 2"},
-            "`query` takes one statement, and here are 2; `command` takes several",
+            "`query` must be one statement, but has 2; use `command` for several",
         ),
-        ({"command": "SELECT 1", "to": "csv"}, "`to` writes the rows of a `query`, and there is none"),
+        (
+            {"command": "SELECT 1", "to": "csv"},
+            "`to` writes the rows of a `query`, but the task has no `query`",
+        ),
         (
             {"query": "SELECT 1", "tables": {"t": 5}},
-            'table "t" takes a Ref, as output.ref is, or a list of mappings',
+            'table "t" must be a Ref (as in `output.ref`) or a list of mappings',
         ),
         (
             {"query": "SELECT 1", "tables": {f"t{n}": [] for n in range(TABLES_MAX + 1)}},
-            "there are 101 tables (limit TABLES_MAX: 100)",
+            "the task has 101 tables (limit TABLES_MAX: 100)",
         ),
-        ({}, "`query` or `command` must be given"),
+        ({}, "`query` or `command` is required"),
     ],
 )
 def test_what_does_not_fit_is_said(fields: dict[str, Any], message: str) -> None:
@@ -227,9 +229,7 @@ def test_a_reference_that_is_lost_or_no_table_is_said() -> None:
     results = MemoryResults()
     ref = asyncio.run(results.put("e1", b"hello", "text/plain"))
     error = error_of(ran(query="SELECT 1", tables={"t": ref}, results=results))
-    assert (
-        error.message == 'table "t" is text/plain, and only JSON, lines of JSON, CSV and Parquet are tables'
-    )
+    assert error.message == 'table "t" has the type text/plain; it must be JSON, NDJSON, CSV or Parquet'
     assert error_of(ran(query="SELECT 1", tables={"t": ref})).kind == "reference"
 
 
@@ -291,7 +291,8 @@ def test_a_folder_is_relative_to_that_of_the_playbook(tmp_path: Path) -> None:
     assert there.data == [{"n": 7}]
     assert error_of(elsewhere).kind == "duckdb"
     assert (
-        error_of(nowhere).message == 'folder "in" is relative to the playbook, and this one came from no file'
+        error_of(nowhere).message
+        == 'spec.folders: "in" is relative, but this playbook was not read from a file; use an absolute path'
     )
 
 
@@ -311,7 +312,7 @@ def test_memory_and_disk_have_limits_and_the_error_names_them() -> None:
 def test_tables_that_are_too_large_are_refused() -> None:
     error = error_of(ran(query="SELECT 1", tables={"t": ROWS}, spec={"disk_mb": 0}))
     assert error == Failure(
-        kind="payload-too-large", message="the tables are too large (the limit is spec.disk_mb)"
+        kind="payload-too-large", message="the tables need more disk space than spec.disk_mb allows"
     )
 
 
@@ -320,7 +321,7 @@ def test_rows_that_are_too_many_for_data_are_refused_with_a_way_out() -> None:
         ran(query=f"SELECT repeat('x', 1000000) AS t FROM range({DATA_BYTES_MAX // 1000000 + 2})")
     )
     assert error.kind == "payload-too-large"
-    assert error.message.endswith("`to` writes a file")
+    assert error.message.endswith("write a file with `to`")
 
 
 class Announcing(MemoryResults):

@@ -29,13 +29,13 @@ print(asyncio.run(tool.run(msgspec.convert({fields}, tool.Input), call_of())).er
             "duckdb",
             "duckdb",
             {"query": {"text": ["SELECT 1"]}},
-            "DuckDB is not installed: run `pip install '.[duckdb]'` in a checkout of NoETL",
+            "DuckDB is not installed on this worker: run `pip install '.[duckdb]'` in a checkout of NoETL",
         ),
         (
             "quantum",
             "qiskit",
             {"op": "poll"},
-            "qiskit is not installed: run `pip install '.[quantum]'` in a checkout of NoETL",
+            "qiskit is not installed on this worker: run `pip install '.[quantum]'` in a checkout of NoETL",
         ),
     ],
 )

@@ -25,7 +25,7 @@ from noetl.clock import SystemClock
 from noetl.errors import Unavailable
 from noetl.output import JSON, Failure, Output, failed
 from noetl.tools.http.client import Timeouts, failure_of
-from noetl.tools.http.request import Request
+from noetl.tools.http.request import HttpRequest
 from noetl.tools.http.response import BODY_BYTES_MAX
 from noetl.tools.http.tool import HttpInput, HttpTool
 from tests.unit.tools.calls import Handler, call, raw_server, server
@@ -181,20 +181,20 @@ def test_proxies_and_cookies_are_nobodys_but_the_authors() -> None:
 @pytest.mark.parametrize(
     ("wish", "message"),
     [
-        ({"url": "ftp://127.0.0.1/x"}, '`url` must begin with http:// or https://, and not with "ftp"'),
-        ({"url": "file:///etc/passwd"}, '`url` must begin with http:// or https://, and not with "file"'),
+        ({"url": "ftp://127.0.0.1/x"}, '`url` must begin with http:// or https://, not with "ftp"'),
+        ({"url": "file:///etc/passwd"}, '`url` must begin with http:// or https://, not with "file"'),
         ({"url": "items"}, "`url` must begin with http:// or https://"),
         ({"url": "http:///x"}, "`url` "),
-        ({"url": "http://[::1/x"}, "`url` is no URL"),
-        ({"url": "http://127.0.0.1:99999/"}, "`url` is no URL"),
-        ({"headers": {"a b": 1}}, "'a b' is no name of a header"),
-        ({"headers": {"x": "1\r\ny: 2"}}, "header `x` holds a line break or another control character"),
-        ({"headers": {"x": {}}}, "`headers.x` is a mapping, and must be text or a number"),
-        ({"headers": {"Content-Length": 3}}, "header `Content-Length` is set by the tool itself"),
-        ({"params": {"x": [[1]]}}, "`params.x` is a list, and must be text or a number"),
-        ({"json": 1, "form": {}}, "a request has one body, and here are `json` and `form`"),
+        ({"url": "http://[::1/x"}, "`url` is not a valid URL"),
+        ({"url": "http://127.0.0.1:99999/"}, "`url` is not a valid URL"),
+        ({"headers": {"a b": 1}}, "'a b' is not a valid header name"),
+        ({"headers": {"x": "1\r\ny: 2"}}, "header `x` contains a line break or another control character"),
+        ({"headers": {"x": {}}}, "`headers.x` is a mapping; it must be text or a number"),
+        ({"headers": {"Content-Length": 3}}, "header `Content-Length` is reserved: the tool sets it"),
+        ({"params": {"x": [[1]]}}, "`params.x` is a list; it must be text or a number"),
+        ({"json": 1, "form": {}}, "a request has only one body; remove all but one of `json`, `form`"),
         ({"multipart": [{"value": 1}]}, "`multipart[0]` must be a mapping with a `name`"),
-        ({"multipart": [{"name": "a"}]}, "`multipart[0]` takes either `value` or `ref`"),
+        ({"multipart": [{"name": "a"}]}, "`multipart[0]` must have either `value` or `ref`"),
     ],
 )
 def test_fields_that_make_no_request_are_an_error_of_kind_input(wish: dict[str, JSON], message: str) -> None:
@@ -229,7 +229,7 @@ def test_the_body_is_read_as_it_is_announced_or_as_it_is_asked_for(
 def test_a_body_that_was_to_be_json_and_is_not_is_an_error_with_its_text() -> None:
     output = sent(answering(b"<html>", "text/html"), {"response": "json"})
     assert error_of(output).kind == "http"
-    assert " is no JSON: " in error_of(output).message
+    assert " is not valid JSON: " in error_of(output).message
     assert output.data == "<html>"
 
 
@@ -250,7 +250,7 @@ def test_a_file_that_can_not_be_stored_may_be_later() -> None:
         async with server(answering(b"x", "image/png")) as at:
             return await http.run(HttpInput(url=at, response="file"), call(results=Full()))
 
-    message = "the body can not be stored: no room for 1 bytes of e1 (image/png)"
+    message = "the body cannot be stored: no room for 1 bytes of e1 (image/png)"
     assert error_of(with_http(use)) == Failure(kind="reference", message=message, retryable=True)
 
 
@@ -314,7 +314,7 @@ def test_a_body_that_unpacks_to_more_than_the_limit_is_refused() -> None:
     output = sent(answering(bomb, "application/json", 200, ("Content-Encoding", "gzip")), {})
     error = error_of(output)
     assert error.kind == "payload-too-large"
-    assert error.message.endswith(f"(BODY_BYTES_MAX: {BODY_BYTES_MAX:,} bytes); use response: file")
+    assert error.message.endswith(f"(BODY_BYTES_MAX: {BODY_BYTES_MAX:,} bytes); use `response: file`")
 
 
 def test_a_body_that_is_announced_as_too_large_is_not_read() -> None:
@@ -391,7 +391,7 @@ def test_redirects_have_a_limit_and_can_be_switched_off() -> None:
 def test_a_redirect_to_another_scheme_is_refused(to: str) -> None:
     error = error_of(sent(redirecting(302, to), {}))
     assert (error.kind, error.retryable) == ("http", False)
-    assert error.message.endswith("redirects to where no HTTP request can go")
+    assert error.message.endswith("redirects to an address that is not a valid HTTP URL")
 
 
 def test_a_refused_address_gets_no_connection_however_it_is_spelled_d88() -> None:
@@ -422,7 +422,7 @@ def test_a_refused_address_gets_no_connection_however_it_is_spelled_d88() -> Non
         ("input", False),
     }
     assert error_of(outputs[0]).message.startswith(
-        "refused: 127.0.0.1 is a loopback address (GET http://127."
+        "the address is not allowed: 127.0.0.1 is a loopback address; on a server, NOETL_ALLOW_NETWORKS can allow it (GET http://127."
     )
 
 
@@ -440,7 +440,7 @@ def test_a_redirect_does_not_lead_around_the_refusal_d88() -> None:
                 return await http.run(HttpInput(url=f"{at}/items"), call())
 
     output = with_http(use, HttpTool(allow_private=False, allow=["127.0.0.1/32"]))
-    assert error_of(output).message.startswith("refused: 127.0.0.2 is a loopback address")
+    assert error_of(output).message.startswith("the address is not allowed: 127.0.0.2 is a loopback address")
     assert reached == []
 
 
@@ -455,12 +455,12 @@ def test_nobody_listening_may_change() -> None:
 
 
 def test_a_name_without_an_address_may_get_one() -> None:
-    request = Request("GET", URL("http://no.example/?canary"), {}, None)
+    request = HttpRequest("GET", URL("http://no.example/?canary"), {}, None)
     unknown = aiohttp.ClientConnectorDNSError(
         ConnectionKey("no.example", 80, False, True, None, None, None),
         OSError(-2, "Name or service not known"),
     )
-    expected = 'no address for the host "no.example" (GET http://no.example/)'
+    expected = 'the host name "no.example" cannot be resolved (GET http://no.example/)'
     assert failure_of(unknown, request, Timeouts(None, None)) == failed("http", expected, retryable=True)
 
 
@@ -468,8 +468,8 @@ def test_a_name_without_an_address_may_get_one() -> None:
     ("answer", "words", "retryable"),
     [
         (b"", "the connection was lost", True),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "the answer broke off", True),
-        (b"220 ftp ready\r\n\r\n", "the answer is no valid HTTP", False),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "the response ended early", True),
+        (b"220 ftp ready\r\n\r\n", "the response is not valid HTTP", False),
     ],
 )
 def test_an_answer_that_is_none_is_told_as_it_is(answer: bytes, words: str, retryable: bool) -> None:
@@ -496,7 +496,7 @@ def test_a_server_that_falls_silent_is_a_timeout_d33() -> None:
 
     error = error_of(with_http(use))
     assert (error.kind, error.retryable) == ("timeout", True)
-    assert error.message.startswith("nothing came for 0.05 s from")
+    assert error.message.startswith("no data received for 0.05 s from")
 
 
 def test_a_server_that_speaks_no_tls_is_not_asked_again() -> None:
@@ -506,7 +506,9 @@ def test_a_server_that_speaks_no_tls_is_not_asked_again() -> None:
 
     error = error_of(with_http(plain))
     assert (error.kind, error.retryable) == ("http", False)
-    assert error.message.startswith("no TLS connection: is it http://? (GET https://")
+    assert error.message.startswith(
+        "the TLS handshake failed; does the server use http:// instead? (GET https://"
+    )
 
 
 def test_a_server_that_hangs_up_on_tls_may_not_speak_it_or_be_just_going() -> None:
@@ -524,7 +526,9 @@ def test_a_server_that_hangs_up_on_tls_may_not_speak_it_or_be_just_going() -> No
 
     tls, plain = map(error_of, with_http(use))
     assert (tls.kind, tls.retryable, plain.retryable) == ("http", True, True)
-    assert tls.message.startswith("the connection was closed before TLS stood: is it http://? (GET https://")
+    assert tls.message.startswith(
+        "the server closed the connection in the TLS handshake; does it use http:// instead? (GET https://"
+    )
     assert "TLS" not in plain.message
 
 

@@ -1,11 +1,12 @@
-"""The part of JSONPath that `resolve` knows."""
+"""The subset of JSONPath that tools support."""
 
 from __future__ import annotations
 
 import pytest
 
 from noetl.output import JSON
-from noetl.tools.jsonpath import PATH_CHARS_MAX, PathError, find, parse
+from noetl.tools.errors import InvalidInput
+from noetl.tools.jsonpath import PATH_CHARS_MAX, find, parse
 
 DATA = {"a": {"b": [{"k k": 1, "x": 2}, {"x": 3}, 4]}, "it's": [[1], [2]], "n": None}
 
@@ -25,7 +26,7 @@ DATA = {"a": {"b": [{"k k": 1, "x": 2}, {"x": 3}, 4]}, "it's": [[1], [2]], "n": 
         ("$.n[*].x", []),
     ],
 )
-def test_a_path_leads_to_a_value_and_with_a_star_to_all(path: str, value: JSON) -> None:
+def test_a_path_selects_a_value_and_with_a_star_all_matches(path: str, value: JSON) -> None:
     assert find(path, DATA) == value
 
 
@@ -35,29 +36,29 @@ def test_a_path_leads_to_a_value_and_with_a_star_to_all(path: str, value: JSON) 
         ("a.b", r'must begin with "\$"'),
         ("$..x", "'..' is not supported"),
         ("$.a[?(@.x)]", "filters are not supported"),
-        ("$.a[0:2]", "a slice stands in the field `slice`"),
+        ("$.a[0:2]", "use the field `slice`"),
         ("$.a[", r"character 4: expected .name"),
-        ("$.a b", r'character 4: expected .name.* not " b"'),
+        ("$.a b", r'character 4: expected .name.* found " b"'),
         ("$.", "character 2"),
         ("$.1a", "character 2"),
         ("$" + ".a" * PATH_CHARS_MAX, "limit PATH_CHARS_MAX"),
     ],
 )
-def test_a_path_that_is_wrong_says_where(path: str, message: str) -> None:
-    with pytest.raises(PathError, match=message):
+def test_a_syntax_error_names_its_position(path: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
         parse(path)
 
 
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("$.a.c", r"\$\['a'\] has no 'c'; it has b"),
-        ("$.a.b[3]", "is a list of 3, without 3"),
+        ("$.a.c", r"\$\['a'\] has no key 'c'; its keys are: b"),
+        ("$.a.b[3]", "is a list of 3 items and has no 3"),
         ("$.n.x", r"\$\['n'\] is neither a list nor a mapping"),
-        ("$.a[0]", "has no 0"),
-        ("$.a.b.x", "is a list of 3, without 'x'"),
+        ("$.a[0]", "has no key 0"),
+        ("$.a.b.x", "is a list of 3 items and has no 'x'"),
     ],
 )
-def test_a_path_that_leads_nowhere_says_how_far_it_came(path: str, message: str) -> None:
-    with pytest.raises(PathError, match=message):
+def test_a_path_without_a_match_names_the_part_that_is_missing(path: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
         find(path, DATA)

@@ -97,8 +97,8 @@ def test_a_script_that_sets_no_result_gives_null() -> None:
 )
 def test_functions_that_nobody_calls_are_named(code: str, named: str) -> None:
     assert error_of(ran(code, a=1)).message == (
-        f"the code defines {named} and calls nothing:"
-        " name a function `main`, which is called with `input`, or set `result`"
+        f"the code defines {named} but calls no function;"
+        " rename the function to `main`, which is called with `input`, or set `result`"
     )
 
 
@@ -174,7 +174,7 @@ def test_an_argument_that_is_missing_is_named() -> None:
 
 
 def test_an_endless_message_and_an_endless_recursion_are_cut() -> None:
-    assert error_of(ran("raise ValueError('x' * 10**6)")).message.endswith("… (995,916 characters more)")
+    assert error_of(ran("raise ValueError('x' * 10**6)")).message.endswith("… (995,916 more characters)")
     traceback = error_of(ran("def main(): return main()")).details["traceback"]
     assert (traceback.startswith("… "), traceback.count("\n")) == (True, 40)
 
@@ -200,24 +200,24 @@ def test_what_has_a_plain_form_is_put_into_it(code: str, data: JSON) -> None:
     [
         (
             "result = {'a': [1, object()]}",
-            "a object at data['a'][1], which is no JSON; make a text, a number or a dict of it",
+            "a object at data['a'][1], which is not JSON; convert it to a string, number or dict",
         ),
         (
             "result = {'a': float('nan')}",
-            "nan at data['a']: JSON has no such number; give back None or a text",
+            "nan at data['a']: JSON has no such number; return None or a string",
         ),
-        ("result = {(1, 2): 3}", "a tuple as a key of data: keys are texts"),
-        ("result = '\\ud800'", "text with half a surrogate pair"),
+        ("result = {(1, 2): 3}", "a tuple as a key of data: keys must be strings"),
+        ("result = '\\ud800'", "a lone surrogate, which is not valid text"),
         (
             "result = 0\nfor _ in range(65): result = [result]",
-            "lists and mappings that are nested deeper than 64 levels",
+            "lists and mappings nested deeper than 64 levels",
         ),
-        ("result = []\nresult.append(result)", "lists and mappings that are nested deeper than 64 levels"),
-        ("result = b'x'", "a bytes at data, which is no JSON; make a text, a number or a dict of it"),
+        ("result = []\nresult.append(result)", "lists and mappings nested deeper than 64 levels"),
+        ("result = b'x'", "a bytes at data, which is not JSON; convert it to a string, number or dict"),
     ],
 )
 def test_what_is_no_json_is_refused_with_its_place(code: str, message: str) -> None:
-    assert error_of(ran(code)).message == f"the code gave back {message}"
+    assert error_of(ran(code)).message == f"the result of the code contains {message}"
 
 
 def test_the_child_which_knows_nothing_of_ours_has_the_same_limit_of_depth() -> None:
@@ -231,7 +231,7 @@ def test_sixty_four_levels_are_taken() -> None:
 def test_a_result_that_is_too_large_is_refused() -> None:
     error = error_of(ran("result = 'x' * (64 * 1024 * 1024)"))
     assert error.kind == "payload-too-large"
-    assert "limit ANSWER_BYTES_MAX: 67,108,864" in error.message
+    assert "limit RESULT_BYTES_MAX: 67,108,864" in error.message
 
 
 def test_all_that_is_written_is_captured_whoever_writes_it() -> None:
@@ -249,7 +249,7 @@ def test_what_is_written_before_a_failure_is_kept() -> None:
 def test_a_flood_of_output_is_cut_and_counted() -> None:
     output = ran("import os\nfor _ in range(1024): os.write(1, b'x' * 65536)\nresult = 1")
     assert output.data == 1
-    assert output.own["py"]["stdout"] == "x" * PRINTED_BYTES_MAX + f"\n… {1023 * 65536:,} bytes more"
+    assert output.own["py"]["stdout"] == "x" * PRINTED_BYTES_MAX + f"\n… {1023 * 65536:,} more bytes"
 
 
 def test_code_reads_nothing_and_sees_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,9 +263,12 @@ def test_code_reads_nothing_and_sees_no_secret(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("import os; os._exit(3)", "the child process ended with exit code 3 before it answered"),
-        ("import ctypes; ctypes.string_at(0)", "the child process was ended by SIGSEGV"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "the child process was ended by SIGKILL"),
+        ("import os; os._exit(3)", "the child process exited with code 3 before it returned a result"),
+        ("import ctypes; ctypes.string_at(0)", "the child process was killed by SIGSEGV"),
+        (
+            "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+            "the child process was killed by SIGKILL",
+        ),
         ("import os; os.closerange(0, 100)", "the child process"),
         ("x = bytearray(8 * 1024**3)", "MemoryError (the limit is spec.memory_mb)"),
         ("import sys; sys.exit(2)", "SystemExit: 2"),
@@ -273,7 +276,7 @@ def test_code_reads_nothing_and_sees_no_secret(monkeypatch: pytest.MonkeyPatch) 
         ("import sys; sys.stdout.close(); sys.stderr.close(); 1 / 0", "ZeroDivisionError: division by zero"),
         (
             "class E(Exception):\n    def __str__(self): raise ValueError\nraise E",
-            "E: (its text can not be shown)",
+            "E: (the message cannot be read)",
         ),
     ],
 )
@@ -484,17 +487,17 @@ def test_a_script_that_can_not_be_read_is_an_error_of_kind_input(tmp_path: Path)
     folder.mkdir()
     (folder / "link.py").symlink_to(tmp_path / "latin.py")
     messages = {
-        "gone.py": f'script "{folder}/gone.py" can not be read: No such file or directory',
-        "../latin.py": 'script "../latin.py" lies outside the folder of the playbook; give its full path',
-        "link.py": 'script "link.py" lies outside the folder of the playbook; give its full path',
-        str(tmp_path / "latin.py"): f'script "{tmp_path}/latin.py" is no UTF-8',
+        "gone.py": f'script "{folder}/gone.py" cannot be read: No such file or directory',
+        "../latin.py": 'script "../latin.py" leads outside the playbook\'s directory; use an absolute path',
+        "link.py": 'script "link.py" leads outside the playbook\'s directory; use an absolute path',
+        str(tmp_path / "latin.py"): f'script "{tmp_path}/latin.py" is not encoded in UTF-8',
         str(
             tmp_path / "long.py"
         ): f'script "{tmp_path}/long.py" is too long (limit SCRIPT_BYTES_MAX: 1,048,576 bytes)',
     }
     for script, message in messages.items():
         assert error_of(run_script(script, folder)) == Failure(kind="input", message=message)
-    assert "came from no file" in error_of(run_script("gone.py", None)).message
+    assert "was not read from a file" in error_of(run_script("gone.py", None)).message
 
 
 def test_libraries_that_are_not_there_are_named() -> None:
@@ -505,6 +508,6 @@ def test_libraries_that_are_not_there_are_named() -> None:
     there, missing = with_tool(use)
     assert there.data == 1
     assert error_of(missing).message == (
-        'library "no-such-lib==1.0" is not installed where this worker runs; '
+        'library "no-such-lib==1.0" is not installed on this worker; '
         "install it with `pip install no-such-lib`"
     )

@@ -81,17 +81,22 @@ def test_columns_that_some_rows_lack_are_left_out_there() -> None:
 @pytest.mark.parametrize(
     ("path", "part", "columns", "message"),
     [
-        ("$.x", None, None, "path \"$.x\": $ has no 'x'; it has rows"),
+        ("$.x", None, None, "path \"$.x\": $ has no key 'x'; its keys are: rows"),
         (
             None,
             "0:2",
             None,
-            "`slice` takes rows of a list, and what is there is none; `path` may lead to one",
+            "`slice` needs a list of rows, and the value is not a list; select one with `path`",
         ),
-        ("$.rows", "0-2", None, '`slice` takes "from:to", as in "0:100", and not "0-2"'),
-        ("$.rows", [1, 2, 3], None, "`slice` takes two numbers, from and to, and not 3"),
-        ("$.rows", None, ["nme"], 'no row has a column "nme"; the first one has id, name, more'),
-        ("$.rows[*].id", None, ["id"], "`columns` takes rows that are mappings, and row 0 is none"),
+        ("$.rows", "0-2", None, '`slice` must be "from:to", for example "0:100", not "0-2"'),
+        ("$.rows", [1, 2, 3], None, "`slice` must have two numbers, from and to, not 3"),
+        (
+            "$.rows",
+            None,
+            ["nme"],
+            'no row has a column "nme"; the columns of the first row are: id, name, more',
+        ),
+        ("$.rows[*].id", None, ["id"], "`columns` needs rows that are mappings, and row 0 is not a mapping"),
     ],
 )
 def test_a_part_that_is_not_there_is_an_error_of_kind_input(
@@ -107,7 +112,7 @@ def test_what_is_no_ref_is_an_error_of_kind_input(ref: JSON) -> None:
     output = asyncio.run(ResolveTool().run(ResolveInput(ref=ref), call()))
     assert output.error is not None
     assert output.error.kind == "input"
-    assert output.error.message.startswith("`ref` takes a Ref")
+    assert output.error.message.startswith("`ref` must be a Ref")
 
 
 def test_a_payload_that_is_gone_is_an_error_of_kind_reference() -> None:
@@ -130,7 +135,7 @@ def test_text_comes_as_text_and_other_bytes_as_base64() -> None:
 def test_a_payload_that_should_be_json_and_is_not_says_so() -> None:
     output = resolved(b"{oops")
     assert output.error is not None
-    assert (output.error.kind, output.error.message[:24]) == ("reference", "the payload is no JSON: ")
+    assert (output.error.kind, output.error.message[:31]) == ("reference", "the payload is not valid JSON: ")
 
 
 NDJSON = b"".join(b'{"id":%d}\n' % number for number in range(1000)) + b"\n"

@@ -98,7 +98,7 @@ def test_json_is_parsed_when_that_is_asked_for() -> None:
     assert ran(ShellInput(sh="echo '{\"a\": [1]}'")).data == '{"a": [1]}'
     error = error_of(ran(ShellInput(sh="echo oops", parse="json")))
     assert error.kind == "shell"
-    assert error.message.startswith("standard output is no JSON")
+    assert error.message.startswith("standard output is not valid JSON")
 
 
 def test_output_that_is_no_text_is_kept_as_base64() -> None:
@@ -115,21 +115,21 @@ def test_an_exit_code_other_than_0_is_an_error_with_the_last_line_that_was_said(
 
 def test_a_program_that_a_signal_ended_says_which() -> None:
     output = ran(ShellInput(sh="kill -TERM $$"))
-    assert error_of(output).message == "ended by SIGTERM"
+    assert error_of(output).message == "killed by SIGTERM"
     assert output.own == own(exit_code=None, signal="SIGTERM")
 
 
 @pytest.mark.parametrize(
     ("input", "message"),
     [
-        (ShellInput(argv=["no-such-program"]), 'there is no program "no-such-program" where this worker runs'),
-        (ShellInput(argv=[]), "`argv` names a program, or `sh` gives text for the shell"),
-        (ShellInput(argv=["echo", "a\0b"]), "`argv` can not hold the character NUL"),
-        (ShellInput(sh="true", env={"A=B": 1}), '"A=B" can not be the name of an environment variable'),
-        (ShellInput(sh="true", env={"A": [1]}), "environment variable A takes a text or a number; `| tojson` makes a text of other values"),
-        (ShellInput(sh="true", cwd="inner"), '`cwd` "inner" is relative to the playbook, and this one came from no file'),
-        (ShellInput(sh="true", cwd="/no/such/folder"), '`cwd` "/no/such/folder" is no folder here'),
-        (ShellInput(argv=["echo", "x" * 3_000_000]), "the arguments and the environment are too long; hand them over by `stdin`"),
+        (ShellInput(argv=["no-such-program"]), 'program "no-such-program" is not installed on this worker'),
+        (ShellInput(argv=[]), "`argv` or `sh` is required"),
+        (ShellInput(argv=["echo", "a\0b"]), "`argv` contains a NUL character, which is not allowed"),
+        (ShellInput(sh="true", env={"A=B": 1}), '"A=B" is not a valid name of an environment variable'),
+        (ShellInput(sh="true", env={"A": [1]}), "environment variable A must be text or a number; convert other values with `| tojson`"),
+        (ShellInput(sh="true", cwd="inner"), '`cwd` "inner" is relative, but this playbook was not read from a file; use an absolute path'),
+        (ShellInput(sh="true", cwd="/no/such/folder"), '`cwd` "/no/such/folder" is not a directory on this worker'),
+        (ShellInput(argv=["echo", "x" * 3_000_000]), "the arguments and environment variables are too long; pass data with `stdin`"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_said(input: ShellInput, message: str) -> None:
@@ -144,7 +144,7 @@ def test_a_file_that_is_no_program_is_said(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
     (tmp_path / "text").chmod(0o755)
     message = error_of(ran(ShellInput(argv=["./text"]), folder=tmp_path)).message
-    assert message.endswith('text" can not be run: Exec format error')
+    assert message.endswith('text" cannot be executed: Exec format error')
 
 
 def test_half_a_surrogate_pair_harms_nobody() -> None:
@@ -176,7 +176,7 @@ def test_long_json_is_parsed_and_long_errors_are_kept() -> None:
 
 def test_a_program_that_writes_too_much_is_ended() -> None:
     error = error_of(ran(ShellInput(argv=["yes"]), spec={"output_mb": 1}))
-    words = "it wrote more to standard output than it may (the limit is spec.output_mb)"
+    words = "the program wrote more to standard output than spec.output_mb allows"
     assert error == Failure(kind="payload-too-large", message=words)
 
 

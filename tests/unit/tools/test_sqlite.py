@@ -175,10 +175,10 @@ def test_a_path_that_can_not_be_is_told(db: Asking, path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("no/such/a.db", 'there is no folder "no/such"; make it first'),
+        ("no/such/a.db", 'the directory "no/such" does not exist; create it first'),
         ("folder", "Is a directory"),
         ("file/a.db", "Not a directory"),
-        ("/proc/a.db", "its folder may not be written to"),
+        ("/proc/a.db", "its directory is not writable"),
         ("n" * 300, "File name too long"),
     ],
 )
@@ -189,7 +189,7 @@ def test_a_file_that_can_not_be_opened_is_named_with_the_reason(db: Asking, path
     output = asyncio.run(db.tool.run(input, call(folder=str(db.folder))))
     assert output.error is not None
     assert (output.error.kind, output.error.retryable) == ("sqlite", False)
-    assert output.error.message == f'"{path}" can not be opened: {why}'
+    assert output.error.message == f'"{path}" cannot be opened: {why}'
     assert output.error.details == {"code": "SQLITE_CANTOPEN"}
 
 

@@ -87,7 +87,7 @@ def test_resolve_takes_a_slice_of_a_loop_without_the_others() -> None:
 
     refused = with_loop(work)
     assert refused.error is not None
-    assert "row 1 is none" in refused.error.message  # the one that failed
+    assert "row 1 is not a mapping" in refused.error.message  # the one that failed
 
 
 def test_control_reads_only_what_is_asked_for() -> None:

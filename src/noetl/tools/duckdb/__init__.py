@@ -1,1 +1,1 @@
-"""The `duckdb` tool and its parts; the entry point is in tool.py."""
+"""The `duckdb` tool. The entry point is tool.py."""

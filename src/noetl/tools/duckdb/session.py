@@ -1,64 +1,70 @@
-"""One call of DuckDB, as a thread does it: a fresh database behind locked doors, the statements, the rows.
+"""One call of DuckDB: its tables as files in a private directory, a fresh locked database, and the result.
 
-The author's SQL is untrusted: it opens no file but the tables that it was given, unless it was granted more.
+The SQL is untrusted. It can read no file except the tables of the task, unless `spec` grants more.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import duckdb
 import msgspec
 
 from noetl.output import JSON, Failure
-from noetl.tools.duckdb.values import plain_row
-from noetl.tools.sql_text import BadSql, Statement, distinct
-from noetl.tools.sql_text import statements as read_statements
+from noetl.tool import Call
+from noetl.tools.errors import InvalidInput, TooLarge
+from noetl.tools.payload import InvalidJson, decode_json, is_json, is_ref, media_type
+from noetl.tools.sql.statements import Statement, parse_statements, unique_names
+from noetl.tools.sql.values import PLAIN_TYPES, to_json
 
 if TYPE_CHECKING:
     from noetl.tools.duckdb.tool import DuckdbInput, DuckdbSpec
 
-DATA_BYTES_MAX = 64 * 1024 * 1024  # of rows that come back as data
-ROWS_AT_ONCE = 1_000
+DATA_BYTES_MAX = 64 * 1024 * 1024  # of rows that are returned as data
+BATCH_ROWS = 1_000
 MESSAGE_CHARS_MAX = 2_000
-CHANGING = frozenset({"INSERT", "UPDATE", "DELETE", "COPY", "MERGE"})  # they say how many rows
+CHUNK_BYTES = 1 << 18
+TABLES_MAX = 100
+OBJECT_BYTES_MAX = 16 * 1024 * 1024  # of one row of JSON; DuckDB reserves as much for each thread
+CHANGING: Final = frozenset({"INSERT", "UPDATE", "DELETE", "COPY", "MERGE"})  # they report a row count
+
+CONTENT_TYPES: Final = {
+    "parquet": "application/vnd.apache.parquet",
+    "csv": "text/csv",
+    "json": "application/json",
+}
+_NDJSON: Final = frozenset(
+    {"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"}
+)
+_PARQUET: Final = b"PAR1"  # the first bytes of a Parquet file; its Ref may have another content type
 
 
-class Unfit(Exception):
-    """It can not be run as it was asked for; the message is for the author."""
-
-    def __init__(self, message: str, kind: str = "input") -> None:
-        super().__init__(message)
-        self.kind = kind
-
-
-class Table(NamedTuple):
-    """A table that was put on disk for the call."""
+class TableFile(NamedTuple):
+    """A table of the task, as a file for DuckDB."""
 
     name: str
     file: Path
-    reader: str  # the call of DuckDB's function that reads it, with {file} in it
-    lasting: bool  # read in once; else again by each query, which for Parquet is less work
+    reader: str  # DuckDB's function that reads it, with {file} for the path
+    copied: bool  # True: read once into a table; False: a view, which is faster for Parquet
 
 
-class Found(NamedTuple):
-    """How it went."""
-
+class DuckdbResult(NamedTuple):
     data: JSON = None
-    rows: int | None = None  # None: the last statement does not say
+    rows: int | None = None  # None: the last statement does not report it
     columns: list[str] | None = None
     file: Path | None = None
     error: Failure | None = None
 
 
-class Session:
-    """Made and cleared by the loop; `work` is the thread's, `stop` may be called from anywhere."""
+class DuckdbSession:
+    """`run` is called in a thread, `stop` from any thread, everything else in the event loop."""
 
     def __init__(self, input: DuckdbInput, spec: DuckdbSpec) -> None:
         self._input = input
@@ -66,55 +72,75 @@ class Session:
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._stopped = False
         self.disk_bytes = spec.disk_mb * 1024 * 1024
-        self.folder = Path()  # private to the call, once it is made
-        self._made = False
-        self.tables: list[Table] = []
-        self.found = Found()
+        self.folder = Path()  # private to the call; see make_folder
+        self._has_folder = False
+        self.tables: list[TableFile] = []
 
     def make_folder(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="noetl-duckdb-"))
-        self._made = True
+        self._has_folder = True
 
-    def clear(self) -> None:
-        if self._made:
+    def remove_folder(self) -> None:
+        if self._has_folder:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    async def write_tables(self, tables: Mapping[str, JSON], call: Call) -> None:
+        """Write the tables to disk. Raises ToolError and the errors of the result store."""
+        if len(tables) > TABLES_MAX:
+            raise InvalidInput(f"the task has {len(tables)} tables (limit TABLES_MAX: {TABLES_MAX})")
+        budget = _DiskBudget(self.disk_bytes)
+        for index, (name, source) in enumerate(tables.items()):
+            file = self.folder / f"table_{index}"
+            if is_ref(source):
+                with file.open("wb") as opened:
+                    async for chunk in call.results.read(source):
+                        budget.take(len(chunk))
+                        opened.write(chunk)
+                self.tables.append(await asyncio.to_thread(_table_file, name, file, source))
+            elif isinstance(source, list) and all(isinstance(row, dict) for row in source):
+                body = msgspec.json.encode(source)
+                budget.take(len(body))
+                await asyncio.to_thread(file.write_bytes, body)
+                self.tables.append(TableFile(name, file, _json_reader("array"), copied=True))
+            else:
+                raise InvalidInput(f'table "{name}" must be a Ref (as in `output.ref`) or a list of mappings')
 
     def stop(self) -> None:
         self._stopped = True
         connection = self._connection
         if connection is not None:
-            with suppress(duckdb.Error):  # It may have been closed just now.
+            with suppress(duckdb.Error):  # it may have been closed in the meantime
                 connection.interrupt()
 
-    def work(self) -> None:
-        """Raises Unfit. What DuckDB says stands in `found`."""
+    def run(self) -> DuckdbResult:
+        """Raises ToolError. Errors of DuckDB are part of the result."""
         try:
             with duckdb.connect(":memory:", config={"threads": str(self._threads())}) as connection:
                 self._connection = connection
                 try:
                     self._lock(connection)
-                    self._load(connection)
-                    self.found = self._run(connection)
+                    self._load_tables(connection)
+                    return self._run(connection)
                 finally:
                     self._connection = None
         except duckdb.Error as error:
-            self.found = Found(error=failure_of(error))
+            return DuckdbResult(error=failure_of(error))
         except (TypeError, ValueError, OverflowError, NotImplementedError, RuntimeError) as error:
-            # A parameter that DuckDB's binding can not carry over is said in many ways.
-            self.found = Found(error=Failure(kind="duckdb", message=f"{type(error).__name__}: {error}"))
+            # DuckDB's Python binding raises any of these for a parameter that it cannot convert.
+            return DuckdbResult(error=Failure(kind="duckdb", message=f"{type(error).__name__}: {error}"))
 
     def _threads(self) -> int:
         cores = os.cpu_count() or 1
         return min(self._spec.threads or cores, cores)
 
     def _lock(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Limits, and then the doors: nothing that the SQL does can open them again."""
+        """Set the limits and deny access to files. SQL cannot change these settings afterwards."""
         spec = self._spec
         settings = [
             f"memory_limit = '{spec.memory_mb}MiB'",
-            f"temp_directory = {quoted(self.folder / 'spilled')}",
+            f"temp_directory = {quote_text(self.folder / 'spilled')}",
             f"max_temp_directory_size = '{spec.disk_mb}MiB'",
-            "python_enable_replacements = false",  # else SQL reads the variables of our own code
+            "python_enable_replacements = false",  # otherwise SQL can read variables of this Python code
             "allow_persistent_secrets = false",
             "TimeZone = 'UTC'",
         ]
@@ -125,70 +151,74 @@ class Session:
             settings += [
                 "autoinstall_known_extensions = false",
                 "autoload_known_extensions = false",
-                f"allowed_paths = [{', '.join(map(quoted, files))}]",
-                f"allowed_directories = [{', '.join(map(quoted, spec.folders or []))}]",
+                f"allowed_paths = [{', '.join(map(quote_text, files))}]",
+                f"allowed_directories = [{', '.join(map(quote_text, spec.folders or []))}]",
                 "enable_external_access = false",
                 "lock_configuration = true",
             ]
         connection.execute("".join(f"SET {setting};" for setting in settings))
 
-    def _load(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def _load_tables(self, connection: duckdb.DuckDBPyConnection) -> None:
         for table in self.tables:
-            what = "TABLE" if table.lasting else "VIEW"
-            source = table.reader.format(file=quoted(table.file))
-            self._check()
-            connection.execute(f"CREATE {what} {identifier(table.name)} AS SELECT * FROM {source}")
+            what = "TABLE" if table.copied else "VIEW"
+            source = table.reader.format(file=quote_text(table.file))
+            self._check_stopped()
+            connection.execute(f"CREATE {what} {quote_name(table.name)} AS SELECT * FROM {source}")
 
-    def _run(self, connection: duckdb.DuckDBPyConnection) -> Found:
+    def _run(self, connection: duckdb.DuckDBPyConnection) -> DuckdbResult:
         input = self._input
         sql = input.query or input.command
         if sql is None:
-            raise Unfit("`query` or `command` must be given")
-        try:
-            statements = read_statements(sql, input.params, style="?")
-        except BadSql as error:
-            raise Unfit(str(error)) from error
+            raise InvalidInput("`query` or `command` is required")
+        statements = parse_statements(sql, input.params, style="?")
         if input.query is None:
             for statement in statements:
-                self._check()
+                self._check_stopped()
                 connection.execute(*_executable(statement))
-            return _counted(connection, statements[-1])
+            return _row_count(connection, statements[-1])
         text, values = _executable(statements[0])
         count = len(statements) if len(statements) > 1 else len(connection.extract_statements(text))
         if count > 1:
-            raise Unfit(f"`query` takes one statement, and here are {count}; `command` takes several")
+            raise InvalidInput(f"`query` must be one statement, but has {count}; use `command` for several")
         if input.to is not None:
-            return self._copied(connection, text, values, input.to)
-        self._check()
+            return self._write_result(connection, text, values, input.to)
+        self._check_stopped()
         connection.execute(text, values)
-        return self._rows(connection)
+        return self._read_rows(connection)
 
-    def _check(self) -> None:
-        """An interrupt ends the statement that runs, and only that one."""
+    def _check_stopped(self) -> None:
+        """An interrupt ends only the running statement, so the flag is checked before each one."""
         if self._stopped:
-            raise Unfit("it was stopped")
+            raise InvalidInput("the call was stopped")
 
-    def _rows(self, connection: duckdb.DuckDBPyConnection) -> Found:
+    def _read_rows(self, connection: duckdb.DuckDBPyConnection) -> DuckdbResult:
         columns = _columns(connection)
         types = [str(column[1]) for column in connection.description or []]
-        documents = [name for name, kind in zip(columns, types, strict=True) if kind == "JSON"]
+        json_columns = [name for name, kind in zip(columns, types, strict=True) if kind == "JSON"]
         rows: list[JSON] = []
         size = 0
-        while batch := connection.fetchmany(ROWS_AT_ONCE):
-            self._check()
-            made = [plain_row(columns, row, documents) for row in batch]
+        while batch := connection.fetchmany(BATCH_ROWS):
+            self._check_stopped()
+            made = [
+                {
+                    column: value if type(value) in PLAIN_TYPES else to_json(value)
+                    for column, value in zip(columns, row, strict=True)
+                }
+                for row in batch
+            ]
+            for column in json_columns:
+                for row in made:
+                    row[column] = _decode_column(row[column])
             size += len(msgspec.json.encode(made))
             if size > DATA_BYTES_MAX:
                 limit = f"(limit DATA_BYTES_MAX: {DATA_BYTES_MAX:,} bytes)"
-                raise Unfit(
-                    f"there are too many rows for data {limit}; `to` writes a file", "payload-too-large"
-                )
+                raise TooLarge(f"the rows are too large for `output.data` {limit}; write a file with `to`")
             rows += made
-        return Found(data=rows, rows=len(rows), columns=columns)
+        return DuckdbResult(data=rows, rows=len(rows), columns=columns)
 
-    def _copied(
+    def _write_result(
         self, connection: duckdb.DuckDBPyConnection, query: str, values: list[JSON], form: str
-    ) -> Found:
+    ) -> DuckdbResult:
         file = self._result_file(form)
         connection.execute(f"SELECT * FROM ({query}\n) LIMIT 0", values)
         columns = _columns(connection)
@@ -197,58 +227,95 @@ class Session:
             "csv": "FORMAT csv, HEADER",
             "json": "FORMAT json, ARRAY true",
         }
-        self._check()
-        connection.execute(f"COPY ({query}\n) TO {quoted(file)} ({options[form]})", values)
+        self._check_stopped()
+        connection.execute(f"COPY ({query}\n) TO {quote_text(file)} ({options[form]})", values)
         counted = connection.fetchone()
-        return Found(rows=counted[0] if counted else None, columns=columns, file=file)
+        return DuckdbResult(rows=counted[0] if counted else None, columns=columns, file=file)
 
     def _result_file(self, form: str) -> Path:
         return self.folder / f"result.{form}"
 
 
+class _DiskBudget:
+    def __init__(self, size: int) -> None:
+        self._left = size
+
+    def take(self, size: int) -> None:
+        """Raises TooLarge."""
+        if size > self._left:
+            raise TooLarge("the tables need more disk space than spec.disk_mb allows")
+        self._left -= size
+
+
+def _table_file(name: str, file: Path, ref: dict[str, JSON]) -> TableFile:
+    """How to read a file, by its first bytes or by the content type of its Ref. Raises InvalidInput."""
+    with file.open("rb") as opened:
+        if opened.read(len(_PARQUET)) == _PARQUET:
+            return TableFile(name, file, "read_parquet({file})", copied=False)
+    content_type = str(ref.get("meta", {}).get("content_type", "application/json"))
+    media = media_type(content_type)
+    if media in _NDJSON:
+        return TableFile(name, file, _json_reader("newline_delimited"), copied=True)
+    if is_json(media):
+        return TableFile(name, file, _json_reader("auto"), copied=True)
+    if media in ("text/csv", "application/csv"):
+        return TableFile(name, file, "read_csv({file})", copied=True)
+    raise InvalidInput(f'table "{name}" has the type {content_type}; it must be JSON, NDJSON, CSV or Parquet')
+
+
+def _json_reader(form: str) -> str:
+    return f"read_json({{file}}, format='{form}', maximum_object_size={OBJECT_BYTES_MAX})"
+
+
+async def read_chunks(file: Path) -> AsyncIterator[bytes]:
+    with file.open("rb") as opened:
+        while chunk := await asyncio.to_thread(opened.read, CHUNK_BYTES):
+            yield chunk
+
+
 def _executable(statement: Statement) -> tuple[str, list[JSON]]:
-    """As DuckDB takes it: `$1` stands for the first value, as often as it is there."""
-    return statement.text(lambda place: f"${place + 1}"), list(statement.values)
+    """Text and values for DuckDB: `$1` is the first value, and can occur more than once."""
+    return statement.text(lambda index: f"${index + 1}"), list(statement.values)
 
 
 def _columns(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    return distinct(column[0] for column in connection.description or [])
+    return unique_names(column[0] for column in connection.description or [])
 
 
-def _counted(connection: duckdb.DuckDBPyConnection, last: Statement) -> Found:
-    """Of a command that changes rows, how many."""
+def _decode_column(value: JSON) -> JSON:
+    """A value of a column of type JSON, which DuckDB returns as text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return decode_json(value.encode())
+    except (InvalidJson, UnicodeEncodeError):
+        return value  # DuckDB accepts some JSON that an output cannot hold, such as numbers out of range
+
+
+def _row_count(connection: duckdb.DuckDBPyConnection, last: Statement) -> DuckdbResult:
+    """How many rows the last statement of a command has changed."""
     if last.verb not in CHANGING:
-        return Found()
+        return DuckdbResult()
     counted = connection.fetchone()
-    return Found(rows=counted[0] if counted and isinstance(counted[0], int) else None)
+    return DuckdbResult(rows=counted[0] if counted and isinstance(counted[0], int) else None)
 
 
-def granted(folders: list[str], own: str | None) -> list[str]:
-    """The folders that SQL may use, as full paths. Raises Unfit."""
-    found = []
-    for folder in folders:
-        if not os.path.isabs(folder) and own is None:
-            raise Unfit(f'folder "{folder}" is relative to the playbook, and this one came from no file')
-        found.append(os.path.join(own or "", folder))
-    return found
-
-
-def quoted(value: object) -> str:
+def quote_text(value: object) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
 
-def identifier(name: str) -> str:
+def quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
 def failure_of(error: duckdb.Error) -> Failure:
-    """The first paragraph says what is wrong; behind it DuckDB shows where, or gives advice of its own."""
+    """The first paragraph of DuckDB's message states the error; the rest is the position, or advice."""
     head, _, rest = str(error).partition("\n\n")
     message = " ".join(_lines(head))
     if isinstance(error, duckdb.OutOfMemoryException):
         return Failure(kind="duckdb", message=f"{message} (the limits are spec.memory_mb and spec.disk_mb)")
     if isinstance(error, duckdb.PermissionException):
-        message += "; spec.folders and spec.external_access grant more"
+        message += "; spec.folders and spec.external_access grant more access"
     details: dict[str, JSON] = {"where": rest[:MESSAGE_CHARS_MAX]} if rest.startswith("LINE ") else {}
     return Failure(kind="duckdb", message=message[:MESSAGE_CHARS_MAX], details=details)
 

@@ -1,75 +1,89 @@
-"""`duckdb`: analytical SQL inside the worker, over rows, files and references.
+"""`duckdb`: analytical SQL inside the worker, on rows, files and Refs.
 
-The work itself is done in duckdb_session, by a thread: here is what goes in, what comes out, and the end of a
-call that is cancelled.
+DuckDB itself runs in a thread (session.py). This module has the fields, the output and the cancellation.
 """
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from noetl.errors import NoetlError, Unavailable, install_hint
-from noetl.output import JSON, Failure, Output, failed
+from noetl.errors import NoetlError
+from noetl.output import JSON, Output, failed
 from noetl.playbook.kinds import Sql
 from noetl.tool import Call, Tool
+from noetl.tools.errors import InvalidInput, TooLarge, ToolError, not_installed, store_failure
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
-    from noetl.tools.duckdb.session import Session
-
-INTERRUPT_S = 0.02  # between two interrupts: one that comes before the statement has begun is lost
+    from noetl.tools.duckdb.session import DuckdbResult, DuckdbSession
+    from noetl.tools.sql.threads import StoppableThreads
 
 
 class DuckdbInput(Struct, kw_only=True):
     """SQL and its parameters."""
 
-    query: Annotated[Sql | None, Meta(description="one statement, rows come back")] = None
-    command: Annotated[Sql | None, Meta(description="one or more statements")] = None
+    query: Annotated[Sql | None, Meta(description="one SQL statement; `output.data` is its rows")] = None
+    command: Annotated[Sql | None, Meta(description="one or more SQL statements")] = None
     params: Annotated[
         list[JSON] | dict[str, JSON] | None,
-        Meta(description="bound parameters: a list for `?` and `$1`, a mapping for `:name`"),
+        Meta(
+            description="values for `?` and `$1` (a list) or `:name` (a mapping) in the SQL; "
+            "not needed for `{{ }}`"
+        ),
     ] = None
     tables: Annotated[
         dict[str, JSON] | None,
         Meta(
-            description="tables by name: a Ref to JSON, lines of JSON, CSV or Parquet, or a list of rows",
+            description="tables for the SQL, by name; each is a list of rows, or a Ref of a JSON, NDJSON, "
+            "CSV or Parquet file",
             examples=['{orders: "{{ fetch.ref }}"}'],
         ),
     ] = None
     to: Annotated[
         Literal["parquet", "csv", "json"] | None,
-        Meta(description="write the rows of `query` to a file; `output.ref` says where it is"),
+        Meta(description="write the rows of `query` to a file of this format; `output.ref` is its Ref"),
     ] = None
 
 
 class DuckdbSpec(Struct, kw_only=True):
-    """Limits of the database, and what it may reach."""
+    """Limits of the database, and its access to files."""
 
-    memory_mb: Annotated[int, Meta(ge=16, description="memory that DuckDB may use")] = 1024
+    memory_mb: Annotated[int, Meta(ge=16, description="memory that DuckDB may use, in MiB")] = 1024
     disk_mb: Annotated[
-        int, Meta(ge=0, description="what the tables, the data that does not fit and a file may each take")
+        int,
+        Meta(
+            ge=0,
+            description="disk space in MiB, separately for the tables, for intermediate data that does not "
+            "fit into memory, and for the file of `to`",
+        ),
     ] = 4096
     threads: Annotated[
-        Annotated[int, Meta(ge=1)] | None, Meta(description="threads of one call; all cores without it")
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="number of threads of one call; default: the number of CPU cores"),
     ] = None
     folders: Annotated[
         list[str] | None,
-        Meta(description="folders that SQL may read and write, relative to the playbook's; none without it"),
+        Meta(description="directories that SQL may read and write, relative to the playbook; default: none"),
     ] = None
     external_access: Annotated[
-        bool, Meta(description="let SQL reach all files, the network and extensions, and change settings")
+        bool,
+        Meta(
+            description="allow SQL to access all files and the network, to load extensions and to change "
+            "settings"
+        ),
     ] = False
 
 
 class DuckdbTool(Tool):
-    """Runs SQL on a DuckDB of its own, in memory: it begins empty and is gone after the call.
-    Decimals are numbers where these hold all their digits, else texts; so are `NaN` and `Infinity`. Instants
-    are texts as RFC 3339 writes them, BLOBs `{base64: …}`, structs and maps mappings.
+    """Runs SQL in DuckDB. Each call has its own in-memory database, which is empty at the start.
+
+    `output.data` is a list of objects, one for each row. Decimals are numbers if these have all their digits,
+    otherwise text. `NaN` and `Infinity` are text. Dates and times are RFC 3339 text, BLOBs are
+    `{base64: …}`, and structs and maps are mappings.
     """
 
     kind = "duckdb"
@@ -86,95 +100,78 @@ tables:
 """
 
     def __init__(self, threads: int | None = None) -> None:
-        self._count = threads  # calls at once; None: as many as there are cores
-        self._threads: ThreadPoolExecutor | None = None
+        self._count = threads  # calls at the same time; None: one for each CPU core
+        self._threads: StoppableThreads | None = None
 
     async def run(self, input: DuckdbInput, call: Call) -> Output:
-        """Every call has a database, a thread and a folder of its own, and nothing stays of them."""
+        """Every call has its own database, thread and directory, and leaves nothing behind."""
         output = await self._run(input, call)
-        # Rules may ask for output.duckdb.rows, whatever went wrong.
+        # Rules may read output.duckdb.rows, also after an error.
         return output if output.own else replace(output, own={"duckdb": {"rows": None, "columns": None}})
 
     async def _run(self, input: DuckdbInput, call: Call) -> Output:
         try:
-            from noetl.tools.duckdb.session import Session, Unfit, granted
-            from noetl.tools.duckdb.tables import stage
+            from noetl.tools.duckdb.session import DuckdbSession
         except ImportError:
-            return failed("tool", f"DuckDB is not installed: {install_hint('duckdb')}")
+            return not_installed("DuckDB", "duckdb")
         try:
             spec = msgspec.convert(call.spec, DuckdbSpec)
-            spec = replace(spec, folders=granted(spec.folders or [], call.folder))
+            spec = replace(spec, folders=_absolute(spec.folders or [], call.folder))
         except msgspec.ValidationError as error:
             return failed("input", f"spec: {error}")
-        except Unfit as error:
-            return failed("input", str(error))
+        except InvalidInput as error:
+            return error.output()
         if input.to is not None and input.query is None:
-            return failed("input", "`to` writes the rows of a `query`, and there is none")
-        session = Session(input, spec)
+            return failed("input", "`to` writes the rows of a `query`, but the task has no `query`")
+        session = DuckdbSession(input, spec)
         try:
             session.make_folder()
-            await stage(input.tables or {}, session, call)
-            await self._in_thread(session)
-            return await _output(session, call)
-        except Unfit as error:
-            return failed(error.kind, str(error))
+            await session.write_tables(input.tables or {}, call)
+            result = await self._pool().run(session.run, session.stop)
+            return await _output(session, result, call)
+        except ToolError as error:
+            return error.output()
         except NoetlError as error:
-            return failed("reference", str(error), retryable=isinstance(error, Unavailable))
+            return store_failure(error)
         except OSError as error:
-            return failed("duckdb", f"no space to work in: {error.strerror}", retryable=True)
+            message = f"the worker cannot write temporary files: {error.strerror}"
+            return failed("duckdb", message, retryable=True)
         finally:
-            session.clear()
+            session.remove_folder()
 
-    async def _in_thread(self, session: Session) -> None:
-        """Until the thread is done with it, also when we are cancelled: nothing is taken from under it."""
-        import asyncio
-
-        work = asyncio.get_running_loop().run_in_executor(self._pool(), session.work)
-        try:
-            await asyncio.shield(work)
-        except asyncio.CancelledError:
-            session.stop()
-            while not work.cancel() and not work.done():
-                try:
-                    await asyncio.wait((work,), timeout=INTERRUPT_S)
-                except asyncio.CancelledError:
-                    continue  # Whoever is in a hurry still can not have the thread back before it ends.
-                finally:
-                    session.stop()
-            if not work.cancelled():
-                work.exception()  # It was interrupted; nobody asks how.
-            raise
-
-    def _pool(self) -> ThreadPoolExecutor:
+    def _pool(self) -> StoppableThreads:
         if self._threads is None:
-            import os
-            from concurrent.futures import ThreadPoolExecutor
+            from noetl.tools.sql.threads import StoppableThreads
 
-            self._threads = ThreadPoolExecutor(
-                self._count or os.cpu_count() or 1, thread_name_prefix="duckdb"
-            )
+            self._threads = StoppableThreads(self._count or os.cpu_count() or 1, "duckdb")
         return self._threads
 
     async def close(self) -> None:
         if self._threads is not None:
-            self._threads.shutdown()
+            self._threads.close()
             self._threads = None
 
 
-async def _output(session: Session, call: Call) -> Output:
-    """What the thread found; a file goes to the result store."""
-    from noetl.tools.duckdb.tables import CONTENT_TYPES, chunks
+def _absolute(folders: list[str], folder: str | None) -> list[str]:
+    """Raises InvalidInput."""
+    from noetl.tools.paths import absolute_path
 
-    found = session.found
-    own: dict[str, JSON] = {"duckdb": {"rows": found.rows, "columns": found.columns}}
-    if found.error is not None:
-        return Output(status="error", error=found.error)
-    if found.file is None:
-        return Output(data=found.data, own=own)
-    size = found.file.stat().st_size
+    return [str(absolute_path("spec.folders:", each, folder)) for each in folders]
+
+
+async def _output(session: DuckdbSession, result: DuckdbResult, call: Call) -> Output:
+    """A file is copied to the result store."""
+    from noetl.tools.duckdb.session import CONTENT_TYPES, read_chunks
+
+    own: dict[str, JSON] = {"duckdb": {"rows": result.rows, "columns": result.columns}}
+    if result.error is not None:
+        return Output(status="error", error=result.error)
+    if result.file is None:
+        return Output(data=result.data, own=own)
+    size = result.file.stat().st_size
     if size > session.disk_bytes:
-        message = f"the file has {size:,} bytes (the limit is spec.disk_mb)"
-        return Output(status="error", error=Failure(kind="payload-too-large", message=message), own=own)
-    content_type = CONTENT_TYPES[found.file.suffix.removeprefix(".")]
-    ref = await call.results.write(call.execution_id, chunks(found.file), content_type)
+        error = TooLarge(f"the file has {size:,} bytes, more than spec.disk_mb allows")
+        return Output(status="error", error=error.failure(), own=own)
+    content_type = CONTENT_TYPES[result.file.suffix.removeprefix(".")]
+    ref = await call.results.write(call.execution_id, read_chunks(result.file), content_type)
     return Output(ref=ref, own=own)

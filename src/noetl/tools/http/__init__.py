@@ -1,1 +1,1 @@
-"""The `http` tool and its parts; the entry point is in tool.py."""
+"""The `http` tool. The entry point is tool.py."""

@@ -1,4 +1,4 @@
-"""`auth` of an `http` task: the Authorization header, and one renewal when a server refuses it (D57, D84)."""
+"""`auth` of an `http` task: the Authorization header, and one renewal after a refusal (D57, D84)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from msgspec.structs import replace
 from noetl.errors import NoetlError
 from noetl.output import JSON, Output, failed
 from noetl.tool import Auth, Call
-from noetl.tools.http.request import CONTROL, Request, Unfit
-from noetl.tools.jsonpath import PathError, find
+from noetl.tools.errors import InvalidInput
+from noetl.tools.http.request import CONTROL, HttpRequest
+from noetl.tools.jsonpath import find
 
 if TYPE_CHECKING:
-    from noetl.tools.http.client import Client
+    from noetl.tools.http.client import HttpClient
 
 UNAUTHORIZED: Final = 401
 
 
-async def send_signed_in(client: Client, request: Request, response: str, call: Call) -> Output:
-    """A 401 means that nothing was done: whatever the verb is, it may be sent once more. Raises Unfit."""
+async def send_with_auth(client: HttpClient, request: HttpRequest, response: str, call: Call) -> Output:
+    """After a 401 the server has done nothing, so any method may be sent once more. Raises InvalidInput."""
     assert call.auth is not None
-    output = await client.send(authorized(request, call.auth), response, call)
+    output = await client.send(with_authorization(request, call.auth), response, call)
     if not is_refused(output, call.spec):
         return output
     try:
@@ -30,23 +31,23 @@ async def send_signed_in(client: Client, request: Request, response: str, call: 
     except NoetlError as error:
         return failed("credential", str(error))
     if renewed.values == call.auth.values:
-        return output  # the same again would be refused again
-    return await client.send(authorized(request, renewed), response, call)
+        return output  # the server would refuse the same credential again
+    return await client.send(with_authorization(request, renewed), response, call)
 
 
-def without_auth(output: Output) -> Output:
-    """A 401 asks who is there: a task that does not say it is told where that is said."""
+def explain_missing_auth(output: Output) -> Output:
+    """If a task without `auth` gets a 401, its message explains how to add a credential."""
     error = output.error
     if error is None or error.details.get("status") != UNAUTHORIZED:
         return output
-    message = f"{error.message}; the task has no `auth`, which would name an entry of the keychain"
+    message = f"{error.message}; the task has no `auth`: name a keychain entry there"
     return replace(output, error=replace(error, message=message))
 
 
-def authorized(request: Request, auth: Auth) -> Request:
-    """Raises Unfit, without any value in it."""
+def with_authorization(request: HttpRequest, auth: Auth) -> HttpRequest:
+    """Raises InvalidInput; its message contains no secret."""
     if any(name.lower() == "authorization" for name in request.headers):
-        raise Unfit("`auth` sends the header Authorization, and `headers` has one too")
+        raise InvalidInput("both `auth` and `headers` set the header Authorization; remove one of them")
     return request._replace(headers={**request.headers, "Authorization": _header(auth)})
 
 
@@ -55,15 +56,17 @@ def _header(auth: Auth) -> str:
         pair = f"{auth.values['user'].reveal()}:{auth.values['password'].reveal()}"
         return f"Basic {base64.b64encode(pair.encode()).decode()}"
     if "" not in auth.values:
-        raise Unfit(f'keychain entry "{auth.name}" of kind "{auth.kind}" can not sign in to an HTTP server')
+        raise InvalidInput(
+            f'keychain entry "{auth.name}" has the kind "{auth.kind}", which HTTP requests cannot use'
+        )
     token = auth.values[""].reveal()
     if CONTROL.search(token):
-        raise Unfit(f'keychain entry "{auth.name}" holds a line break or another control character')
+        raise InvalidInput(f'keychain entry "{auth.name}" contains a line break or another control character')
     return f"Bearer {token}"
 
 
 def is_refused(output: Output, spec: dict[str, JSON]) -> bool:
-    """By its status; or by its body, where the playbook says how to see it."""
+    """Did the server refuse the credential? By the status 401, or by `spec.auth.expired_when`."""
     own = output.own.get("http")
     if isinstance(own, dict) and own.get("status") == UNAUTHORIZED:
         return True
@@ -71,6 +74,6 @@ def is_refused(output: Output, spec: dict[str, JSON]) -> bool:
         case {"expired_when": {"path": str(path), "equals": list(values)}} if output.status == "ok":
             try:
                 return find(path, output.data) in values
-            except PathError:
+            except InvalidInput:
                 return False
     return False

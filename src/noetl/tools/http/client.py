@@ -1,6 +1,7 @@
-"""Sends requests over kept-alive connections, follows redirects itself, checks every address.
+"""The HTTP client: persistent connections, redirects, and the check of every address.
 
-The check sits where the socket is made: it sees the final address, whatever name or redirect led there.
+The address is checked where the socket is created, so the check applies to the final address, after name
+resolution and redirects.
 """
 
 from __future__ import annotations
@@ -12,30 +13,31 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import aiohttp
 
 from noetl.clock import Clock
-from noetl.output import JSON, Failure, Output, failed
+from noetl.output import JSON, Output, failed
 from noetl.tool import AddressPolicy, Call
-from noetl.tools.http.auth import send_signed_in, without_auth
-from noetl.tools.http.request import Request, Unfit, build, redirected, shown
-from noetl.tools.http.response import ResponseOptions, answered
+from noetl.tools.errors import ALLOW_HINT, InvalidInput
+from noetl.tools.http.auth import explain_missing_auth, send_with_auth
+from noetl.tools.http.request import HttpRequest, build_request, redirect_request, safe_url
+from noetl.tools.http.response import ResponseOptions, read_response
 
 if TYPE_CHECKING:
     from noetl.tools.http.tool import HttpInput
 
 CONNECTIONS_MAX = 256
-HOPS_MAX = 10  # redirects that are followed, unless the spec says otherwise
+REDIRECTS_MAX = 10  # the default of spec.redirects
 DNS_CACHE_S = 10
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 class Timeouts(NamedTuple):
-    """In seconds; None: as long as it takes."""
+    """In seconds; None: no limit."""
 
     connect: float | None
-    read: float | None  # between two parts of the answer
+    read: float | None  # between two parts of the response
 
     @classmethod
     def of(cls, spec: JSON) -> Timeouts:
-        """Without `total`, which the worker sees to, as for every tool."""
+        """Without `total`, which the worker enforces for every tool."""
         parts = spec if isinstance(spec, dict) else {}
         return cls(_seconds(parts.get("connect")), _seconds(parts.get("read")))
 
@@ -44,8 +46,8 @@ def _seconds(value: JSON) -> float | None:
     return value if isinstance(value, int | float) and value > 0 else None
 
 
-class Client:
-    """One session; connections live as long as it does."""
+class HttpClient:
+    """One aiohttp session, which keeps connections open between requests."""
 
     def __init__(self, clock: Clock, *, allow_private: bool, allow: Sequence[str]) -> None:
         self._clock = clock
@@ -53,51 +55,50 @@ class Client:
         self._session: aiohttp.ClientSession | None = None
         self._timeouts: dict[Timeouts, aiohttp.ClientTimeout] = {}
 
-    async def ask(self, input: HttpInput, call: Call) -> Output:
-        """What the world does is an Output, and so are fields that make no request."""
+    async def run(self, input: HttpInput, call: Call) -> Output:
         try:
-            request = await build(input, call)
+            request = await build_request(input, call)
             if call.auth is None:
-                return without_auth(await self.send(request, input.response, call))
-            return await send_signed_in(self, request, input.response, call)
-        except Unfit as error:
-            return failed("input", str(error))
+                return explain_missing_auth(await self.send(request, input.response, call))
+            return await send_with_auth(self, request, input.response, call)
+        except InvalidInput as error:
+            return error.output()
 
-    async def send(self, request: Request, response: str, call: Call) -> Output:
-        """One request, and where it is redirected to."""
+    async def send(self, request: HttpRequest, response: str, call: Call) -> Output:
+        """Send a request and follow its redirects."""
         timeouts = Timeouts.of(call.spec.get("timeout"))
-        asked = ResponseOptions(response, call, self._clock, self._clock.monotonic())
+        options = ResponseOptions(response, call, self._clock, self._clock.monotonic())
         try:
-            return await self._follow(request, asked, self._timeout(timeouts))
+            return await self._follow(request, options, self._timeout(timeouts))
         except (aiohttp.ClientError, OSError) as error:
             return failure_of(error, request, timeouts)
 
     async def _follow(
-        self, request: Request, asked: ResponseOptions, timeout: aiohttp.ClientTimeout
+        self, request: HttpRequest, options: ResponseOptions, timeout: aiohttp.ClientTimeout
     ) -> Output:
-        spec = asked.call.spec
-        hops = spec.get("redirects", HOPS_MAX)
-        if type(hops) is not int or hops < 0:
-            return failed("input", "`spec.redirects` takes a whole number of at least 0")
+        spec = options.call.spec
+        redirects = spec.get("redirects", REDIRECTS_MAX)
+        if type(redirects) is not int or redirects < 0:
+            return failed("input", "`spec.redirects` must be an integer of at least 0")
         session = self._session or self._open()
-        for _ in range(hops + 1):
+        for _ in range(redirects + 1):
             async with session.request(
                 request.method,
                 request.url,
                 headers=request.headers,
-                data=_sendable(request),
+                data=_request_body(request),
                 allow_redirects=False,
                 timeout=timeout,
                 ssl=bool(spec.get("verify", True)),
             ) as reply:
                 location = reply.headers.get("Location") if reply.status in REDIRECTS else None
-                if location is None or not hops:
-                    return await answered(reply, request, asked)
+                if location is None or not redirects:
+                    return await read_response(reply, request, options)
             try:
-                request = redirected(request, reply.status, location)
-            except Unfit:
-                return failed("http", f"{request} redirects to where no HTTP request can go")
-        return failed("http", f"more than {hops} redirects, the last one to {shown(request.url)}")
+                request = redirect_request(request, reply.status, location)
+            except InvalidInput:
+                return failed("http", f"{request} redirects to an address that is not a valid HTTP URL")
+        return failed("http", f"more than {redirects} redirects, the last one to {safe_url(request.url)}")
 
     def _timeout(self, timeouts: Timeouts) -> aiohttp.ClientTimeout:
         found = self._timeouts.get(timeouts)
@@ -115,7 +116,7 @@ class Client:
             )
             self._session = aiohttp.ClientSession(
                 connector=connector,
-                cookie_jar=aiohttp.DummyCookieJar(),  # one execution's cookies are no other's
+                cookie_jar=aiohttp.DummyCookieJar(),  # executions must not share cookies
                 headers={"User-Agent": "noetl"},
                 trust_env=False,
             )
@@ -126,8 +127,8 @@ class Client:
             await self._session.close()
 
 
-def _sendable(request: Request) -> bytes | aiohttp.MultipartWriter | None:
-    """A form can be sent once, so that each hop makes its own."""
+def _request_body(request: HttpRequest) -> bytes | aiohttp.MultipartWriter | None:
+    """A multipart body can be sent only once, so each redirect creates a new one."""
     if not isinstance(request.body, tuple):
         return request.body
     form = aiohttp.MultipartWriter("form-data")
@@ -141,36 +142,39 @@ def _sendable(request: Request) -> bytes | aiohttp.MultipartWriter | None:
     return form
 
 
-def failure_of(error: Exception, request: Request, timeouts: Timeouts) -> Output:
-    """Foreign exceptions become failures here, and nowhere else. A message holds no query and no password."""
+def failure_of(error: Exception, request: HttpRequest, timeouts: Timeouts) -> Output:
+    """An exception of aiohttp as a failure. The message contains no query string and no password."""
     match error:
         case aiohttp.ConnectionTimeoutError():
-            words = f"no connection within {timeouts.connect} s for {request}"
-            return failed("timeout", words, retryable=True)
+            message = f"no connection within {timeouts.connect} s for {request}"
+            return failed("timeout", message, retryable=True)
         case aiohttp.SocketTimeoutError():
-            words = f"nothing came for {timeouts.read} s from {request}"
-            return failed("timeout", words, retryable=True)
+            message = f"no data received for {timeouts.read} s from {request}"
+            return failed("timeout", message, retryable=True)
         case aiohttp.ClientConnectorDNSError():
-            words, retryable = f'no address for the host "{error.host}"', True
+            message, retryable = f'the host name "{error.host}" cannot be resolved', True
         case aiohttp.ClientConnectorCertificateError():
-            words, retryable = f"the certificate is not valid: {error.certificate_error}", False
+            message, retryable = f"the certificate is not valid: {error.certificate_error}", False
         case aiohttp.ClientSSLError() | aiohttp.ServerFingerprintMismatch():
-            words, retryable = "no TLS connection: is it http://?", False
+            message, retryable = "the TLS handshake failed; does the server use http:// instead?", False
         case aiohttp.ClientConnectorError(os_error=PermissionError() as refused):
-            words, retryable = f"refused: {refused.strerror}", False
+            message, retryable = f"the address is not allowed: {refused.strerror}; {ALLOW_HINT}", False
         case aiohttp.ClientConnectorError(os_error=ConnectionResetError()) if request.url.scheme == "https":
-            # What speaks plain HTTP may do so, and what is just being restarted.
-            words, retryable = "the connection was closed before TLS stood: is it http://?", True
+            # Either a plain HTTP server, or a server that is being restarted: only the latter helps a retry.
+            message = "the server closed the connection in the TLS handshake; does it use http:// instead?"
+            retryable = True
         case aiohttp.ClientConnectorError():
-            number = error.os_error.errno  # its text is a line of asyncio's, for programmers
-            words, retryable = f"no connection: {strerror(number) if number else 'no address answers'}", True
+            number = error.os_error.errno  # the text of os_error is written by asyncio, for programmers
+            message, retryable = (
+                f"no connection: {strerror(number) if number else 'no address answers'}",
+                True,
+            )
         case aiohttp.InvalidURL():
-            return failed("input", "`url` is no URL")
+            return failed("input", "`url` is not a valid URL")
         case aiohttp.ClientResponseError():
-            words, retryable = "the answer is no valid HTTP", False
+            message, retryable = "the response is not valid HTTP", False
         case aiohttp.ClientPayloadError():
-            words, retryable = "the answer broke off", True
+            message, retryable = "the response ended early", True
         case _:
-            words, retryable = "the connection was lost", True
-    failure = Failure(kind="http", message=f"{words} ({request})", retryable=retryable)
-    return Output(status="error", error=failure)
+            message, retryable = "the connection was lost", True
+    return failed("http", f"{message} ({request})", retryable=retryable)

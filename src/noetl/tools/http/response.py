@@ -1,4 +1,4 @@
-"""An answer of a server → an Output: the body within limits, the status, and what a retry should know."""
+"""An HTTP response → an Output: the body within limits, the status, and information for retries."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from noetl.clock import Clock
 from noetl.errors import NoetlError
 from noetl.output import JSON, Failure, Output
 from noetl.tool import Call
-from noetl.tools.http.request import Request, shown
+from noetl.tools.errors import TooLarge
+from noetl.tools.http.request import HttpRequest, safe_url
 from noetl.tools.http.tool import FILE_BYTES_MAX
-from noetl.tools.json_values import (
-    NotPlain,
-    TooDeep,
-    in_base64,
+from noetl.tools.payload import (
+    InvalidJson,
+    JsonTooDeep,
+    base64_of,
+    decode_json,
     is_json,
     known_charset,
-    parsed,
     text_or_base64,
 )
 
@@ -33,42 +34,42 @@ PHRASES: Final = {status.value: f" {status.phrase}" for status in HTTPStatus}
 
 
 class ResponseOptions(NamedTuple):
-    """What stays the same over all redirects."""
+    """How to read the response; the same for all redirects."""
 
-    response: str  # how the body is to be read
+    response: str  # the field `response`
     call: Call
     clock: Clock
-    begun: float  # on the clock's pulse
+    begun: float  # on the monotonic clock
 
 
-async def answered(reply: ClientResponse, request: Request, asked: ResponseOptions) -> Output:
-    """The whole answer, read and judged: only a status of 2xx is well."""
-    well = 200 <= reply.status < 300
-    if well and asked.response == "file":
-        return await _stored(reply, request, asked)
-    limit = _limit(asked.call, BODY_BYTES_MAX)
-    body = await _body(reply, limit)
-    own = {"http": _own(reply, request, asked)}
+async def read_response(reply: ClientResponse, request: HttpRequest, options: ResponseOptions) -> Output:
+    """Only a status of 2xx is a success."""
+    success = 200 <= reply.status < 300
+    if success and options.response == "file":
+        return await _store(reply, request, options)
+    limit = _limit(options.call, BODY_BYTES_MAX)
+    body = await _read_body(reply, limit)
+    own = {"http": _own_part(reply, request, options)}
     if body is None:
-        return Output(status="error", error=_too_large(request, limit, "use response: file"), own=own)
+        return Output(status="error", error=_too_large(request, limit, "use `response: file`"), own=own)
     try:
-        data = _data(reply, body, asked.response if well else "auto")
-    except NotPlain as trouble:
-        failure = Failure(kind="http", message=f"the body of {request} {trouble}")
+        data = _data(reply, body, options.response if success else "auto")
+    except InvalidJson as error:
+        failure = Failure(kind="http", message=f"the body of {request} {error}")
         return Output(status="error", data=text_or_base64(body, reply.charset), error=failure, own=own)
-    if well:
+    if success:
         return Output(data=data, own=own)
-    return Output(status="error", data=data, error=_failure(reply, request, asked.clock), own=own)
+    return Output(status="error", data=data, error=_failure(reply, request, options.clock), own=own)
 
 
 def _limit(call: Call, most: int) -> int:
-    """`spec.max_bytes`, and never more than the tool itself allows."""
-    said = call.spec.get("max_bytes")
-    return min(said, most) if isinstance(said, int) and said >= 0 else most
+    """`spec.max_bytes`, but not more than the tool allows."""
+    limit = call.spec.get("max_bytes")
+    return min(limit, most) if isinstance(limit, int) and limit >= 0 else most
 
 
-async def _body(reply: ClientResponse, limit: int) -> bytes | None:
-    """None: it is larger than the limit, and nobody reads the rest."""
+async def _read_body(reply: ClientResponse, limit: int) -> bytes | None:
+    """None: the body is larger than the limit; the rest is not read."""
     if (reply.content_length or 0) <= limit:
         parts, size = [], 0
         while part := await reply.content.readany():
@@ -83,38 +84,38 @@ async def _body(reply: ClientResponse, limit: int) -> bytes | None:
 
 
 def _data(reply: ClientResponse, body: bytes, response: str) -> JSON:
-    """Raises NotPlain when JSON was asked for and it is none."""
+    """Raises InvalidJson if the task requires JSON and the body is something else."""
     if response == "bytes":
-        return in_base64(body)
+        return base64_of(body)
     if not body:
         return None
     if response == "text":
         return body.decode(known_charset(reply.charset), errors="replace")
     if response == "json":
-        return parsed(body.removeprefix(b"\xef\xbb\xbf"))
+        return decode_json(body.removeprefix(b"\xef\xbb\xbf"))
     if is_json(reply.content_type):
         try:
-            return parsed(body.removeprefix(b"\xef\xbb\xbf"))
-        except TooDeep:
+            return decode_json(body.removeprefix(b"\xef\xbb\xbf"))
+        except JsonTooDeep:
             raise
-        except NotPlain:
+        except InvalidJson:
             return text_or_base64(body, reply.charset)
     return text_or_base64(body, reply.charset)
 
 
-def _own(reply: ClientResponse, request: Request, asked: ResponseOptions) -> dict[str, JSON]:
+def _own_part(reply: ClientResponse, request: HttpRequest, options: ResponseOptions) -> dict[str, JSON]:
     headers = _headers(reply.headers)
     return {
         "status": reply.status,
         "headers": headers,
         "request_id": headers.get("x-request-id"),
-        "elapsed_ms": round((asked.clock.monotonic() - asked.begun) * 1000, 3),
-        "url": shown(request.url),
+        "elapsed_ms": round((options.clock.monotonic() - options.begun) * 1000, 3),
+        "url": safe_url(request.url),
     }
 
 
 def _headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Names in lower case; what comes more than once is joined by a comma."""
+    """Names in lower case; values of a repeated header are joined with a comma."""
     found: dict[str, str] = {}
     for name, value in headers.items():
         text = value if value.isascii() else value.encode(errors="surrogateescape").decode(errors="replace")
@@ -123,7 +124,7 @@ def _headers(headers: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _failure(reply: ClientResponse, request: Request, clock: Clock) -> Failure:
+def _failure(reply: ClientResponse, request: HttpRequest, clock: Clock) -> Failure:
     status = reply.status
     details: dict[str, JSON] = {"status": status}
     wait = _retry_after(reply.headers.get("Retry-After", ""), clock)
@@ -134,7 +135,7 @@ def _failure(reply: ClientResponse, request: Request, clock: Clock) -> Failure:
 
 
 def _retry_after(text: str, clock: Clock) -> float | None:
-    """Seconds, or until an instant; None: the header is not there, or says neither."""
+    """The header is a number of seconds or a date; None: it is missing or invalid."""
     text = text.strip()
     if text.isascii() and text.isdigit():
         return float(text[:9])
@@ -146,44 +147,40 @@ def _retry_after(text: str, clock: Clock) -> float | None:
     return round(max(0.0, (at - clock.now()).total_seconds()), 3)
 
 
-def _too_large(request: Request, limit: int, advice: str) -> Failure:
+def _too_large(request: HttpRequest, limit: int, advice: str) -> Failure:
     name = {BODY_BYTES_MAX: "BODY_BYTES_MAX", FILE_BYTES_MAX: "FILE_BYTES_MAX"}.get(limit, "spec.max_bytes")
     message = f"the body of {request} is larger than the limit ({name}: {limit:,} bytes); {advice}"
-    return Failure(kind="payload-too-large", message=message)
+    return TooLarge(message).failure()
 
 
-class _TooLarge(Exception):
-    """More came than may come."""
-
-
-async def _stored(reply: ClientResponse, request: Request, asked: ResponseOptions) -> Output:
-    """The body on its way to the result store, a piece at a time: unpacked, and no more than is allowed."""
-    call, limit = asked.call, _limit(asked.call, FILE_BYTES_MAX)
+async def _store(reply: ClientResponse, request: HttpRequest, options: ResponseOptions) -> Output:
+    """Stream the decompressed body to the result store, up to the limit."""
+    call, limit = options.call, _limit(options.call, FILE_BYTES_MAX)
     content_type = reply.content_type if "Content-Type" in reply.headers else "application/octet-stream"
     ref: dict[str, JSON] | None = None
     failure: Failure | None = None
     try:
-        ref = await call.results.write(call.execution_id, _pieces(reply, limit, call), content_type)
-    except _TooLarge:
+        ref = await call.results.write(call.execution_id, _chunks(reply, limit, call), content_type)
+    except TooLarge:
         reply.close()
-        failure = _too_large(request, limit, "fetch it in parts, or allow more")
+        failure = _too_large(request, limit, "fetch it in parts or increase the limit")
     except NoetlError as error:
-        failure = Failure(kind="reference", message=f"the body can not be stored: {error}", retryable=True)
-    own = {"http": _own(reply, request, asked)}
+        failure = Failure(kind="reference", message=f"the body cannot be stored: {error}", retryable=True)
+    own = {"http": _own_part(reply, request, options)}
     if failure is not None:
         return Output(status="error", error=failure, own=own)
     return Output(ref=ref, own=own)
 
 
-async def _pieces(reply: ClientResponse, limit: int, call: Call) -> AsyncIterator[bytes]:
-    packed = "Content-Encoding" in reply.headers  # then its length is that of something else
-    total = None if packed else reply.content_length
+async def _chunks(reply: ClientResponse, limit: int, call: Call) -> AsyncIterator[bytes]:
+    compressed = "Content-Encoding" in reply.headers  # Content-Length is then the compressed size
+    total = None if compressed else reply.content_length
     if (total or 0) > limit:
-        raise _TooLarge
+        raise TooLarge
     size = 0
-    while piece := await reply.content.readany():
-        size += len(piece)
+    while chunk := await reply.content.readany():
+        size += len(chunk)
         if size > limit:
-            raise _TooLarge
-        yield piece
+            raise TooLarge
+        yield chunk
         call.progress(size, total)

@@ -1,4 +1,4 @@
-"""`http`: one request and one response; every loop over an API begins here."""
+"""`http`: one HTTP request and its response."""
 
 from __future__ import annotations
 
@@ -12,68 +12,88 @@ from noetl.output import JSON, Output
 from noetl.tool import Call, Tool
 
 if TYPE_CHECKING:
-    from noetl.tools.http.client import Client
+    from noetl.tools.http.client import HttpClient
 
-
-FILE_BYTES_MAX = 4 * 1024 * 1024 * 1024  # with `response: file`, which nobody holds in memory
+FILE_BYTES_MAX = 4 * 1024 * 1024 * 1024  # with `response: file`, which is streamed
 
 
 class HttpInput(Struct, kw_only=True):
     """One HTTP request."""
 
-    url: Annotated[str, Meta(description="where to", examples=['"{{ workload.api_url }}/items"'])]
+    url: Annotated[str, Meta(description="URL of the request", examples=['"{{ workload.api_url }}/items"'])]
     method: Annotated[
-        Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"], Meta(description="the verb")
+        Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"], Meta(description="HTTP method")
     ] = "GET"
     params: Annotated[
-        dict[str, JSON] | None, Meta(description="query parameters; null ones are left out")
+        dict[str, JSON] | None, Meta(description="query parameters; null values are omitted")
     ] = None
     headers: Annotated[dict[str, JSON] | None, Meta(description="request headers")] = None
-    json: Annotated[JSON, Meta(description="a body, sent as JSON")] = None
-    form: Annotated[dict[str, JSON] | None, Meta(description="a body, sent as a form")] = None
-    body: Annotated[str | None, Meta(description="a body, sent as it is")] = None
+    json: Annotated[JSON, Meta(description="request body, sent as JSON")] = None
+    form: Annotated[dict[str, JSON] | None, Meta(description="request body, sent as an HTML form")] = None
+    body: Annotated[str | None, Meta(description="request body, sent as plain text")] = None
     multipart: Annotated[
-        list[JSON] | None, Meta(description="parts {name, value or ref, filename?, content_type?}")
+        list[JSON] | None,
+        Meta(
+            description="parts of a multipart request body; each is a mapping with `name`, with `value` or "
+            "`ref`, and optionally with `filename` and `content_type`"
+        ),
     ] = None
     response: Annotated[
         Literal["auto", "json", "text", "bytes", "file"],
         Meta(
-            description="how the body is read; `auto` parses JSON, `file` streams it to the result store, "
-            "where secrets in it are not masked"
+            description="how to read the response body; `auto` parses JSON and keeps other text; `file` "
+            "streams the body to the result store, where secrets in it are not masked"
         ),
     ] = "auto"
 
 
-class Expired(Struct, kw_only=True):
-    """How a body of a well-behaved status says that the credential has expired."""
+class ExpiredWhen(Struct, kw_only=True):
+    """A response with a 2xx status whose body reports that the credential has expired."""
 
-    path: Annotated[str, Meta(description="where in the body it says so", examples=["$.error.code"])]
-    equals: Annotated[list[JSON], Meta(description="what stands there then, as `[401, token_expired]`")]
+    path: Annotated[
+        str, Meta(description="JSONPath of a value in the response body", examples=["$.error.code"])
+    ]
+    equals: Annotated[
+        list[JSON],
+        Meta(
+            description="values that mean that the credential has expired", examples=["[401, token_expired]"]
+        ),
+    ]
 
 
 class HttpAuth(Struct, kw_only=True):
-    """More about `auth`. After a 401 the credential is renewed once, and the request sent once more."""
+    """Renewal of the credential. After a 401 it is renewed once, and the request is sent again."""
 
     expired_when: Annotated[
-        Expired | None, Meta(description="an answer with a status of 2xx that counts as a 401")
+        ExpiredWhen | None, Meta(description="a response with a 2xx status that is treated like a 401")
     ] = None
 
 
 class HttpSpec(Struct, kw_only=True):
-    """Knobs of the HTTP client."""
+    """Options of the HTTP client."""
 
     auth: Annotated[
-        HttpAuth | None, Meta(description="when the credential of `auth` is renewed besides after a 401")
+        HttpAuth | None,
+        Meta(description="when to renew the credential of `auth`, in addition to a response with status 401"),
     ] = None
-    redirects: Annotated[int, Meta(ge=0, description="how many redirects are followed")] = 10
-    verify: Annotated[bool, Meta(description="check the server's certificate")] = True
+    redirects: Annotated[int, Meta(ge=0, description="maximum number of redirects to follow")] = 10
+    verify: Annotated[bool, Meta(description="verify the TLS certificate of the server")] = True
     max_bytes: Annotated[
-        int, Meta(ge=0, description="a larger body is an error of kind `payload-too-large`; also a file")
+        int,
+        Meta(
+            ge=0,
+            description="maximum size of the response body in bytes; a larger one is an error of kind "
+            "`payload-too-large`; without `response: file` the maximum is 64 MiB",
+        ),
     ] = FILE_BYTES_MAX
 
 
 class HttpTool(Tool):
-    """Sends one HTTP request. `output.data` is the body, parsed when it is JSON, on errors too (D82)."""
+    """Sends one HTTP request. `output.data` is the response body, parsed if it is JSON.
+
+    A status other than 2xx is an error; `output.data` is then the body, too (D82). `output.http` has
+    `status`, `headers`, `request_id`, `elapsed_ms` and `url`.
+    """
 
     kind = "http"
     connects = True
@@ -91,19 +111,18 @@ params: {page: 1}
     def __init__(
         self, *, allow_private: bool = True, allow: Sequence[str] = (), clock: Clock | None = None
     ) -> None:
-        """Where it may connect to (D88): `allow` lists networks that are open besides those of the world."""
+        """The fields of AddressPolicy (D88), and a clock for tests."""
         self._allow_private = allow_private
         self._allow = tuple(allow)
         self._clock = clock or SystemClock()
-        self._client: Client | None = None
+        self._client: HttpClient | None = None
 
     async def run(self, input: HttpInput, call: Call) -> Output:
         if self._client is None:
-            # It brings aiohttp with it, which a playbook without `http` need not pay for.
-            from noetl.tools.http.client import Client
+            from noetl.tools.http.client import HttpClient  # imports aiohttp, which is slow
 
-            self._client = Client(self._clock, allow_private=self._allow_private, allow=self._allow)
-        return await self._client.ask(input, call)
+            self._client = HttpClient(self._clock, allow_private=self._allow_private, allow=self._allow)
+        return await self._client.run(input, call)
 
     async def close(self) -> None:
         if self._client is not None:

@@ -1,1 +1,1 @@
-"""The `postgres` tool and its parts; the entry point is in tool.py."""
+"""The `postgres` tool. The entry point is tool.py."""

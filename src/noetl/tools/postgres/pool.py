@@ -1,6 +1,6 @@
-"""Connections to PostgreSQL, one pool for each credential: made when first used, checked where they lead to.
+"""Connections to PostgreSQL: one pool for each credential, opened at first use, with checked addresses.
 
-Nothing is taken from the environment: a worker's own PGPASSWORD must not reach a playbook's server.
+The environment is ignored: a worker's own PGPASSWORD must not be sent to the server of a playbook.
 """
 
 from __future__ import annotations
@@ -16,98 +16,105 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from noetl.addresses import Network, refusal
 from noetl.output import JSON
 from noetl.secret import Secret
+from noetl.tools.errors import ALLOW_HINT, ToolError
 
 Connection: TypeAlias = Any  # asyncpg's
 Values: TypeAlias = Mapping[str, Secret]
 
-POOLS_MAX = 32  # credentials that a worker keeps connections for
-CONNECTIONS_MAX = 10  # of one credential
-IDLE_S = 60.0  # after that a connection that nobody uses is closed
-RELEASE_S = 5.0  # to cancel what still runs on a connection; then it is dropped
-_FILES = frozenset({"service", "servicefile", "passfile"})  # credentials from files of the worker's own
+POOLS_MAX = 32  # credentials with open connections
+CONNECTIONS_MAX = 10  # for one credential
+IDLE_S = 60.0  # an unused connection is closed after this time
+RELEASE_S = 5.0  # time to cancel a running statement; then the connection is dropped
+_FILES = frozenset({"service", "servicefile", "passfile"})  # they read credentials from files of the worker
 
 
-class BadCredential(Exception):
-    """The credential can not be used; the message shows no value."""
+class InvalidCredential(ToolError):
+    """The credential cannot be used; the message contains no value of it."""
+
+    kind = "credential"
 
 
-class Refused(Exception):
-    """The address is one that tools may not connect to (D88)."""
+class AddressRefused(ToolError):
+    """The address policy does not allow a connection to this address (D88)."""
+
+    kind = "postgres"
 
 
-class Target(NamedTuple):
-    """Where a credential leads to."""
+class ConnectionTarget(NamedTuple):
+    """The server and database that a credential names."""
 
     hosts: tuple[tuple[str, int], ...]
     user: str
     password: str
     database: str
-    verify: bool  # the certificate must be that of the host
-    root: str | None  # a file with the authority's certificate
-    options: str  # a DSN without all of the above: what the driver reads for itself
+    verify: bool  # the certificate must match the host name
+    root: str | None  # file with the certificate of the authority
+    options: str  # a DSN with the remaining options, for the driver
 
 
-def target(values: Values) -> Target:
-    """Read a credential: a DSN, or its parts. Raises BadCredential."""
-    given = {name: secret.reveal() for name, secret in values.items()}
-    dsn = given.get("dsn") or given.get("")
+def connection_target(values: Values) -> ConnectionTarget:
+    """Parse a credential: a DSN, or separate fields. Raises InvalidCredential."""
+    fields = {name: secret.reveal() for name, secret in values.items()}
+    dsn = fields.get("dsn") or fields.get("")
     if dsn:
         return _from_dsn(dsn)
     for name in ("host", "user"):
-        if not given.get(name):
-            raise BadCredential(f'the credential has no "{name}", and no "dsn"')
-    user = given["user"]
-    hosts = ((given["host"], _port(given.get("port") or "5432")),)
-    database = given.get("database") or user
-    return Target(hosts, user, given.get("password", ""), database, False, None, "postgresql://")
+        if not fields.get(name):
+            raise InvalidCredential(f'the credential has neither "{name}" nor "dsn"')
+    user = fields["user"]
+    hosts = ((fields["host"], _port(fields.get("port") or "5432")),)
+    database = fields.get("database") or user
+    return ConnectionTarget(hosts, user, fields.get("password", ""), database, False, None, "postgresql://")
 
 
-def _from_dsn(dsn: str) -> Target:
+def _from_dsn(dsn: str) -> ConnectionTarget:
     try:
         parts = urlsplit(dsn)
         query = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
     except ValueError:
-        raise BadCredential("the dsn of the credential can not be read") from None
+        raise InvalidCredential("the dsn of the credential is not a valid URL") from None
     if parts.scheme not in ("postgres", "postgresql"):
-        raise BadCredential("the dsn of the credential does not begin with postgresql://")
+        raise InvalidCredential("the dsn of the credential must begin with postgresql://")
     if _FILES & set(query):
-        raise BadCredential("the dsn names a file with credentials, which is not read here")
-    signed, _, places = parts.netloc.rpartition("@")
-    name, _, password = signed.partition(":")
+        raise InvalidCredential(
+            "the dsn of the credential refers to a file with credentials, which NoETL does not read"
+        )
+    login, _, location = parts.netloc.rpartition("@")
+    name, _, password = login.partition(":")
     user = query.pop("user", "") or unquote(name)
     if not user:
-        raise BadCredential("the dsn of the credential has no user")
-    hosts = _hosts(query.pop("host", "") or unquote(places) or "localhost", query.pop("port", ""))
+        raise InvalidCredential("the dsn of the credential has no user")
+    hosts = _hosts(query.pop("host", "") or unquote(location) or "localhost", query.pop("port", ""))
     database = query.pop("dbname", "") or query.pop("database", "") or unquote(parts.path[1:]) or user
     verify = query.get("sslmode") == "verify-full"
     if verify and len(hosts) > 1:
-        raise BadCredential("sslmode=verify-full takes one host only")
+        raise InvalidCredential("sslmode=verify-full allows only one host")
     root = query.get("sslrootcert") if verify else None
     if verify:
         query = {key: value for key, value in query.items() if not key.startswith("ssl")}
     password = query.pop("password", "") or unquote(password)
     options = f"postgresql://?{urlencode(query)}" if query else "postgresql://"
-    return Target(hosts, user, password, database, verify, root, options)
+    return ConnectionTarget(hosts, user, password, database, verify, root, options)
 
 
-def _hosts(places: str, port: str) -> tuple[tuple[str, int], ...]:
+def _hosts(location: str, port: str) -> tuple[tuple[str, int], ...]:
     found = []
-    for place in places.split(","):
-        host, colon, own = place.rpartition(":")
-        if not colon or place.startswith("/") or place.endswith("]"):
-            host, own = place, ""
+    for part in location.split(","):
+        host, colon, own = part.rpartition(":")
+        if not colon or part.startswith("/") or part.endswith("]"):
+            host, own = part, ""
         found.append((host.strip("[]"), _port(own or port.partition(",")[0] or "5432")))
     return tuple(found)
 
 
 def _port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text[:6]) < 65536):
-        raise BadCredential("the port of the credential is no number of a port")
+        raise InvalidCredential("the port of the credential must be a number from 1 to 65535")
     return int(text)
 
 
 class _NamedContext(ssl.SSLContext):
-    """Asks for the certificate of the host that was named, though the address is what is connected to."""
+    """Verifies the certificate against the host name, although the connection is made to an IP address."""
 
     host = ""
 
@@ -115,63 +122,66 @@ class _NamedContext(ssl.SSLContext):
         return super().wrap_bio(*args, **{**named, "server_hostname": self.host})
 
 
-class Pools:
-    """The pools of one worker."""
+class ConnectionPools:
+    """The connection pools of one worker."""
 
     def __init__(self, *, allow_private: bool, allow: Sequence[Network] = ()) -> None:
         self._allow_private = allow_private
         self._allow = allow
-        self._pools: dict[tuple[JSON, ...], _Shared] = {}  # the one used last is the last
+        self._pools: dict[tuple[JSON, ...], _Pool] = {}  # the most recently used is last
 
     @asynccontextmanager
     async def connection(self, values: Values, connect_s: float) -> AsyncIterator[Connection]:
-        """Raises BadCredential, Refused, OSError, TimeoutError, or what the driver raises.
+        """Raises InvalidCredential, AddressRefused, OSError, TimeoutError, and errors of the driver.
 
-        While all connections are in use it waits, as long as whoever calls does.
+        While all connections are in use it waits; the caller's timeout limits that.
         """
-        shared = self._shared(values, connect_s)
-        shared.users += 1
+        pool = self._pool(values, connect_s)
+        pool.users += 1
         try:
-            # Of an empty pool nothing is opened by this, and a second time it does nothing.
-            await shared.pool
-            connection = await shared.pool.acquire()
+            # asyncpg needs this before the first use. It opens no connection, and repeating it is harmless.
+            await pool.pool
+            connection = await pool.pool.acquire()
             try:
                 yield connection
             finally:
-                await _release(shared.pool, connection)
+                await _release(pool.pool, connection)
         finally:
-            shared.users -= 1
+            pool.users -= 1
 
-    def _shared(self, values: Values, connect_s: float) -> _Shared:
+    def _pool(self, values: Values, connect_s: float) -> _Pool:
         key = (frozenset(values.items()), connect_s)
-        shared = self._pools.pop(key, None)
-        if shared is None:
-            shared = _Shared(self._pool(target(values), connect_s))
-        self._pools[key] = shared
+        pool = self._pools.pop(key, None)
+        if pool is None:
+            pool = _Pool(self._create_pool(connection_target(values), connect_s))
+        self._pools[key] = pool
         if len(self._pools) > POOLS_MAX:
             idle = next((each for each, kept in self._pools.items() if not kept.users), None)
             if idle is not None and idle != key:
                 self._pools.pop(idle).pool.terminate()
-        return shared
+        return pool
 
-    def _pool(self, place: Target, connect_s: float) -> Any:
+    def _create_pool(self, target: ConnectionTarget, connect_s: float) -> Any:
         import asyncpg
 
-        async def connect(*_places: Any, **named: Any) -> Connection:
-            # Looked up for each connection: names move, and what was checked is what is connected to.
+        async def connect(*_arguments: Any, **named: Any) -> Connection:
+            # Names are resolved for each connection, because DNS can change. The connection is made to the
+            # address that was checked, not to the name.
             hosts = [
-                (address, port) for host, port in place.hosts for address in await self._checked(host, port)
+                (address, port)
+                for host, port in target.hosts
+                for address in await self._allowed_addresses(host, port)
             ]
             return await asyncpg.connect(
-                place.options,
+                target.options,
                 host=[host for host, _ in hosts],
                 port=[port for _, port in hosts],
-                user=place.user,
-                password=place.password,
-                database=place.database,
+                user=target.user,
+                password=target.password,
+                database=target.database,
                 timeout=connect_s,
                 server_settings={"application_name": "noetl", "standard_conforming_strings": "on"},
-                **({"ssl": _context(place)} if place.verify else {}),
+                **({"ssl": _ssl_context(target)} if target.verify else {}),
                 **named,
             )
 
@@ -180,62 +190,64 @@ class Pools:
             max_size=CONNECTIONS_MAX,
             max_inactive_connection_lifetime=IDLE_S,
             connect=connect,
-            init=_prepared_session,
-            reset=_forget_session,
+            init=_init_connection,
+            reset=_reset_connection,
         )
 
-    async def _checked(self, host: str, port: int) -> list[str]:
+    async def _allowed_addresses(self, host: str, port: int) -> list[str]:
+        """Raises AddressRefused if no address of the host is allowed."""
         if host.startswith(("/", "@")):
             if not self._allow_private:
-                raise Refused("a Unix socket is an address of this machine")
+                raise AddressRefused("a Unix socket is not allowed: it is an address of the worker's machine")
             return [host]
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
         reasons = {
             each: refusal(each, allow_private=self._allow_private, allow=self._allow) for each in addresses
         }
-        fine = [each for each, reason in reasons.items() if reason is None]
-        if not fine:
-            raise Refused(next(iter(reasons.values())) or "there is no address")
-        return fine
+        allowed = [each for each, reason in reasons.items() if reason is None]
+        if not allowed:
+            reason = next(iter(reasons.values()), "the host has no address")
+            raise AddressRefused(f"the address of the server is not allowed: {reason}; {ALLOW_HINT}")
+        return allowed
 
     async def close(self) -> None:
         pools, self._pools = self._pools, {}
-        for shared in pools.values():
-            shared.pool.terminate()
+        for each in pools.values():
+            each.pool.terminate()
 
 
-class _Shared:
-    """A pool and how many use it now."""
+class _Pool:
+    """A pool of the driver, and the number of calls that use it."""
 
     def __init__(self, pool: Any) -> None:
         self.pool = pool
         self.users = 0
 
 
-def _context(place: Target) -> ssl.SSLContext:
+def _ssl_context(target: ConnectionTarget) -> ssl.SSLContext:
     context = _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.host = place.hosts[0][0]
-    if place.root is None:
+    context.host = target.hosts[0][0]
+    if target.root is None:
         context.load_default_certs()
     else:
-        context.load_verify_locations(cafile=place.root)
+        context.load_verify_locations(cafile=target.root)
     return context
 
 
-async def _prepared_session(connection: Connection) -> None:
-    # As text: the driver's own form of an interval has no months.
+async def _init_connection(connection: Connection) -> None:
+    # Intervals as text: the type that the driver uses has no months.
     await connection.set_type_codec("interval", schema="pg_catalog", format="text", encoder=str, decoder=str)
 
 
-async def _forget_session(connection: Connection) -> None:
-    """What one call has set, made or become is not there for the next, which may be someone else's."""
-    leave = "SET SESSION AUTHORIZATION DEFAULT; DISCARD SEQUENCES; DISCARD TEMP"
-    await connection.execute(f"{connection.get_reset_query()}\n{leave}")
+async def _reset_connection(connection: Connection) -> None:
+    """Undo settings, roles, sequences and temporary tables: the next call may belong to another playbook."""
+    more = "SET SESSION AUTHORIZATION DEFAULT; DISCARD SEQUENCES; DISCARD TEMP"
+    await connection.execute(f"{connection.get_reset_query()}\n{more}")
 
 
 async def _release(pool: Any, connection: Connection) -> None:
-    """Back into the pool, clean; what can not be cleaned in time is dropped."""
+    """Reset the connection and return it to the pool; drop it if that fails or takes too long."""
     import asyncpg
 
     try:

@@ -1,21 +1,29 @@
-"""One call on one connection of PostgreSQL: statements prepared, values fitted to them, rows read in batches.
+"""One call on one PostgreSQL connection: statements are prepared, values bound, rows read in batches.
 
-The extended protocol is used always: a text of several statements is cut by us and never sent whole.
+Only the extended protocol is used: a text with several statements is split here and never sent as a whole.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from noetl.errors import NoetlError, Unavailable
-from noetl.output import JSON, Output, failed
+from noetl.errors import NoetlError
+from noetl.output import JSON, Failure, Output, failed
 from noetl.tool import Call
-from noetl.tools.postgres.errors import failure_of
-from noetl.tools.postgres.values import Fitted, Rows, cast_to, fitted
-from noetl.tools.sql_text import BadSql, Statement, one_statement, refuse_transactions, statements
+from noetl.tools.errors import InvalidInput, ToolError, store_failure
+from noetl.tools.postgres.values import Parameter, RowConverter, cast_placeholder, encode_parameter
+from noetl.tools.sql.statements import (
+    RowLimit,
+    Statement,
+    StatementResult,
+    parse_statement,
+    parse_statements,
+    refuse_transactions,
+)
 
 if TYPE_CHECKING:
     from noetl.tools.postgres.tool import PostgresInput
@@ -23,86 +31,79 @@ if TYPE_CHECKING:
 BATCH_ROWS = 1_000
 ROLLBACK_S = 5.0
 TIMEOUT_MAX_MS = 2_147_483_647
-_READS = frozenset({"SELECT", "VALUES", "SHOW", "TABLE"})
+_READS: Final = frozenset({"SELECT", "VALUES", "SHOW", "TABLE"})
+
+# Serialization failure, deadlock, lost connection, shutdown, too many connections: a retry may succeed.
+RETRYABLE: Final = re.compile(r"40001|40003|40P01|08...|57P0.|53300")
+UNKNOWN: Final = re.compile(r"40003|08...")
+CANCELED: Final = "57014"
+CREDENTIAL: Final = re.compile(r"28...")
+_NAMES: Final = ("constraint_name", "table_name", "column_name", "schema_name", "data_type_name")
+_VALUES: Final = re.compile(r'".*"', re.DOTALL)
+_ARGUMENT: Final = re.compile(r"\Ainvalid input for query argument \$(\d+)")
 
 
-class Done(NamedTuple):
-    """What one statement gave."""
-
-    rows: list[dict[str, JSON]] | None  # None: it gives none
-    touched: int | None  # so many rows; None: it does not say
-
-
-class TooManyRows(Exception):
-    """More than spec.max_rows."""
-
-
-class Session:
-    """A connection in the hand of one call."""
+class PostgresSession:
+    """A connection while one call uses it."""
 
     def __init__(self, connection: Any, call: Call) -> None:
         self.connection = connection
         self.call = call
-        self.unknown = False  # what was sent may have been done, should the connection be lost now
-        limit = call.spec.get("max_rows")
-        self._max_rows = limit if isinstance(limit, int) else None
+        self.unknown = False  # if the connection is lost now, the sent statement may have taken effect
+        self._limit = RowLimit(call.spec)
 
     async def run(self, input: PostgresInput) -> Output:
-        from noetl.tools.postgres.copy import BadRows, copied_in, copied_out
+        from noetl.tools.postgres.copy import copy_in, copy_out
 
         try:
-            await self._limit_time()
+            await self._set_timeout()
             if input.copy is not None and input.copy.query is not None:
-                return await copied_out(self, input.copy, input.params)
+                return await copy_out(self, input.copy, input.params)
             if input.copy is not None:
-                return await copied_in(self, input.copy)
+                return await copy_in(self, input.copy)
             if input.query is not None:
-                return _told(await self._query(one_statement(input.query, input.params)))
+                return _output(await self._query(parse_statement(input.query, input.params)))
             if input.command is not None:
-                return _told(await self._command(statements(input.command, input.params)))
-            return failed("input", "`query`, `command` or `copy` must be given")
-        except BadSql as error:
-            return failed("input", str(error))
-        except BadRows as error:
-            return failed("input", str(error))
-        except TooManyRows as error:
-            return failed("payload-too-large", str(error))
-        except NoetlError as error:  # of the result store
-            return failed("reference", str(error), retryable=isinstance(error, Unavailable))
-        except Exception as error:  # noqa: BLE001  # the driver raises OSError, its own, and others
+                return _output(await self._command(parse_statements(input.command, input.params)))
+            return failed("input", "`query`, `command` or `copy` is required")
+        except ToolError as error:
+            return error.output()
+        except NoetlError as error:
+            return store_failure(error)
+        except Exception as error:  # noqa: BLE001  # the driver raises OSError, its own errors and others
             return failure_of(error, unknown=self.unknown)
 
-    async def _limit_time(self) -> None:
-        """For the case that nobody is left to cancel it."""
+    async def _set_timeout(self) -> None:
+        """Limits the statement on the server, in case the worker dies and cannot cancel it."""
         timeout = self.call.spec.get("timeout")
         seconds = timeout.get("total") if isinstance(timeout, dict) else timeout
         if isinstance(seconds, int | float) and seconds > 0:
             milliseconds = max(1, min(int(seconds * 1000), TIMEOUT_MAX_MS))
             await self.connection.execute(f"SET statement_timeout = {milliseconds}")
 
-    async def _query(self, statement: Statement) -> Done:
+    async def _query(self, statement: Statement) -> StatementResult:
         _refuse(statement)
         prepared, values = await self.prepare(statement)
         if not prepared.get_attributes():
-            return await self._alone(statement, prepared, values)
+            return await self._run_alone(statement, prepared, values)
         rows: list[dict[str, JSON]] = []
         async with aclosing(self.batches(statement, prepared, values)) as batches:
             async for batch in batches:
                 rows += batch
-                self._check_rows(len(rows))
-        return Done(rows, len(rows))
+                self._limit.check(len(rows))
+        return StatementResult(rows, len(rows))
 
     async def batches(
         self, statement: Statement, prepared: Any, values: list[Any]
     ) -> AsyncGenerator[list[dict[str, JSON]], None]:
-        """Rows by way of a cursor, so that nobody holds more than one batch that does not want to."""
-        reader = Rows(prepared.get_attributes())
+        """Rows by a cursor, so that only one batch is in memory unless the caller keeps more."""
+        converter = RowConverter(prepared.get_attributes())
         transaction = self.connection.transaction()
         await transaction.start()
         try:
             cursor = await prepared.cursor(*values)
             while records := await cursor.fetch(BATCH_ROWS):
-                yield reader.objects(records)
+                yield converter.convert(records)
                 if len(records) < BATCH_ROWS:
                     break
         except BaseException:
@@ -112,94 +113,166 @@ class Session:
         await transaction.commit()
 
     async def _roll_back(self, transaction: Any) -> None:
-        """Also when the call is cancelled; a server that does not answer loses the connection."""
+        """Also after a cancellation. If the server does not answer, the connection is closed."""
         try:
             async with asyncio.timeout(ROLLBACK_S):
                 await transaction.rollback()
-        except Exception:  # noqa: BLE001  # what the driver raises of a connection that is not whole
+        except Exception:  # noqa: BLE001  # whatever the driver raises for a broken connection
             self.connection.terminate()
 
-    async def _command(self, found: list[Statement]) -> Done:
-        for statement in found:
+    async def _command(self, statements: list[Statement]) -> StatementResult:
+        for statement in statements:
             _refuse(statement)
-        if len(found) == 1:
-            # Some statements, VACUUM for one, run outside of a transaction only.
-            prepared, values = await self.prepare(found[0])
-            return await self._alone(found[0], prepared, values)
+        if len(statements) == 1:
+            # Some statements, such as VACUUM, cannot run inside a transaction.
+            prepared, values = await self.prepare(statements[0])
+            return await self._run_alone(statements[0], prepared, values)
         rows: list[dict[str, JSON]] | None = None
-        touched: int | None = None
+        rowcount: int | None = None
         transaction = self.connection.transaction()
         await transaction.start()
         try:
-            for statement in found:
+            for statement in statements:
                 prepared, values = await self.prepare(statement)
-                done = await self._fetched(prepared, values)
-                rows = done.rows if done.rows is not None else rows
-                touched = done.touched if done.touched is not None else touched
+                result = await self._fetch(prepared, values)
+                rows = result.rows if result.rows is not None else rows
+                rowcount = result.rowcount if result.rowcount is not None else rowcount
         except BaseException:
             await self._roll_back(transaction)
             raise
         self.unknown = True
         await transaction.commit()
-        return Done(rows, touched)
+        return StatementResult(rows, rowcount)
 
-    async def _alone(self, statement: Statement, prepared: Any, values: list[Any]) -> Done:
+    async def _run_alone(self, statement: Statement, prepared: Any, values: list[Any]) -> StatementResult:
         self.unknown = statement.verb not in _READS
-        return await self._fetched(prepared, values)
+        return await self._fetch(prepared, values)
 
-    async def _fetched(self, prepared: Any, values: list[Any]) -> Done:
+    async def _fetch(self, prepared: Any, values: list[Any]) -> StatementResult:
         records = await prepared.fetch(*values)
-        self._check_rows(len(records))
+        self._limit.check(len(records))
         count = _count(prepared.get_statusmsg())
         attributes = prepared.get_attributes()
         if not attributes:
-            return Done(None, count)
-        return Done(Rows(attributes).objects(records), len(records) if count is None else count)
+            return StatementResult(None, count)
+        rows = RowConverter(attributes).convert(records)
+        return StatementResult(rows, len(records) if count is None else count)
 
     async def prepare(self, statement: Statement) -> tuple[Any, list[Any]]:
-        """The statement, and its values as the types of its parameters want them."""
-        text = statement.text(lambda place: f"${place + 1}")
+        """The prepared statement, and its values in the form that its parameter types need."""
+        text = statement.text(lambda index: f"${index + 1}")
         prepared = await self.connection.prepare(text)
         kinds = prepared.get_parameters()
-        parts = _fitted(statement.values, kinds)
-        if any(part.cast for part in parts):
+        parameters = _encode_parameters(statement.values, kinds)
+        if any(each.cast for each in parameters):
             text = statement.text(
-                lambda place: cast_to(place, kinds[place]) if parts[place].cast else f"${place + 1}"
+                lambda index: (
+                    cast_placeholder(index, kinds[index]) if parameters[index].cast else f"${index + 1}"
+                )
             )
             prepared = await self.connection.prepare(text)
-        return prepared, [part.value for part in parts]
-
-    def _check_rows(self, count: int) -> None:
-        if self._max_rows is not None and count > self._max_rows:
-            raise TooManyRows(f"there are more rows than spec.max_rows: {self._max_rows:,}")
+        return prepared, [each.value for each in parameters]
 
 
-def _fitted(values: Sequence[JSON], kinds: Sequence[Any]) -> list[Fitted]:
+def _encode_parameters(values: Sequence[JSON], kinds: Sequence[Any]) -> list[Parameter]:
     if len(values) != len(kinds):
-        raise BadSql("a value stands where SQL takes none, inside quotes or a comment")
-    parts = []
-    for place, (value, kind) in enumerate(zip(values, kinds, strict=True)):
+        raise InvalidInput("a value is inside quotes or a comment, where SQL allows none; remove the quotes")
+    parameters = []
+    for index, (value, kind) in enumerate(zip(values, kinds, strict=True)):
         try:
-            parts.append(fitted(value, kind))
+            parameters.append(encode_parameter(value, kind))
         except (ValueError, OverflowError):
-            raise BadSql(f"the value of ${place + 1} does not fit {kind.name}") from None
-    return parts
+            raise InvalidInput(f"the value of ${index + 1} does not fit the type {kind.name}") from None
+    return parameters
 
 
 def _refuse(statement: Statement) -> None:
     refuse_transactions(statement)
     words = [word.strip("();") for word in statement.pieces[0].upper().split()]
     if statement.verb == "COPY" and ("STDIN" in words or "STDOUT" in words):
-        raise BadSql(
-            "COPY from and to the client is written `copy: {table, from_ref}` or `copy: {query, to}`"
+        raise InvalidInput(
+            "COPY with STDIN or STDOUT is not allowed; use `copy: {table, from_ref}` or `copy: {query, to}`"
         )
 
 
 def _count(status: str) -> int | None:
-    """Of "INSERT 0 5"; None: the command tells no number."""
+    """The number in "INSERT 0 5"; None: the command reports none."""
     last = (status or "").rpartition(" ")[2]
     return int(last) if last.isascii() and last.isdigit() else None
 
 
-def _told(done: Done) -> Output:
-    return Output(data=done.rows, own={"pg": {"code": None, "sqlstate": None, "rowcount": done.touched}})
+def own_part(rowcount: int | None = None, sqlstate: JSON = None) -> dict[str, JSON]:
+    """The tool's own part of the output."""
+    return {"pg": {"code": sqlstate, "sqlstate": sqlstate, "rowcount": rowcount}}
+
+
+def _output(result: StatementResult) -> Output:
+    return Output(data=result.rows, own=own_part(result.rowcount))
+
+
+def failure_of(error: Exception, *, unknown: bool) -> Output:
+    """An error of PostgreSQL or its driver, without values of the data.
+
+    DETAIL, HINT and CONTEXT contain values of rows and are dropped; names of constraints, tables and columns
+    are kept. `unknown`: a statement was sent that may have taken effect if the connection is lost.
+    """
+    import asyncpg
+
+    match = _ARGUMENT.search(str(error))
+    if match is not None:  # raised by the driver, with the value in its message
+        message = f"the value of parameter ${match[1]} does not fit the type of the parameter"
+        return _error_output(Failure(kind="postgres", message=message, details={"sqlstate": None}))
+    if isinstance(error, asyncpg.PostgresError) and not isinstance(error, asyncpg.PostgresConnectionError):
+        return _server_error(error)
+    # Except for "connection is closed" and similar ones, an InterfaceError is an incorrect use of the driver.
+    if isinstance(error, asyncpg.InterfaceError) and "clos" not in str(error):
+        message = f"the PostgreSQL driver rejects the statement ({type(error).__name__})"
+        return _error_output(Failure(kind="postgres", message=message, details={"sqlstate": None}))
+    details: dict[str, JSON] = {"sqlstate": getattr(error, "sqlstate", None), "unknown": unknown}
+    if isinstance(error, ValueError | TypeError | ArithmeticError):
+        message = f"the PostgreSQL driver cannot decode the result ({type(error).__name__})"
+        return _error_output(Failure(kind="postgres", message=message, details=details))
+    note = "; the statement may or may not have taken effect" if unknown else ""
+    message = f"the connection to PostgreSQL was lost ({type(error).__name__}){note}"
+    return _error_output(Failure(kind="postgres", message=message, retryable=True, details=details))
+
+
+def connection_failure(error: Exception) -> Output:
+    """No connection was made, so no statement was sent."""
+    import asyncpg
+
+    if isinstance(error, asyncpg.PostgresError):
+        return _server_error(error)
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+    return _error_output(
+        Failure(
+            kind="postgres",
+            message=f"PostgreSQL is unreachable: {reason}",
+            retryable=True,
+            details={"sqlstate": None, "unknown": False},
+        )
+    )
+
+
+def is_credential_error(error: Exception) -> bool:
+    return CREDENTIAL.fullmatch(str(getattr(error, "sqlstate", None))) is not None
+
+
+def _server_error(error: Any) -> Output:
+    state = str(error.sqlstate or "")
+    message = str(error.args[0]) if error.args else type(error).__name__
+    if state.startswith("22"):
+        message = _VALUES.sub('"…"', message)  # invalid input syntax for type integer: "…"
+    details: dict[str, JSON] = {"sqlstate": state or None}
+    for name in _NAMES:
+        if (value := getattr(error, name, None)) is not None:
+            details[name.removesuffix("_name")] = str(value)
+    if UNKNOWN.fullmatch(state):
+        details["unknown"] = True
+    kind = "timeout" if state == CANCELED else "postgres"
+    retryable = state == CANCELED or RETRYABLE.fullmatch(state) is not None
+    return _error_output(Failure(kind=kind, message=message[:1000], retryable=retryable, details=details))
+
+
+def _error_output(failure: Failure) -> Output:
+    return Output(status="error", error=failure, own=own_part(sqlstate=failure.details.get("sqlstate")))

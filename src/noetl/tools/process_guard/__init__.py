@@ -1,1 +1,1 @@
-"""Supervised child processes for tools that run programs."""
+"""Supervised child processes, for the tools that run programs."""

@@ -1,8 +1,8 @@
-"""The other side of a guard: a process between worker and program, which ends all that the program started.
+"""The guard process: it runs between the worker and a program, and ends all processes of the program.
 
-On Linux it adopts what loses its parent, so that nothing leaves it: no daemon, no session of its own. It is
-started by its path and knows the standard library only. When the worker is gone, so is the program. It counts
-what runs below it: a crowd leaves a worker no time to do so.
+On Linux it adopts orphaned processes (as a subreaper), so that neither daemons nor new sessions escape it. It
+is started as a script and imports only the standard library. When the worker dies, it ends the program. It
+counts the processes below it itself, because a fork bomb leaves the worker no CPU time to do so.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ import sys
 import time
 from contextlib import suppress
 
-PROCESSES_MAX = 256  # that a program and all that it starts may be at once
-LOOK_S = 0.025  # between two looks at how many they are
-LOOK_SHARE = 40  # and so many times what a look takes, so that looking costs little
-WATCH_S = 0.25  # how long we look after a word to do so, and as long as there is more than the program
-SWEEP_S = 4.0  # what lives on after so long, and is not ours to end, is left
-USER_MORE_MAX = 384  # processes and threads that our user may have beyond those that it has when we start
-SPAWN_TRIES, SPAWN_AGAIN_S = 60, 0.05
-SWEPT_AT_ONCE = 4_096  # processes that are looked for in one go
-TURN_MS = 5  # between two looks for what is left
-RUN, WATCH, END = b"+", b"w", b"."  # what a worker says: a program follows; look at it; end it
-CHANNEL = 3  # the descriptor of a program's own line, when it has one
+PROCESSES_MAX = 256  # of a program and everything that it has started, at the same time
+COUNT_S = 0.025  # between two counts of the processes
+COUNT_SHARE = 40  # also at least this multiple of the time that a count takes, so that it stays cheap
+WATCH_S = 0.25  # counting goes on this long after a WATCH message, and while there is more than one process
+SWEEP_S = 4.0  # processes that may not be killed are left alone after this time
+USER_MORE_MAX = 384  # processes and threads that the user may have in addition to those at the start
+SPAWN_TRIES, SPAWN_RETRY_S = 60, 0.05
+SWEEP_MAX = 4_096  # processes that one pass of the sweep looks for
+SWEEP_MS = 5  # between two passes
+RUN, WATCH, END = b"+", b"w", b"."  # messages of the worker: run a program; count processes; end it
+CHANNEL = 3  # file descriptor of an extra socket for the program
 
 _LENGTH = struct.Struct(">I")
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-class Gone(Exception):
-    """The worker has hung up."""
+class WorkerGone(Exception):
+    """The worker has closed the socket."""
 
 
 def children_of(pid: int) -> list[int]:
-    """Of any of its threads; none where the system does not say. It is asked often, and in haste."""
+    """Child processes, of all threads; none if the system does not report them. Must be fast."""
     found: list[int] = []
     with suppress(OSError):
         alone = os.stat(f"/proc/{pid}/task").st_nlink == 3  # one thread
@@ -52,15 +52,15 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
-def family_of(pid: int, most: int, *, stop: bool = False) -> list[int]:
-    """The processes below this one, parents first; a few more than `most` tell that there are more.
+def descendants_of(pid: int, most: int, *, stop: bool = False) -> list[int]:
+    """All processes below this one, parents first. The search ends when there are more than `most`.
 
-    `stop`: each is stopped before it is asked, so that its answer is its last.
+    `stop`: each process is stopped before its children are listed, so that it cannot start more of them.
     """
     found = children_of(pid)
-    for each in found:  # it grows while we go through it
+    for each in found:  # the list grows during the iteration
         if stop:
-            _tell(each, signal.SIGSTOP)
+            _kill(each, signal.SIGSTOP)
         if len(found) > most:
             break
         found += children_of(each)
@@ -70,9 +70,9 @@ def family_of(pid: int, most: int, *, stop: bool = False) -> list[int]:
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
-    _adopt()
-    _lift()
-    _limit()
+    _become_subreaper()
+    _raise_priority()
+    _limit_processes()
     woken, wakes = os.pipe()
     os.set_blocking(woken, False)
     os.set_blocking(wakes, False)
@@ -83,11 +83,11 @@ def main() -> None:
     try:
         while True:
             _serve(control, woken, poll)
-    except (Gone, OSError):
+    except (WorkerGone, OSError):
         os._exit(0)
 
 
-def _adopt() -> None:
+def _become_subreaper() -> None:
     if sys.platform == "linux":
         import ctypes
 
@@ -95,29 +95,29 @@ def _adopt() -> None:
 
 
 def _serve(control: socket.socket, woken: int, poll: select.poll) -> None:
-    """One program: from the request to its end, and to the end of all that it has started."""
-    word, fds, _, _ = socket.recv_fds(control, 1, 4, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
-    if not word:
-        raise Gone
-    if word != RUN:
-        return  # The program had ended by itself when we were told.
+    """Run one program, until it and all processes that it has started have ended."""
+    message, fds, _, _ = socket.recv_fds(control, 1, 4, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+    if not message:
+        raise WorkerGone
+    if message != RUN:
+        return  # a message for a program that had already ended
     (length,) = _LENGTH.unpack(_read(control, _LENGTH.size))
     request = json.loads(_read(control, length))
     try:
-        program = _spawned_soon(request, fds)
+        program = _spawn_with_retry(request, fds)
     except OSError as error:
         control.sendall(b"refused %d\n" % (error.errno or 0))
         return
     finally:
         for each in fds:
             os.close(each)
-    crowded = False
+    over_limit = False
     try:
         control.sendall(b"started %d\n" % program)
-        crowded = _wait(control, program, woken, poll)
+        over_limit = _wait(control, program, woken, poll)
     finally:
-        how = _swept(program, woken, poll)  # whatever has become of the worker
-    control.sendall(b"ended " + (b"crowded" if crowded else how) + b"\n")
+        status = _sweep(program, woken, poll)  # also if the worker has died
+    control.sendall(b"ended " + (b"crowded" if over_limit else status) + b"\n")
 
 
 def _read(control: socket.socket, count: int) -> bytes:
@@ -125,22 +125,22 @@ def _read(control: socket.socket, count: int) -> bytes:
     while len(parts) < count:
         part = control.recv(min(count - len(parts), 1 << 20))
         if not part:
-            raise Gone
+            raise WorkerGone
         parts += part
     return bytes(parts)
 
 
-def _spawned_soon(request: dict[str, list[str] | dict[str, str] | str], fds: list[int]) -> int:
-    """Where there is no room for a process, there may be some when another guard has ended a crowd."""
+def _spawn_with_retry(request: dict[str, list[str] | dict[str, str] | str], fds: list[int]) -> int:
+    """At the limit of processes a retry can succeed, once another guard has ended a fork bomb."""
     for _ in range(SPAWN_TRIES - 1):
         try:
-            return _spawned(request, fds)
+            return _spawn(request, fds)
         except BlockingIOError:
-            time.sleep(SPAWN_AGAIN_S)
-    return _spawned(request, fds)
+            time.sleep(SPAWN_RETRY_S)
+    return _spawn(request, fds)
 
 
-def _spawned(request: dict[str, list[str] | dict[str, str] | str], fds: list[int]) -> int:
+def _spawn(request: dict[str, list[str] | dict[str, str] | str], fds: list[int]) -> int:
     argv, env, cwd = request["argv"], request["env"], request["cwd"]
     assert isinstance(argv, list)
     assert isinstance(env, dict)
@@ -152,9 +152,9 @@ def _spawned(request: dict[str, list[str] | dict[str, str] | str], fds: list[int
             argv[0],
             argv,
             env,
-            file_actions=[(os.POSIX_SPAWN_DUP2, each, place) for place, each in enumerate(fds)],
+            file_actions=[(os.POSIX_SPAWN_DUP2, each, number) for number, each in enumerate(fds)],
             setsid=True,
-            scheduler=(os.SCHED_OTHER, os.sched_param(0)),  # our place before others is not the program's
+            scheduler=(os.SCHED_OTHER, os.sched_param(0)),  # the program does not inherit the raised priority
             setsigmask=(),
             setsigdef=(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGCHLD),
         )
@@ -164,27 +164,27 @@ def _spawned(request: dict[str, list[str] | dict[str, str] | str], fds: list[int
 
 
 def _wait(control: socket.socket, program: int, woken: int, poll: select.poll) -> bool:
-    """Until it has ended, or shall. True: because of all that runs below it."""
+    """Wait until the program has ended or must be ended. True: it has too many processes."""
     poll.register(control, select.POLLIN)
-    until = look_at = 0.0  # we watch until then; 0: not at all
+    until = count_at = 0.0  # processes are counted until then; 0: they are not counted
     try:
         while not _has_ended(program):
-            ready = {found for found, _ in poll.poll(_left_ms(look_at) if until else None)}
+            ready = {found for found, _ in poll.poll(_left_ms(count_at) if until else None)}
             if control.fileno() in ready:
-                words = control.recv(64)
-                if not words or END in words:
+                messages = control.recv(64)
+                if not messages or END in messages:
                     return False
                 until = time.monotonic() + WATCH_S
             if woken in ready:
                 _drain(woken)
-                _bury_adopted(program)
-            if until and time.monotonic() >= look_at:
-                begun = time.process_time()  # Not what passes: where a crowd takes all the time, we look on.
-                size = len(family_of(os.getpid(), PROCESSES_MAX))
+                _reap_adopted(program)
+            if until and time.monotonic() >= count_at:
+                begun = time.process_time()  # CPU time, not elapsed time: a fork bomb delays this process
+                size = len(descendants_of(os.getpid(), PROCESSES_MAX))
                 if size > PROCESSES_MAX:
                     return True
                 now = time.monotonic()
-                look_at = now + max(LOOK_S, LOOK_SHARE * (time.process_time() - begun))
+                count_at = now + max(COUNT_S, COUNT_SHARE * (time.process_time() - begun))
                 until = until if size > 1 or now < until else 0.0
         return False
     finally:
@@ -195,7 +195,7 @@ def _left_ms(until: float) -> float:
     return max(0.0, until - time.monotonic()) * 1000
 
 
-def _bury_adopted(program: int) -> None:
+def _reap_adopted(program: int) -> None:
     for each in children_of(os.getpid()):
         if each != program:
             with suppress(ChildProcessError):
@@ -203,7 +203,7 @@ def _bury_adopted(program: int) -> None:
 
 
 def _has_ended(program: int) -> bool:
-    """It keeps its number, and its group the same one, until it is buried."""
+    """The program is not reaped here, so that its process id and group id are not reused."""
     return os.waitid(os.P_PID, program, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
@@ -213,63 +213,63 @@ def _drain(woken: int) -> None:
             pass
 
 
-def _swept(program: int, woken: int, poll: select.poll) -> bytes:
-    """End the program and all below us.
+def _sweep(program: int, woken: int, poll: select.poll) -> bytes:
+    """End the program and all other processes below this one. Returns its exit status.
 
-    First they are stopped, again and again until nobody new is there: who is stopped makes no more of its
-    kind, and makes no room for others to do so. Then they are ended.
+    They are stopped first, repeatedly until no new process appears: a stopped process cannot fork, and it
+    still counts towards the limit of processes. Then all are killed.
     """
-    _tell(-program, signal.SIGSTOP)
-    met: set[int] = set()
-    while not met.issuperset(family := family_of(os.getpid(), SWEPT_AT_ONCE, stop=True)):
-        met.update(family)
-    _tell(-program, signal.SIGKILL)
-    until, how = time.monotonic() + SWEEP_S, b"unknown"
+    _kill(-program, signal.SIGSTOP)
+    seen: set[int] = set()
+    while not seen.issuperset(found := descendants_of(os.getpid(), SWEEP_MAX, stop=True)):
+        seen.update(found)
+    _kill(-program, signal.SIGKILL)
+    until, status = time.monotonic() + SWEEP_S, b"unknown"
     while True:
-        reached = [_tell(each, signal.SIGKILL) for each in family_of(os.getpid(), SWEPT_AT_ONCE)]
+        killed = [_kill(each, signal.SIGKILL) for each in descendants_of(os.getpid(), SWEEP_MAX)]
         try:
-            while (buried := os.waitpid(-1, os.WNOHANG))[0]:
-                if buried[0] == program:
-                    how = _told(buried[1])
+            while (reaped := os.waitpid(-1, os.WNOHANG))[0]:
+                if reaped[0] == program:
+                    status = _format_status(reaped[1])
         except ChildProcessError:
-            return how  # Nobody is left.
-        if not any(reached) and time.monotonic() > until:
-            return how  # They have become another user, as sudo does.
-        poll.poll(TURN_MS)
+            return status  # no process is left
+        if not any(killed) and time.monotonic() > until:
+            return status  # the rest runs as another user, for example by sudo
+        poll.poll(SWEEP_MS)
         _drain(woken)
 
 
-def _told(status: int) -> bytes:
+def _format_status(status: int) -> bytes:
     code = os.waitstatus_to_exitcode(status)
     return b"exit %d" % code if code >= 0 else b"signal %d" % -code
 
 
-def _tell(pid: int, word: signal.Signals) -> bool:
-    """False: it is nobody whom we may end."""
+def _kill(pid: int, number: signal.Signals) -> bool:
+    """False: the process does not exist, or it belongs to another user."""
     try:
-        os.kill(pid, word)
+        os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
         return False
     return True
 
 
-def _lift() -> None:
-    """Before all others, if we may: what a crowd leaves of the time is not enough to end it."""
+def _raise_priority() -> None:
+    """Real-time priority, if it is permitted: a fork bomb leaves too little CPU time to end it otherwise."""
     with suppress(OSError, AttributeError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 
 
-def _limit() -> None:
-    """A crowd of any user but root has an end before we come: what can not grow can be stopped."""
+def _limit_processes() -> None:
+    """Limit the processes of the user, unless it is root: a fork bomb that cannot grow can be stopped."""
     if os.getuid() == 0 or not hasattr(resource, "RLIMIT_NPROC"):
         return
-    most, hard = _used() + USER_MORE_MAX, resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    most, hard = _user_threads() + USER_MORE_MAX, resource.getrlimit(resource.RLIMIT_NPROC)[1]
     soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(resource.RLIMIT_NPROC, (soft, soft))
 
 
-def _used() -> int:
-    """Threads of all processes of our user."""
+def _user_threads() -> int:
+    """Threads of all processes of this user."""
     count, own = 0, os.getuid()
     for each in os.listdir("/proc") if os.path.isdir("/proc") else ():
         with suppress(OSError):

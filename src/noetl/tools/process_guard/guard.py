@@ -1,7 +1,7 @@
-"""Guards: warm processes through which tools run programs of an author's, and end them with all they started.
+"""Guards: helper processes that run programs of playbooks, and end them with all processes they have started.
 
-A guard has one program at a time. What the program starts stays below its guard, whatever it does to get
-away; more than so many processes are a failure. See guard_child for the other side.
+A guard runs one program at a time and is reused. Processes that the program starts cannot leave the guard,
+and their number is limited. child.py is the code of the guard process.
 """
 
 from __future__ import annotations
@@ -22,53 +22,55 @@ from typing import NamedTuple
 
 from noetl.tools.process_guard.child import END, PROCESSES_MAX, RUN, WATCH
 
-SAY_S = 0.1  # between two words to a guard to look at its program
-END_S = 6.0  # a guard that takes longer to end its program is no guard any more
+WATCH_EVERY_S = 0.1  # between two requests to a guard to count processes
+END_S = 6.0  # a guard that needs longer to end its program is dropped
 CHILD = Path(__file__).with_name("child.py")
-CROWDED = f"it had more than {PROCESSES_MAX} processes at once (limit PROCESSES_MAX), and was ended with them"
+TOO_MANY_PROCESSES = (
+    f"the program had more than {PROCESSES_MAX} processes at once (limit PROCESSES_MAX); all were killed"
+)
 
 _LENGTH = struct.Struct(">I")
 
 
-class Program(NamedTuple):
-    """What is to be run."""
+class ProcessSpec(NamedTuple):
+    """A program to run."""
 
-    argv: list[str]  # the first one is a path
+    argv: list[str]  # the first item is a path
     env: dict[str, str]
     cwd: str
-    fds: Sequence[int]  # its descriptors 0, 1, 2 and so on
+    fds: Sequence[int]  # become its file descriptors 0, 1, 2, …
 
 
-class Ended(NamedTuple):
-    """How a program ended: by one of the two; none when nobody knows."""
+class ExitStatus(NamedTuple):
+    """How a program ended: one of the two is set; neither if it is not known."""
 
     exit_code: int | None = None
     signal: str | None = None
 
 
-class Guard(asyncio.Protocol):
-    """One guard, and the program that it has."""
+class ProcessGuard(asyncio.Protocol):
+    """One guard process, and the program that it runs."""
 
-    def __init__(self, line: socket.socket, process: subprocess.Popen[bytes]) -> None:
-        self.dead = False  # it takes no further program
-        self.crowded = False  # the program was ended because of what it started
+    def __init__(self, channel: socket.socket, process: subprocess.Popen[bytes]) -> None:
+        self.dead = False  # it can run no further program
+        self.over_limit = False  # the program was killed because it had too many processes
         self._loop = loop = asyncio.get_running_loop()
-        self._line, self._process = line, process
+        self._socket, self._process = channel, process
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
         self._started: Future[str] = loop.create_future()
-        self._ended: Future[Ended] = loop.create_future()
-        self._program: int | None = None  # a handle of it
+        self._ended: Future[ExitStatus] = loop.create_future()
+        self._program: int | None = None  # pidfd of the program
         self._watching: TimerHandle | None = None
-        self._said_at = 0.0  # when it was told to look
+        self._watched_at = 0.0  # time of the last WATCH message
 
     @classmethod
-    async def start(cls) -> Guard:
-        """Raises OSError when there can be no more processes."""
+    async def start(cls) -> ProcessGuard:
+        """Raises OSError if no process can be started."""
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
         try:
-            guard = cls(ours, _guarding(theirs.fileno()))
+            guard = cls(ours, _start_process(theirs.fileno()))
         except BaseException:
             ours.close()
             raise
@@ -78,61 +80,61 @@ class Guard(asyncio.Protocol):
         try:
             guard._transport, _ = await loop.create_connection(lambda: guard, sock=ours)
         except BaseException:
-            ours.close()  # It sees that, and ends.
+            ours.close()  # the guard process detects this and exits
             guard._process.kill()
             guard._process.wait()
             raise
         return guard
 
-    async def run(self, program: Program) -> None:
-        """Start it. Raises OSError when that can not be done."""
+    async def run(self, program: ProcessSpec) -> None:
+        """Start a program. Raises OSError if that fails."""
         assert self._transport is not None
-        self.crowded, self._said_at = False, 0.0
+        self.over_limit, self._watched_at = False, 0.0
         self._started, self._ended = self._loop.create_future(), self._loop.create_future()
         body = json.dumps({"argv": program.argv, "env": program.env, "cwd": program.cwd}).encode()
-        # Nothing else is on the line, so that there is room for this.
-        socket.send_fds(self._line, [RUN], list(program.fds))
+        # Nothing else is being sent, so the socket buffer has space for this.
+        socket.send_fds(self._socket, [RUN], list(program.fds))
         self._transport.write(_LENGTH.pack(len(body)) + body)
-        word, _, number = (await self._started).partition(" ")
-        if word == "refused":
-            self._settle(Ended())
+        message, _, number = (await self._started).partition(" ")
+        if message == "refused":
+            self._settle(ExitStatus())
             raise OSError(int(number), os.strerror(int(number)))
-        if word != "started":
-            raise OSError(0, "the process that should have started it has ended")
+        if message != "started":
+            raise OSError(0, "the guard process has ended")
         if hasattr(os, "pidfd_open"):
             with suppress(OSError):
                 self._program = os.pidfd_open(int(number))
 
     @property
     def idle(self) -> bool:
-        """Has it ended what it had, and can it take another?"""
+        """Has its program ended, and can it run another one?"""
         return self._ended.done() and not self.dead
 
-    async def over(self) -> Ended:
-        """Until the program has ended, and all that it started."""
+    async def wait(self) -> ExitStatus:
+        """Wait until the program and all processes that it has started have ended."""
         return await asyncio.shield(self._ended)
 
     def end(self) -> None:
-        """Now; `over` tells when."""
+        """Kill the program. `wait` returns when it has ended."""
         self.unwatch()
-        self._say(END)
+        self._send(END)
 
     def watch(self) -> None:
-        """Have it look how many processes there are, until `unwatch`."""
+        """Have the guard count the processes of the program, until `unwatch`."""
         now = self._loop.time()
-        if now - self._said_at >= SAY_S:
-            self._said_at = now
-            self._say(WATCH)
-        self._watching = self._loop.call_later(SAY_S, self.watch)
+        if now - self._watched_at >= WATCH_EVERY_S:
+            self._watched_at = now
+            self._send(WATCH)
+        self._watching = self._loop.call_later(WATCH_EVERY_S, self.watch)
 
     def unwatch(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
             self._watching = None
 
-    def _say(self, word: bytes) -> None:
+    def _send(self, message: bytes) -> None:
         if not self._ended.done() and self._transport is not None:
-            self._transport.write(word)
+            self._transport.write(message)
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
@@ -141,104 +143,104 @@ class Guard(asyncio.Protocol):
         for line in lines:
             text = line.decode("ascii", errors="replace")
             if text.startswith("ended "):
-                self.crowded = text == "ended crowded"
-                self._settle(_ended(text))
+                self.over_limit = text == "ended crowded"
+                self._settle(_exit_status(text))
             elif not self._started.done():
                 self._started.set_result(text)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
-        """The guard is gone. Without it we end the program's own group, and can do no more."""
+        """The guard has died. The worker kills the program itself; it cannot reach other processes of it."""
         self.dead = True
         if self._program is not None and not self._ended.done():
             with suppress(OSError):
                 signal.pidfd_send_signal(self._program, signal.SIGKILL)
         if not self._started.done():
             self._started.set_result("")
-        self._settle(Ended())
+        self._settle(ExitStatus())
 
-    def _settle(self, ended: Ended) -> None:
+    def _settle(self, status: ExitStatus) -> None:
         self.unwatch()
         if self._program is not None:
             os.close(self._program)
             self._program = None
         if not self._ended.done():
-            self._ended.set_result(ended)
+            self._ended.set_result(status)
 
     async def close(self) -> None:
-        """With its program, if it has one."""
+        """End the guard, and its program if it has one."""
         self.dead = True
         if self._transport is not None:
             self._transport.abort()
         self.unwatch()
         with suppress(TimeoutError):
             async with asyncio.timeout(END_S):
-                await _until_gone(self._loop, self._process)
+                await _wait_for_exit(self._loop, self._process)
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
 
 
-def _ended(text: str) -> Ended:
+def _exit_status(text: str) -> ExitStatus:
     _, how, *number = text.split(" ")
     if how == "exit":
-        return Ended(exit_code=int(number[0]))
+        return ExitStatus(exit_code=int(number[0]))
     if how == "signal":
         known = int(number[0]) in signal.valid_signals()
-        return Ended(signal=signal.Signals(int(number[0])).name if known else f"signal {number[0]}")
-    return Ended()
+        return ExitStatus(signal=signal.Signals(int(number[0])).name if known else f"signal {number[0]}")
+    return ExitStatus()
 
 
-async def _until_gone(loop: AbstractEventLoop, process: subprocess.Popen[bytes]) -> None:
+async def _wait_for_exit(loop: AbstractEventLoop, process: subprocess.Popen[bytes]) -> None:
     if not hasattr(os, "pidfd_open"):
         await loop.run_in_executor(None, process.wait)
         return
-    handle = os.pidfd_open(process.pid)  # It is not buried yet, so that its number is its own.
-    gone = asyncio.Event()
-    loop.add_reader(handle, gone.set)
+    handle = os.pidfd_open(process.pid)  # the process is not reaped yet, so its id has not been reused
+    ended = asyncio.Event()
+    loop.add_reader(handle, ended.set)
     try:
-        await gone.wait()
+        await ended.wait()
     finally:
         loop.remove_reader(handle)
         os.close(handle)
 
 
-def _guarding(line: int) -> subprocess.Popen[bytes]:
+def _start_process(channel: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", "-X", "utf8", str(CHILD), str(line)],
+        [sys.executable, "-I", "-S", "-X", "utf8", str(CHILD), str(channel)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env={},
         cwd="/",
-        pass_fds=(line,),
-        start_new_session=True,  # a key pressed at our terminal is not for it
+        pass_fds=(channel,),
+        start_new_session=True,  # signals from the worker's terminal, such as Ctrl-C, must not reach it
     )
 
 
-class Guards:
-    """Guards that have no program at the moment, to be taken and given back."""
+class GuardPool:
+    """Idle guards."""
 
     def __init__(self) -> None:
-        self._idle: list[Guard] = []
+        self._idle: list[ProcessGuard] = []
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def take(self) -> Guard:
-        """Raises OSError when there can be no more processes."""
+    async def take(self) -> ProcessGuard:
+        """An idle guard or a new one. Raises OSError if no process can be started."""
         while self._idle:
             guard = self._idle.pop()
             if not guard.dead:
                 return guard
             self._close(guard)
-        return await Guard.start()
+        return await ProcessGuard.start()
 
-    def give(self, guard: Guard) -> None:
-        """Back, when its program has ended; or let it end by itself what it has."""
+    def give(self, guard: ProcessGuard) -> None:
+        """Return a guard. If its program is still running, both are ended in the background."""
         if guard.idle:
             self._idle.append(guard)
         else:
             self._close(guard)
 
-    def _close(self, guard: Guard) -> None:
+    def _close(self, guard: ProcessGuard) -> None:
         closing = asyncio.ensure_future(guard.close())
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)

@@ -1,1 +1,1 @@
-"""The `python` tool and its parts; the entry point is in tool.py."""
+"""The `python` tool. The entry point is tool.py."""

@@ -1,7 +1,7 @@
-"""The other side of the `python` tool: a process that runs an author's code, call after call.
+"""The child process of the `python` tool: it runs the code of playbooks, one call after the other.
 
-It is started by its path and knows the standard library only, so that it is quick to start and holds nothing
-of the worker's. Requests and answers are JSON behind a length of four bytes, on a socket of their own.
+It is started as a script and imports only the standard library, so that it starts quickly and contains
+nothing of the worker. Requests and responses are JSON with a length prefix of four bytes, on a socket.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     import ast
 
-ANSWER_BYTES_MAX = 64 * 1024 * 1024
-DEPTH_MAX = 64  # of lists and mappings inside each other
+RESULT_BYTES_MAX = 64 * 1024 * 1024
+DEPTH_MAX = 64  # nesting of lists and mappings
 MESSAGE_CHARS_MAX = 4_096
 TRACEBACK_LINES_MAX = 20
-PROGRAMS_MAX = 64  # compiled texts that are kept
-GROWN_BYTES_MAX = 256 * 1024 * 1024  # of memory that was ever in use, beyond what we started with
-MODULE = "playbook_code"  # what the author's code is called; its file too, when it has none
+PROGRAMS_MAX = 64  # compiled programs in the cache
+GROWN_BYTES_MAX = 256 * 1024 * 1024  # growth of the peak memory use since the start
+MODULE = "playbook_code"  # the module name of the code; also its file name if it has no file
 UNLIMITED = resource.RLIM_INFINITY
 
 _LENGTH = struct.Struct(">I")
 _PR_SET_PDEATHSIG = 1
 
 
-class Refused(Exception):
-    """The answer is an error that is not an exception of the author's code."""
+class CallError(Exception):
+    """The call fails for a reason other than an exception in the playbook's code."""
 
     def __init__(self, message: str, kind: str = "python") -> None:
         super().__init__(message)
         self.kind = kind
 
 
-class Room:
-    """Where calls are made: compiled programs, and what must be as it was before the next call."""
+class CallRunner:
+    """Makes the calls. Caches compiled programs, and records the process state to detect changes of it."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -57,25 +57,25 @@ class Room:
         self.start_peak = _peak_bytes()
         self.hard = resource.getrlimit(resource.RLIMIT_AS)[1]
 
-    def answer(self, request: dict[str, Any]) -> bytes:
-        """One call, from its request to the bytes of its answer, whatever the author's code does."""
+    def call(self, request: dict[str, Any]) -> bytes:
+        """Make one call. The response begins with "-" if the worker must replace this process, else "+"."""
         name = request["name"]
-        tired = False
+        out_of_memory = False
         try:
             self._limit(request["memory_mb"])
             value = self._run(request)
-            body = b'{"data":' + _encoded(value) + b"}"
+            body = b'{"data":' + _encode(value) + b"}"
             self._limit(None)
-            if len(body) > ANSWER_BYTES_MAX:
-                size = f"{len(body):,} bytes (limit ANSWER_BYTES_MAX: {ANSWER_BYTES_MAX:,})"
-                raise Refused(
-                    f"the code gave back {size}; write it to a file or a store", "payload-too-large"
+            if len(body) > RESULT_BYTES_MAX:
+                size = f"{len(body):,} bytes (limit RESULT_BYTES_MAX: {RESULT_BYTES_MAX:,})"
+                raise CallError(
+                    f"the result of the code has {size}; write it to a file or a store", "payload-too-large"
                 )
-        except BaseException as error:  # noqa: BLE001  # the border of the author's code
+        except BaseException as error:  # noqa: BLE001  # any exception of the playbook's code
             self._limit(None)
-            tired = isinstance(error, MemoryError)
-            body = json.dumps({"error": _told(error, request["code"], name)}).encode()
-        return b"-" + body if self._tired() or tired else b"+" + body
+            out_of_memory = isinstance(error, MemoryError)
+            body = json.dumps({"error": _describe_error(error, request["code"], name)}).encode()
+        return b"-" + body if self._is_changed() or out_of_memory else b"+" + body
 
     def _run(self, request: dict[str, Any]) -> Any:
         for lib in request["libs"]:
@@ -89,16 +89,16 @@ class Room:
             names["__file__"] = request["file"]
         arguments: dict[str, Any] = request["arguments"]
         names.update(arguments)
-        sys.modules[MODULE] = module  # dataclasses, pickle and typing look a class's module up
+        sys.modules[MODULE] = module  # dataclasses, pickle and typing look up the module of a class
         try:
             exec(program, names)
             main = names.get("main")
             if not callable(main):
                 if "result" not in names:
-                    _refuse_idle(request["code"], names)
+                    _refuse_without_effect(request["code"], names)
                 return names.get("result")
-            value = main(**_wanted(main, arguments))
-            return _awaited(value) if hasattr(value, "__await__") else value
+            value = main(**_accepted(main, arguments))
+            return _await(value) if hasattr(value, "__await__") else value
         finally:
             for stream in (sys.stdout, sys.stderr):
                 if stream is not None and not stream.closed:
@@ -113,16 +113,16 @@ class Room:
         return program
 
     def _limit(self, memory_mb: int | None) -> None:
-        """So much more than an idle child has; None: as much as there is, to tell how it went."""
+        """Limit the memory beyond that of an idle process; None: no limit, to encode the response."""
         soft = UNLIMITED if memory_mb is None else self.start_bytes + memory_mb * 1024 * 1024
         if self.hard != UNLIMITED:
             soft = self.hard if soft == UNLIMITED else min(soft, self.hard)
         resource.setrlimit(resource.RLIMIT_AS, (soft, self.hard))
 
-    def _tired(self) -> bool:
-        """Is something not as it was? Then another child makes the next call."""
+    def _is_changed(self) -> bool:
+        """Has the call changed the process? Then the worker replaces it before the next call."""
         if os.getpid() != self.pid:
-            os._exit(0)  # The author's code forked, and the copy came back here, where it has no business.
+            os._exit(0)  # a fork made by the playbook's code: only the original process may continue
         sys.modules.pop(MODULE, None)
         try:
             os.chdir(self.folder)
@@ -135,11 +135,11 @@ class Room:
             and sys.path == self.path
             and os.environ == self.environ
         )
-        alone = len(sys._current_frames()) == 1 and not _has_children() and self._is_alone()
+        alone = len(sys._current_frames()) == 1 and not _has_children() and self._has_no_siblings()
         return not (same and alone) or _peak_bytes() - self.start_peak > GROWN_BYTES_MAX
 
-    def _is_alone(self) -> bool:
-        """Our guard adopts what the author's code has left behind. True where the system does not say."""
+    def _has_no_siblings(self) -> bool:
+        """The guard adopts orphaned processes of the code. True if the system does not report them."""
         try:
             with open(f"/proc/{self.guard}/task/{self.guard}/children", encoding="ascii") as file:
                 return file.read().split() == [str(self.pid)]
@@ -148,7 +148,7 @@ class Room:
 
 
 def _address_space() -> int:
-    """Bytes of address space in use; where the system does not say, a generous guess."""
+    """Bytes of address space in use; if the system does not report it, a generous estimate."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[0]) * resource.getpagesize()
@@ -170,7 +170,7 @@ def _intact(stream: TextIO | None, own: TextIO | None) -> bool:
 
 
 def _has_children() -> bool:
-    """Does a process live on that the author's code started? Those that have ended are buried here."""
+    """Is a process still running that the code has started? Ended ones are reaped here."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -180,7 +180,7 @@ def _has_children() -> bool:
 
 
 def _require(lib: str) -> None:
-    """A library is named as it is imported or as it is installed, maybe with a version behind."""
+    """`lib` is the name of a module or a package, with or without a version. Raises CallError."""
     from importlib.util import find_spec
 
     name = lib.strip().split(";")[0]
@@ -196,13 +196,13 @@ def _require(lib: str) -> None:
     try:
         distribution(name)
     except (PackageNotFoundError, ValueError):
-        raise Refused(
-            f'library "{lib}" is not installed where this worker runs; install it with `pip install {name}`'
+        raise CallError(
+            f'library "{lib}" is not installed on this worker; install it with `pip install {name}`'
         ) from None
 
 
-def _refuse_idle(code: str, names: dict[str, Any]) -> None:
-    """A script may print and set no `result`; one that defines functions and does no more is a slip."""
+def _refuse_without_effect(code: str, names: dict[str, Any]) -> None:
+    """Raise CallError if the code only defines functions. A script without a `result` must do something."""
     functions = (each for each in names.values() if isinstance(each, types.FunctionType))
     own = [f"`{each.__name__}`" for each in functions if each.__module__ == MODULE]
     if not own:
@@ -210,15 +210,17 @@ def _refuse_idle(code: str, names: dict[str, Any]) -> None:
     import ast
     import warnings
 
-    with warnings.catch_warnings(action="ignore"):  # They were told when it was compiled.
+    with warnings.catch_warnings(action="ignore"):  # compile() has reported them
         body = ast.parse(code).body
-    if all(_is_idle(each) for each in body):
-        words = f"the code defines {', '.join(own[:5])} and calls nothing"
-        raise Refused(f"{words}: name a function `main`, which is called with `input`, or set `result`")
+    if all(_is_definition(each) for each in body):
+        message = f"the code defines {', '.join(own[:5])} but calls no function"
+        raise CallError(
+            f"{message}; rename the function to `main`, which is called with `input`, or set `result`"
+        )
 
 
-def _is_idle(statement: ast.stmt) -> bool:
-    """Does it only make something known, or what is done in a main program, which this is not?"""
+def _is_definition(statement: ast.stmt) -> bool:
+    """Does it only define or import names? `if __name__ == …` counts too, because its body does not run."""
     import ast
 
     match statement:
@@ -233,8 +235,8 @@ def _is_idle(statement: ast.stmt) -> bool:
     return False
 
 
-def _wanted(main: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that `main` has names for; all of them when it takes any."""
+def _accepted(main: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that `main` has parameters for; all of them if it has `**kwargs`."""
     code = getattr(main, "__code__", None)
     if not isinstance(code, types.CodeType) or code.co_flags & 0x08:  # CO_VARKEYWORDS
         return arguments
@@ -242,7 +244,7 @@ def _wanted(main: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, An
     return {name: value for name, value in arguments.items() if name in known}
 
 
-def _awaited(value: Any) -> Any:
+def _await(value: Any) -> Any:
     import asyncio
 
     async def wait() -> Any:
@@ -251,22 +253,26 @@ def _awaited(value: Any) -> Any:
     return asyncio.run(wait())
 
 
-def _encoded(value: Any) -> bytes:
-    """The value as JSON. What JSON has no form for is refused with its place, or put into the plain form."""
+def _encode(value: Any) -> bytes:
+    """The value as JSON, with `_convert` for other types. Raises CallError, with the place of a bad value."""
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain, separators=(",", ":"))
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_convert, separators=(",", ":"))
         body = text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         if isinstance(error, UnicodeEncodeError):
-            raise Refused("the code gave back text with half a surrogate pair") from error
-        raise Refused(f"the code gave back {_blame(value) or error}") from error
+            raise CallError(
+                "the result of the code contains a lone surrogate, which is not valid text"
+            ) from error
+        raise CallError(f"the result of the code contains {_find_invalid(value) or error}") from error
     if text.count("[") + text.count("{") > DEPTH_MAX and _is_deep(value):
-        raise Refused(f"the code gave back lists and mappings that are nested deeper than {DEPTH_MAX} levels")
+        raise CallError(
+            f"the result of the code contains lists and mappings nested deeper than {DEPTH_MAX} levels"
+        )
     return body
 
 
-def _plain(value: Any) -> Any:
-    """Dates as RFC 3339 texts, sets as lists, numbers and arrays of numeric libraries as lists of numbers."""
+def _convert(value: Any) -> Any:
+    """Dates become RFC 3339 text, sets lists, and numbers and arrays of numeric libraries plain numbers."""
     if hasattr(value, "isoformat"):
         return value.isoformat()
     if isinstance(value, set | frozenset):
@@ -278,29 +284,29 @@ def _plain(value: Any) -> Any:
     raise TypeError(type(value).__name__)
 
 
-def _blame(value: Any) -> str | None:
-    """Which part of the value is no JSON; level by level, as far as a value may go."""
+def _find_invalid(value: Any) -> str | None:
+    """Which part of the value is not JSON. Searches level by level, down to the maximum depth."""
     level: list[tuple[str, Any]] = [("data", value)]
     for _ in range(DEPTH_MAX):
         below: list[tuple[str, Any]] = []
         for path, each in level:
             if isinstance(each, float) and each - each != 0:
-                return f"{each} at {path}: JSON has no such number; give back None or a text"
+                return f"{each} at {path}: JSON has no such number; return None or a string"
             if isinstance(each, dict):
-                odd = next((key for key in each if not isinstance(key, str | int | float | None)), None)
-                if odd is not None:
-                    return f"a {type(odd).__name__} as a key of {path}: keys are texts"
+                wrong = next((key for key in each if not isinstance(key, str | int | float | None)), None)
+                if wrong is not None:
+                    return f"a {type(wrong).__name__} as a key of {path}: keys must be strings"
                 below += [(f"{path}[{key!r}]", inner) for key, inner in each.items()]
             elif isinstance(each, list | tuple):
-                below += [(f"{path}[{place}]", inner) for place, inner in enumerate(each)]
+                below += [(f"{path}[{index}]", inner) for index, inner in enumerate(each)]
             elif not isinstance(each, str | int | float | None):
                 try:
-                    json.dumps(each, default=_plain)
+                    json.dumps(each, default=_convert)
                 except (TypeError, ValueError):
                     kind = type(each).__name__
-                    return f"a {kind} at {path}, which is no JSON; make a text, a number or a dict of it"
+                    return f"a {kind} at {path}, which is not JSON; convert it to a string, number or dict"
         level = below
-    return f"lists and mappings that are nested deeper than {DEPTH_MAX} levels" if level else None
+    return f"lists and mappings nested deeper than {DEPTH_MAX} levels" if level else None
 
 
 def _is_deep(value: Any) -> bool:
@@ -316,32 +322,32 @@ def _is_deep(value: Any) -> bool:
     return bool(level)
 
 
-def _told(error: BaseException, code: str, name: str) -> dict[str, Any]:
-    """The error as the author sees it: its own lines, and none of ours or of libraries."""
-    if isinstance(error, Refused):
+def _describe_error(error: BaseException, code: str, name: str) -> dict[str, Any]:
+    """The error with a traceback of the playbook's own lines, without those of this file or of libraries."""
+    if isinstance(error, CallError):
         return {"kind": error.kind, "message": str(error), "details": {}}
     try:
-        words = str(error)
-    except Exception:  # noqa: BLE001  # the author's own __str__
-        words = "(its text can not be shown)"
+        text = str(error)
+    except Exception:  # noqa: BLE001  # the __str__ of the playbook's own class
+        text = "(the message cannot be read)"
     lines = code.splitlines()
-    places = list(_places(error, name))
+    positions = list(_positions(error, name))
     if isinstance(error, SyntaxError) and error.filename == name and error.lineno is not None:
-        words, places = error.msg, [(error.lineno, "")]
-    message = f"{type(error).__name__}: {words}" if words else type(error).__name__
+        text, positions = error.msg, [(error.lineno, "")]
+    message = f"{type(error).__name__}: {text}" if text else type(error).__name__
     if isinstance(error, MemoryError):
         message += " (the limit is spec.memory_mb)"
-    shown = [f"{_where(line, inside, name)}\n    {_text(lines, line)}" for line, inside in places]
-    if len(shown) > TRACEBACK_LINES_MAX:
-        shown = [f"… {len(shown) - TRACEBACK_LINES_MAX} more", *shown[-TRACEBACK_LINES_MAX:]]
-    details = {"traceback": "\n".join(shown), "line": places[-1][0] if places else None}
+    trace = [f"{_where(line, inside, name)}\n    {_source(lines, line)}" for line, inside in positions]
+    if len(trace) > TRACEBACK_LINES_MAX:
+        trace = [f"… {len(trace) - TRACEBACK_LINES_MAX} more", *trace[-TRACEBACK_LINES_MAX:]]
+    details = {"traceback": "\n".join(trace), "line": positions[-1][0] if positions else None}
     if len(message) > MESSAGE_CHARS_MAX:
-        message = f"{message[:MESSAGE_CHARS_MAX]}… ({len(message) - MESSAGE_CHARS_MAX:,} characters more)"
-    # Whatever half pairs of surrogates there are, the answer must be text.
+        message = f"{message[:MESSAGE_CHARS_MAX]}… ({len(message) - MESSAGE_CHARS_MAX:,} more characters)"
+    # The response must be valid text, so lone surrogates are replaced.
     return {"kind": "python", "message": message.encode(errors="replace").decode(), "details": details}
 
 
-def _places(error: BaseException, name: str) -> Iterator[tuple[int, str]]:
+def _positions(error: BaseException, name: str) -> Iterator[tuple[int, str]]:
     trace = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == name:
@@ -350,16 +356,16 @@ def _places(error: BaseException, name: str) -> Iterator[tuple[int, str]]:
 
 
 def _where(line: int, inside: str, name: str) -> str:
-    place = f"line {line} of the {'code' if name == MODULE else 'script'}"
-    return f"{place}, in {inside}" if inside not in ("", "<module>") else place
+    position = f"line {line} of the {'code' if name == MODULE else 'script'}"
+    return f"{position}, in {inside}" if inside not in ("", "<module>") else position
 
 
-def _text(lines: list[str], line: int) -> str:
+def _source(lines: list[str], line: int) -> str:
     return lines[line - 1].strip()[:200] if 0 < line <= len(lines) else ""
 
 
 def _read(channel: socket.socket, count: int) -> bytes:
-    """Exactly so many bytes. Nobody at the other side: there is nothing left to live for."""
+    """Exactly `count` bytes. Ends the process if the worker has closed the socket."""
     parts = bytearray()
     while len(parts) < count:
         part = channel.recv(min(count - len(parts), 1 << 20))
@@ -370,7 +376,7 @@ def _read(channel: socket.socket, count: int) -> bytes:
 
 
 def _die_with_guard() -> None:
-    """On Linux the kernel ends us when our guard is gone, also out of an endless loop."""
+    """On Linux the kernel kills this process when its guard dies, even in an endless loop."""
     if sys.platform == "linux":
         import ctypes
 
@@ -382,18 +388,18 @@ def main() -> None:
     _die_with_guard()
     channel = socket.socket(fileno=descriptor)
     channel.set_inheritable(False)
-    # A fork of the author's code must neither answer for us nor keep the line open when we are gone.
+    # A fork made by the code must not respond in place of this process, nor keep the socket open after it.
     os.register_at_fork(after_in_child=channel.close)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.argv[:] = [MODULE]
-    room = Room()
+    runner = CallRunner()
     while True:
         (length,) = _LENGTH.unpack(_read(channel, _LENGTH.size))
-        body = room.answer(json.loads(_read(channel, length)))
+        body = runner.call(json.loads(_read(channel, length)))
         try:
             channel.sendall(_LENGTH.pack(len(body)) + body)
         except OSError:
-            os._exit(1)  # The code has closed what it did not open; the worker sees that we are gone.
+            os._exit(1)  # the code has closed the socket; the worker detects the exit
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Warm child processes for the `python` tool: each makes one call at a time, and is replaced when worn out.
+"""Child processes for the `python` tool. Each makes one call at a time and is reused for many calls.
 
-Each has a guard of its own, which ends it with all that an author's code has started.
+Each has its own guard, which ends it together with all processes that the playbook's code has started.
 """
 
 from __future__ import annotations
@@ -19,80 +19,78 @@ from typing import NamedTuple
 import msgspec
 
 from noetl.output import JSON
-from noetl.tool import silent
-from noetl.tools.line_output import Lines
+from noetl.tool import discard
+from noetl.tools.errors import TooLarge
 from noetl.tools.process_guard.child import CHANNEL
-from noetl.tools.process_guard.guard import CROWDED, END_S, Ended, Guard, Guards, Program
+from noetl.tools.process_guard.guard import (
+    END_S,
+    TOO_MANY_PROCESSES,
+    ExitStatus,
+    GuardPool,
+    ProcessGuard,
+    ProcessSpec,
+)
+from noetl.tools.process_guard.lines import LineForwarder
 
-CALLS_PER_CHILD_MAX = 1_000  # then another takes its place, whatever it has gathered
-FRAME_BYTES_MAX = 64 * 1024 * 1024 + 4_096  # an answer with its frame around it
-PRINTED_BYTES_MAX = 64 * 1024  # of each stream, for each call
-GRACE_S = 0.5  # for a child that hung up to end by itself, so that we can tell how
-INHERITED = ("PATH", "HOME", "LANG", "TZ")  # whatever else stands in our environment may be a secret
+CALLS_PER_CHILD_MAX = 1_000  # then it is replaced, which frees whatever it has accumulated
+FRAME_BYTES_MAX = 64 * 1024 * 1024 + 4_096  # a response of maximum size, with its envelope
+PRINTED_BYTES_MAX = 64 * 1024  # of each stream and call
+GRACE_S = 0.5  # for a child that closed its socket to exit, so that its exit status is known
+INHERITED = ("PATH", "HOME", "LANG", "TZ")  # other variables of the worker may be secrets
 CHILD = Path(__file__).with_name("child.py")
 
 _LENGTH = struct.Struct(">I")
 
 
-class TooLarge(Exception):
-    """The request is over the limit."""
-
-
-class Printed(NamedTuple):
-    """What a call wrote to its streams, cut to the limit."""
-
-    stdout: str
-    stderr: str
-
-
-class Answer(NamedTuple):
-    """How a call went; `error` is a text when there was no answer, and says what became of the child."""
+class ChildResponse(NamedTuple):
+    """The result of a call. Without a `body`, `error` says how the child ended."""
 
     body: bytes | None
-    printed: Printed
-    error: str | None = None
+    stdout: str  # cut to the limit
+    stderr: str
+    error: str = ""
     kind: str = "python"  # of the error
 
 
-class Stream:
-    """One end of a pipe that a child writes to; what is over the limit is counted and dropped."""
+class OutputPipe:
+    """A pipe for the output of a child. Bytes above the limit are counted and dropped."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
         self._kept = bytearray()
-        self._cut = 0
-        self.tell: Callable[[bytes], None] | None = None  # every piece, as it comes
+        self._dropped = 0
+        self.forward: Callable[[bytes], None] | None = None  # receives every chunk
         self._open = True
-        self._ours, self.theirs = os.pipe()
+        self._ours, self.theirs = os.pipe()  # file descriptors of the worker and of the child
         os.set_blocking(self._ours, False)
-        loop.add_reader(self._ours, self._some)
+        loop.add_reader(self._ours, self._read)
 
-    def _some(self) -> bool:
-        """False: there is nothing more at the moment, or never will be."""
+    def _read(self) -> bool:
+        """False: no data at the moment, or the end of the stream."""
         try:
-            part = os.read(self._ours, 262_144)
+            chunk = os.read(self._ours, 262_144)
         except BlockingIOError:
             return False
-        if not part:
+        if not chunk:
             self._loop.remove_reader(self._ours)
             return False
-        if self.tell is not None:
-            self.tell(part)
+        if self.forward is not None:
+            self.forward(chunk)
         room = PRINTED_BYTES_MAX - len(self._kept)
-        self._kept += part[:room] if room > 0 else b""
-        self._cut += max(0, len(part) - max(0, room))
+        self._kept += chunk[:room] if room > 0 else b""
+        self._dropped += max(0, len(chunk) - max(0, room))
         return True
 
-    def taken(self) -> str:
-        """All that was written up to now. A child that writes without end can not keep us here."""
+    def take(self) -> str:
+        """The output so far. The number of reads is limited, because a child can write without end."""
         for _ in range(16):
-            if not self._open or not self._some():
+            if not self._open or not self._read():
                 break
         text = self._kept.decode(errors="replace")
-        if self._cut:
-            text += f"\n… {self._cut:,} bytes more"
+        if self._dropped:
+            text += f"\n… {self._dropped:,} more bytes"
         self._kept.clear()
-        self._cut = 0
+        self._dropped = 0
         return text
 
     def close(self) -> None:
@@ -102,12 +100,12 @@ class Stream:
             os.close(self._ours)
 
 
-class Child(asyncio.Protocol):
-    """One process, its guard, its socket and its streams."""
+class PythonChild(asyncio.Protocol):
+    """One child process with its guard, its socket and its output pipes."""
 
-    def __init__(self, guard: Guard, stdout: Stream, stderr: Stream) -> None:
+    def __init__(self, guard: ProcessGuard, stdout: OutputPipe, stderr: OutputPipe) -> None:
         self.calls = 0
-        self.dead = False  # it makes no further call
+        self.dead = False  # it can make no further call
         self.guard = guard
         self._stdout, self._stderr = stdout, stderr
         self._loop = asyncio.get_running_loop()
@@ -116,15 +114,15 @@ class Child(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     @classmethod
-    async def start(cls, guard: Guard) -> Child:
-        """Raises OSError when there can be no more processes; the guard is the caller's to give back."""
+    async def start(cls, guard: ProcessGuard) -> PythonChild:
+        """Raises OSError if no process can be started; the caller then returns the guard to its pool."""
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
-        stdout, stderr = Stream(loop), Stream(loop)
+        stdout, stderr = OutputPipe(loop), OutputPipe(loop)
         child = cls(guard, stdout, stderr)
         nothing = os.open(os.devnull, os.O_RDONLY)
         try:
-            await guard.run(_program(nothing, stdout.theirs, stderr.theirs, theirs.fileno()))
+            await guard.run(_process_spec(nothing, stdout.theirs, stderr.theirs, theirs.fileno()))
             ours.setblocking(False)
             child._transport, _ = await loop.create_connection(lambda: child, sock=ours)
         except BaseException:
@@ -145,7 +143,7 @@ class Child(asyncio.Protocol):
             return
         (length,) = _LENGTH.unpack_from(buffer)
         if length > FRAME_BYTES_MAX or self._waiting is None:
-            self._hang_up()
+            self._close_socket()
         elif len(buffer) >= _LENGTH.size + length:
             body = bytes(buffer[_LENGTH.size : _LENGTH.size + length])
             del buffer[: _LENGTH.size + length]
@@ -160,17 +158,17 @@ class Child(asyncio.Protocol):
         if waiting is not None and not waiting.done():
             waiting.set_result(body)
 
-    def _hang_up(self) -> None:
+    def _close_socket(self) -> None:
         self.dead = True
         if self._transport is not None:
             self._transport.abort()
 
-    async def ask(self, request: bytes, tell: Callable[[bytes], None]) -> Answer:
-        """One call. Whoever cancels it must `kill` the child, which goes on with it."""
+    async def call(self, request: bytes, forward: Callable[[bytes], None]) -> ChildResponse:
+        """Make one call. If it is cancelled, the caller must `kill` the child, which continues to run."""
         assert self._transport is not None
         assert self._waiting is None
-        self._printed()  # A thread that lives on may have written between calls: that is nobody's output.
-        self._stdout.tell = self._stderr.tell = tell
+        self._take_output()  # discard what a thread of an earlier call has written since
+        self._stdout.forward = self._stderr.forward = forward
         self.calls += 1
         self._waiting = self._loop.create_future()
         self._transport.write(_LENGTH.pack(len(request)) + request)
@@ -178,33 +176,34 @@ class Child(asyncio.Protocol):
         body = await self._waiting
         self.guard.unwatch()
         if body is None:
-            how = await self._end_told()
-            return Answer(None, self._printed(), how, "limit" if self.guard.crowded else "python")
+            reason = await self._exit_reason()
+            kind = "limit" if self.guard.over_limit else "python"
+            return ChildResponse(None, *self._take_output(), reason, kind)
         if not body.startswith(b"+"):
-            self.dead = True  # It says of itself that it is worn out.
-        return Answer(body[1:], self._printed())
+            self.dead = True  # the child itself asks to be replaced
+        return ChildResponse(body[1:], *self._take_output())
 
-    def _printed(self) -> Printed:
-        """What was printed up to now; whatever comes later is not told."""
-        self._stdout.tell = self._stderr.tell = None
-        return Printed(self._stdout.taken(), self._stderr.taken())
+    def _take_output(self) -> tuple[str, str]:
+        """Standard output and standard error so far; later output is not forwarded."""
+        self._stdout.forward = self._stderr.forward = None
+        return self._stdout.take(), self._stderr.take()
 
-    async def _end_told(self) -> str:
-        ended = Ended()
+    async def _exit_reason(self) -> str:
+        status = ExitStatus()
         with suppress(TimeoutError):
             async with asyncio.timeout(GRACE_S):
-                ended = await self.guard.over()
-        if self.guard.crowded:
-            return CROWDED
-        if ended.exit_code is not None:
-            return f"the child process ended with exit code {ended.exit_code} before it answered"
-        if ended.signal is not None:
-            why = "; the system may have been out of memory" if ended.signal == "SIGKILL" else ""
-            return f"the child process was ended by {ended.signal}{why}"
-        return "the child process hung up; the code may have closed file descriptors that are not its own"
+                status = await self.guard.wait()
+        if self.guard.over_limit:
+            return TOO_MANY_PROCESSES
+        if status.exit_code is not None:
+            return f"the child process exited with code {status.exit_code} before it returned a result"
+        if status.signal is not None:
+            hint = "; the system may have been out of memory" if status.signal == "SIGKILL" else ""
+            return f"the child process was killed by {status.signal}{hint}"
+        return "the child process closed its socket; the code may have closed file descriptors of the process"
 
     def kill(self) -> None:
-        """The process and all that it has started, at once."""
+        """End the process and all processes that it has started, immediately."""
         self.dead = True
         self.guard.end()
         if self._transport is not None:
@@ -212,39 +211,39 @@ class Child(asyncio.Protocol):
         self._stdout.close()
         self._stderr.close()
 
-    async def bury(self) -> None:
-        """Wait for the end of one that was killed."""
+    async def wait(self) -> None:
+        """After `kill`: wait for the end."""
         with suppress(TimeoutError):
             async with asyncio.timeout(END_S):
-                await self.guard.over()
+                await self.guard.wait()
 
 
-def _program(stdin: int, stdout: int, stderr: int, channel: int) -> Program:
+def _process_spec(stdin: int, stdout: int, stderr: int, channel: int) -> ProcessSpec:
     argv = [sys.executable, "-I", "-u", "-X", "utf8", str(CHILD), str(CHANNEL)]
     env = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    return Program(argv, env, os.getcwd(), (stdin, stdout, stderr, channel))
+    return ProcessSpec(argv, env, os.getcwd(), (stdin, stdout, stderr, channel))
 
 
-class Pool:
-    """As many children as may work at once; they start when first needed."""
+class PythonPool:
+    """A limited number of child processes, started on demand."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self._free = asyncio.Semaphore(size)
-        self._idle: list[Child] = []
-        self._guards = Guards()
-        self._burials: set[asyncio.Task[None]] = set()
+        self._idle: list[PythonChild] = []
+        self._guards = GuardPool()
+        self._ending: set[asyncio.Task[None]] = set()
 
-    async def call(self, request: dict[str, JSON], say: Callable[[str], None] = silent) -> Answer:
-        """Raises OSError when no process can be started, TooLarge."""
+    async def call(self, request: dict[str, JSON], say: Callable[[str], None] = discard) -> ChildResponse:
+        """Raises OSError if no process can be started, and TooLarge."""
         body = msgspec.json.encode(request)
         if len(body) > FRAME_BYTES_MAX:
-            raise TooLarge(f"the input is {len(body):,} bytes (limit FRAME_BYTES_MAX: {FRAME_BYTES_MAX:,})")
+            raise TooLarge(f"the input has {len(body):,} bytes (limit FRAME_BYTES_MAX: {FRAME_BYTES_MAX:,})")
         async with self._free:
             child = await self._child()
             try:
-                with Lines(say) as lines:
-                    answer = await child.ask(body, lines.add)
+                with LineForwarder(say) as lines:
+                    response = await child.call(body, lines.add)
             except BaseException:
                 self._drop(child)
                 raise
@@ -252,9 +251,9 @@ class Pool:
                 self._drop(child)
             else:
                 self._idle.append(child)
-            return answer
+            return response
 
-    async def _child(self) -> Child:
+    async def _child(self) -> PythonChild:
         while self._idle:
             child = self._idle.pop()
             if not child.dead:
@@ -262,25 +261,25 @@ class Pool:
             self._drop(child)
         guard = await self._guards.take()
         try:
-            return await Child.start(guard)
+            return await PythonChild.start(guard)
         except BaseException:
             self._guards.give(guard)
             raise
 
-    def _drop(self, child: Child) -> None:
+    def _drop(self, child: PythonChild) -> None:
         child.kill()
-        burial = asyncio.ensure_future(self._bury(child))
-        self._burials.add(burial)
-        burial.add_done_callback(self._burials.discard)
+        ending = asyncio.ensure_future(self._end(child))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
 
-    async def _bury(self, child: Child) -> None:
-        await child.bury()
+    async def _end(self, child: PythonChild) -> None:
+        await child.wait()
         self._guards.give(child.guard)
 
     async def close(self) -> None:
         for child in self._idle:
             self._drop(child)
         self._idle.clear()
-        if self._burials:
-            await asyncio.wait(self._burials)
+        if self._ending:
+            await asyncio.wait(self._ending)
         await self._guards.close()

@@ -1,4 +1,4 @@
-"""`python`: code of the author's own, run in a child process with limits."""
+"""`python`: Python code of the playbook, executed in a child process with limits."""
 
 from __future__ import annotations
 
@@ -9,38 +9,48 @@ from msgspec import Meta, Struct
 from noetl.output import Failure, Output, failed
 from noetl.playbook.kinds import Fixed, Raw
 from noetl.tool import Call, Tool
+from noetl.tools.errors import InvalidInput, ToolError
 
 if TYPE_CHECKING:
-    from noetl.tools.python.pool import Answer, Pool
+    from noetl.tools.python.pool import ChildResponse, PythonPool
 
 SCRIPT_BYTES_MAX = 1024 * 1024
-MEMORY_MB_MAX = 1024 * 1024  # more than a machine has, less than a number of bytes may be
-CODE_NAME = "playbook_code"  # what tracebacks call code that stands in the playbook
+MEMORY_MB_MAX = (
+    1024 * 1024
+)  # above the memory of any machine, and still a valid number of bytes for the system
+CODE_NAME = "playbook_code"  # the name in tracebacks for code that is written in the playbook
 
 
 class PythonInput(Struct, kw_only=True):
-    """A script, or a function `main`."""
+    """Code in the playbook, or a script file."""
 
     code: Annotated[
         Raw | None,
-        Meta(description="`def main(...)`, called with `input`, or a script that sets `result`; no template"),
+        Meta(
+            description="Python code: either a function `main`, which is called with `input` as its "
+            "arguments, or statements that set `result`; templates are not evaluated"
+        ),
     ] = None
-    script: Annotated[Fixed | None, Meta(description="a file with the code, relative to the playbook")] = None
-    libs: Annotated[list[str] | None, Meta(description="packages that the code imports")] = None
+    script: Annotated[Fixed | None, Meta(description="file with the code, relative to the playbook")] = None
+    libs: Annotated[
+        list[str] | None,
+        Meta(
+            description="packages that the code needs; the task fails if one is not installed on the worker"
+        ),
+    ] = None
 
 
 class PythonSpec(Struct, kw_only=True):
     """Limits of the child process."""
 
-    memory_mb: Annotated[int, Meta(ge=16, description="memory of the child")] = 512
-
-
-class Unreadable(Exception):
-    """There is no code to run; the message is for the author."""
+    memory_mb: Annotated[int, Meta(ge=16, description="memory for the code, in MiB")] = 512
 
 
 class PythonTool(Tool):
-    """Runs Python code with `input` as its arguments; `output.data` is what it returns."""
+    """Runs Python code with `input` as its arguments. `output.data` is its result.
+
+    The result is the return value of `main`, or the variable `result`. `output.py` has `stdout` and `stderr`.
+    """
 
     kind = "python"
     unjudged = "depth"
@@ -59,11 +69,11 @@ code: |
 """
 
     def __init__(self, children: int | None = None) -> None:
-        self._children = children  # None: as many as there are cores (D87)
-        self._pool: Pool | None = None
+        self._children = children  # None: one for each CPU core (D87)
+        self._pool: PythonPool | None = None
 
     async def run(self, input: PythonInput, call: Call) -> Output:
-        """Each call has fresh names; modules that it imports stay loaded for the next one."""
+        """Each call has a new namespace; imported modules stay loaded for the next call."""
         import msgspec
 
         try:
@@ -71,8 +81,8 @@ code: |
             code, file = await _source(input, call.folder)
         except msgspec.ValidationError as error:
             return failed("input", f"spec: {error}")
-        except Unreadable as error:
-            return failed("input", str(error))
+        except InvalidInput as error:
+            return error.output()
         request = {
             "code": code,
             "name": file or CODE_NAME,
@@ -81,24 +91,22 @@ code: |
             "libs": input.libs or [],
             "memory_mb": min(spec.memory_mb, MEMORY_MB_MAX),
         }
-        from noetl.tools.python.pool import TooLarge
-
         try:
-            return _output(await self._whole().call(request, call.say))
-        except TooLarge as error:
-            return failed("payload-too-large", str(error))
+            return _output(await self._children_pool().call(request, call.say))
+        except ToolError as error:
+            return error.output()
         except UnicodeEncodeError:
-            return failed("input", "the code or its input holds half a surrogate pair, which is no text")
+            return failed("input", "the code or its input contains a lone surrogate, which is not valid text")
         except OSError as error:
-            return failed("python", f"no child process can be started: {error.strerror}", retryable=True)
+            return failed("python", f"cannot start a child process: {error.strerror}", retryable=True)
 
-    def _whole(self) -> Pool:
+    def _children_pool(self) -> PythonPool:
         if self._pool is None:
             import os
 
-            from noetl.tools.python.pool import Pool
+            from noetl.tools.python.pool import PythonPool
 
-            self._pool = Pool(self._children or os.cpu_count() or 1)
+            self._pool = PythonPool(self._children or os.cpu_count() or 1)
         return self._pool
 
     async def close(self) -> None:
@@ -108,52 +116,48 @@ code: |
 
 
 async def _source(input: PythonInput, folder: str | None) -> tuple[str, str | None]:
-    """The text, and the file that it comes from. Raises Unreadable."""
+    """The code, and the path of its file. Raises InvalidInput."""
     if input.code is not None:
         return input.code, None
     if input.script is None:
-        raise Unreadable("`code` or `script` must be given")
+        raise InvalidInput("`code` or `script` is required")
     import asyncio
 
     return await asyncio.to_thread(_read, input.script, folder)
 
 
 def _read(script: str, folder: str | None) -> tuple[str, str]:
-    from pathlib import Path
+    from noetl.tools.paths import path_inside
 
-    path = Path(script)
-    if not path.is_absolute():
-        if folder is None:
-            raise Unreadable(f'script "{script}" is relative to the playbook, and this one came from no file')
-        path = Path(folder) / path
-        if not path.resolve().is_relative_to(Path(folder).resolve()):
-            raise Unreadable(f'script "{script}" lies outside the folder of the playbook; give its full path')
+    path = path_inside("script", script, folder)
     try:
         with path.open("rb") as file:
             body = file.read(SCRIPT_BYTES_MAX + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise Unreadable(f'script "{path}" can not be read: {reason}') from error
+        raise InvalidInput(f'script "{path}" cannot be read: {reason}') from error
     if len(body) > SCRIPT_BYTES_MAX:
-        raise Unreadable(f'script "{path}" is too long (limit SCRIPT_BYTES_MAX: {SCRIPT_BYTES_MAX:,} bytes)')
+        raise InvalidInput(
+            f'script "{path}" is too long (limit SCRIPT_BYTES_MAX: {SCRIPT_BYTES_MAX:,} bytes)'
+        )
     try:
         return body.decode("utf-8-sig"), str(path)
     except UnicodeDecodeError as error:
-        raise Unreadable(f'script "{path}" is no UTF-8') from error
+        raise InvalidInput(f'script "{path}" is not encoded in UTF-8') from error
 
 
-def _output(answer: Answer) -> Output:
+def _output(response: ChildResponse) -> Output:
     import msgspec
 
-    own = {"py": {"stdout": answer.printed.stdout, "stderr": answer.printed.stderr}}
-    if answer.body is None:
-        return Output(status="error", error=Failure(kind=answer.kind, message=answer.error or ""), own=own)
+    own = {"py": {"stdout": response.stdout, "stderr": response.stderr}}
+    if response.body is None:
+        return Output(status="error", error=Failure(kind=response.kind, message=response.error), own=own)
     try:
-        said = msgspec.json.decode(answer.body)
-        if "error" not in said:
-            return Output(data=said["data"], own=own)
-        return Output(status="error", error=msgspec.convert(said["error"], Failure), own=own)
+        result = msgspec.json.decode(response.body)
+        if "error" not in result:
+            return Output(data=result["data"], own=own)
+        return Output(status="error", error=msgspec.convert(result["error"], Failure), own=own)
     except (msgspec.DecodeError, RecursionError, TypeError, KeyError) as error:
-        # Only code that writes to our own line can bring this about.
-        message = f"the child process answered in no form that we know: {error}"
+        # This happens only if the playbook's code itself writes to the socket of the child.
+        message = f"the response of the child process is not valid: {error}"
         return Output(status="error", error=Failure(kind="python", message=message), own=own)

@@ -1,1 +1,1 @@
-"""The `quantum` tool and its parts; the entry point is in tool.py."""
+"""The `quantum` tool. The entry point is tool.py."""

@@ -1,6 +1,6 @@
-"""What the `quantum` tool runs in a child process: one circuit on qiskit's exact simulator.
+"""Code that the `quantum` tool runs in a child process: one circuit on qiskit's exact simulator.
 
-The file is sent as text, as an author's code would be. It imports qiskit when called, and nothing of ours.
+The file is sent to the child as text, like the code of a `python` task. It imports nothing of NoETL.
 """
 
 from __future__ import annotations
@@ -9,37 +9,35 @@ import os
 import warnings
 from typing import Any
 
-THREADS = (
-    "OPENBLAS_NUM_THREADS"  # each thread that numpy keeps ready takes address space, and has no work here
-)
+THREADS = "OPENBLAS_NUM_THREADS"  # idle threads of numpy use address space, which is limited
 
 
 def main(circuit: str, shots: int, seed: int, qubits_max: int) -> dict[str, Any]:
-    """`{counts}`, or `{error}` with what is wrong with the circuit."""
-    given = os.environ.get(THREADS)
+    """Returns `{counts}`, or `{error}` if the circuit is invalid."""
+    before = os.environ.get(THREADS)
     os.environ[THREADS] = "1"
     try:
-        from qiskit import qasm3  # type: ignore[import-untyped]  # it has no types
-        from qiskit.exceptions import QiskitError  # type: ignore[import-untyped]  # nor here
-        from qiskit.primitives import StatevectorSampler  # type: ignore[import-untyped]  # nor here
+        from qiskit import qasm3  # type: ignore[import-untyped]  # has no types
+        from qiskit.exceptions import QiskitError  # type: ignore[import-untyped]  # has no types
+        from qiskit.primitives import StatevectorSampler  # type: ignore[import-untyped]  # has no types
     finally:
-        if given is None:
+        if before is None:
             del os.environ[THREADS]
         else:
-            os.environ[THREADS] = given
+            os.environ[THREADS] = before
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # The reader says of itself that it is an experiment.
+        warnings.simplefilter("ignore")  # qiskit warns that its OpenQASM parser is experimental
         try:
-            made = qasm3.loads_experimental(circuit)
+            parsed = qasm3.loads_experimental(circuit)
         except QiskitError as error:
-            return {"error": f"the circuit can not be read: {error.message}"}
-        if made.num_qubits > qubits_max:
-            return {"error": f"the circuit has {made.num_qubits} qubits (the limit is spec.qubits)"}
+            return {"error": f"the circuit cannot be parsed: {error.message}"}
+        if parsed.num_qubits > qubits_max:
+            return {"error": f"the circuit has {parsed.num_qubits} qubits, more than spec.qubits allows"}
         try:
-            result = StatevectorSampler(seed=seed).run([made], shots=shots).result()[0]
+            result = StatevectorSampler(seed=seed).run([parsed], shots=shots).result()[0]
         except (QiskitError, ValueError) as error:
-            return {"error": f"the circuit can not be run: {error}"}
+            return {"error": f"the circuit cannot be run: {error}"}
     if not list(result.data):
-        return {"error": "the circuit measures nothing: assign to a bit, as in `c = measure q;`"}
+        return {"error": "the circuit measures nothing; assign to a bit, for example `c = measure q;`"}
     counts = {bits: int(count) for bits, count in result.join_data().get_counts().items()}
     return {"counts": dict(sorted(counts.items()))}

@@ -1,7 +1,7 @@
-"""`quantum`: circuits on a sampler, by submit, poll and fetch, as one talks to a machine far away.
+"""`quantum`: circuits on a simulator, with submit, poll and fetch, as with a remote quantum computer.
 
-What was submitted lies in the result store, its seed too, and a run is a function of that: a worker that is
-asked for one it does not know, since another began it, makes it again and comes to the same counts.
+`submit` stores the circuit and its seed in the result store. They determine the counts, so a worker that does
+not know a run, because another worker started it, repeats the run and gets the same counts.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from noetl.errors import NoetlError, Unavailable, install_hint
+from noetl.errors import NoetlError
 from noetl.output import JSON, Output, failed
 from noetl.tool import Call, Tool
+from noetl.tools.errors import InvalidInput, not_installed, store_failure
 
 if TYPE_CHECKING:
     import asyncio
 
-    from noetl.tools.python.pool import Answer, Pool
+    from noetl.tools.python.pool import ChildResponse, PythonPool
 
 CIRCUIT_CHARS_MAX = 1_000_000
 SHOTS_MAX = 1_000_000
-QUBITS_MAX = 26  # a gibibyte of amplitudes
-RUNS_MAX = 64  # that a worker remembers
+QUBITS_MAX = 26  # one GiB of amplitudes
+RUNS_MAX = 64  # in the memory of a worker
 PRINTED_CHARS_MAX = 2_000
 
 _INCLUDE = re.compile(r'\binclude\b(?!\s+"stdgates\.inc"\s*;)')
@@ -35,28 +36,38 @@ CHILD = Path(__file__).with_name("child.py")  # the code that runs in the child 
 
 
 class QuantumInput(Struct, kw_only=True):
-    """A circuit to submit, or one that was submitted."""
+    """A circuit to submit, or the handle of a submitted one."""
 
     op: Annotated[
         Literal["submit", "poll", "fetch"],
-        Meta(description="begin a run; ask how it stands; wait for its end and take its counts"),
+        Meta(
+            description="`submit` starts a run, `poll` returns its status, `fetch` waits for its end and "
+            "returns its counts"
+        ),
     ]
     circuit: Annotated[
-        str | None, Meta(description='of `submit`: OpenQASM 3; the only file to include is "stdgates.inc"')
+        str | None,
+        Meta(description='for `submit`: circuit in OpenQASM 3; it may include only "stdgates.inc"'),
     ] = None
-    shots: Annotated[Annotated[int, Meta(ge=1, le=SHOTS_MAX)], Meta(description="of `submit`: how often")] = (
-        1024
-    )
+    shots: Annotated[
+        Annotated[int, Meta(ge=1, le=SHOTS_MAX)], Meta(description="for `submit`: number of repetitions")
+    ] = 1024
     seed: Annotated[
         Annotated[int, Meta(ge=0)] | None,
-        Meta(description="of `submit`: for chance; without one it comes from the call, and stays the same"),
+        Meta(
+            description="for `submit`: seed of the random numbers; default: derived from the call, the same "
+            "for all its attempts"
+        ),
     ] = None
     backend: Annotated[
-        Literal["sampler"], Meta(description="of `submit`: qiskit's StatevectorSampler, in this worker")
+        Literal["sampler"],
+        Meta(description="for `submit`: where the circuit runs; `sampler` is qiskit's StatevectorSampler"),
     ] = "sampler"
     handle: Annotated[
         JSON,
-        Meta(description="of `poll` and `fetch`: the data of `submit`", examples=['"{{ submit.data }}"']),
+        Meta(
+            description="for `poll` and `fetch`: `output.data` of `submit`", examples=['"{{ submit.data }}"']
+        ),
     ] = None
 
 
@@ -64,30 +75,33 @@ class QuantumSpec(Struct, kw_only=True):
     """Limits of a run."""
 
     qubits: Annotated[
-        int, Meta(ge=1, le=QUBITS_MAX, description="of a circuit; each one more doubles time and memory")
+        int,
+        Meta(
+            ge=1,
+            le=QUBITS_MAX,
+            description="maximum number of qubits; each additional qubit doubles time and memory",
+        ),
     ] = 20
-    memory_mb: Annotated[int, Meta(ge=1024, description="memory of a run")] = 4096
-    run_s: Annotated[float, Meta(gt=0, description="how long a run may take, polled or not")] = 600.0
+    memory_mb: Annotated[int, Meta(ge=1024, description="memory of a run, in MiB")] = 4096
+    run_s: Annotated[float, Meta(gt=0, description="maximum duration of a run, in seconds")] = 600.0
 
 
 class Submitted(Struct, frozen=True, kw_only=True):
-    """A run as `submit` stored it: nothing else is needed to make it."""
+    """A run as `submit` stores it; it contains everything that determines the result."""
 
-    key: str  # of the call, so that two calls are two runs and two attempts of one are one
+    key: str  # of the call: two calls are two runs, two attempts of a call are the same run
     backend: Literal["sampler"]
     circuit: str
     shots: int
     seed: int
 
 
-class Unfit(Exception):
-    """The author's fields do not fit; the message is for the author."""
-
-
 class QuantumTool(Tool):
-    """Runs a circuit: `submit` gives a handle, `poll` its `status`, `fetch` its `counts`.
-    `submit` comes back at once with `{id, ref}`. `poll` gives `{id, status}`, which is `running` or `done`.
-    `fetch` gives `{id, counts, shots, seed}`. A circuit that can not be run is an error of these two.
+    """Runs a quantum circuit on a simulator: `submit` starts a run, `fetch` returns its result.
+
+    `output.data` of `submit` is the handle `{id, ref}`; the task does not wait for the run. `poll` returns
+    `{id, status}` with the status `running` or `done`, and `fetch` returns `{id, counts, shots, seed}`. If
+    the circuit is invalid, `poll` and `fetch` fail.
     """
 
     kind = "quantum"
@@ -110,29 +124,29 @@ circuit: |
 """
 
     def __init__(self) -> None:
-        self._pool: Pool | None = None
-        self._runs: dict[str, asyncio.Task[Output]] = {}  # by id, the oldest first
+        self._pool: PythonPool | None = None
+        self._runs: dict[str, asyncio.Task[Output]] = {}  # by id, oldest first
 
     async def run(self, input: QuantumInput, call: Call) -> Output:
         import asyncio
         from importlib.util import find_spec
 
         if find_spec("qiskit") is None:
-            return failed("tool", f"qiskit is not installed: {install_hint('quantum')}")
+            return not_installed("qiskit", "quantum")
         try:
             spec = msgspec.convert(call.spec, QuantumSpec)
             if input.op == "submit":
                 return await self._submit(input, spec, call)
-            handle, submitted = await _submitted(input.handle, call)
+            handle, submitted = await _load(input.handle, call)
         except msgspec.ValidationError as error:
             return failed("input", f"spec: {error}")
-        except Unfit as error:
-            return failed("input", str(error))
+        except InvalidInput as error:
+            return error.output()
         except NoetlError as error:
-            return failed("reference", str(error), retryable=isinstance(error, Unavailable))
-        running = self._begun(handle["id"], submitted, spec)
+            return store_failure(error)
+        running = self._start(handle["id"], submitted, spec)
         if running is None:
-            return _crowded()
+            return _too_many_runs()
         if input.op == "poll" and not running.done():
             return Output(data={"id": handle["id"], "status": "running"})
         output = await asyncio.shield(running)
@@ -143,30 +157,30 @@ circuit: |
         return Output(data={"id": handle["id"], **output.data})
 
     async def _submit(self, input: QuantumInput, spec: QuantumSpec, call: Call) -> Output:
-        body = msgspec.json.encode(_asked(input, call))
+        body = msgspec.json.encode(_submission(input, call))
         ref = await call.results.put(call.execution_id, body, "application/json")
         id = _id(ref)
-        if self._begun(id, msgspec.json.decode(body, type=Submitted), spec) is None:
-            return _crowded()
+        if self._start(id, msgspec.json.decode(body, type=Submitted), spec) is None:
+            return _too_many_runs()
         return Output(data={"id": id, "ref": ref})
 
-    def _begun(self, id: str, submitted: Submitted, spec: QuantumSpec) -> asyncio.Task[Output] | None:
-        """The run, begun if it is not known here; None: too many are out."""
+    def _start(self, id: str, submitted: Submitted, spec: QuantumSpec) -> asyncio.Task[Output] | None:
+        """The run; it is started if this worker does not know it. None: too many runs are active."""
         import asyncio
 
         known = self._runs.get(id)
         if known is not None and not known.cancelled():
             return known
         if len(self._runs) >= RUNS_MAX:
-            over = next((each for each, run in self._runs.items() if run.done()), None)
-            if over is None:
+            finished = next((each for each, run in self._runs.items() if run.done()), None)
+            if finished is None:
                 return None
-            del self._runs[over]
-        begun = self._runs[id] = asyncio.create_task(self._sampled(submitted, spec))
-        return begun
+            del self._runs[finished]
+        started = self._runs[id] = asyncio.create_task(self._sample(submitted, spec))
+        return started
 
-    async def _sampled(self, submitted: Submitted, spec: QuantumSpec) -> Output:
-        """In a child process: only that can be ended, and kept from taking all memory."""
+    async def _sample(self, submitted: Submitted, spec: QuantumSpec) -> Output:
+        """Run the circuit in a child process, which can be killed and has a memory limit."""
         import asyncio
 
         code = await asyncio.to_thread(CHILD.read_text, "utf-8")
@@ -185,18 +199,18 @@ circuit: |
         }
         try:
             async with asyncio.timeout(spec.run_s):
-                answer = await self._children().call(request)
+                response = await self._children().call(request)
         except TimeoutError:
-            return failed("timeout", f"the run took longer than {spec.run_s:g} s (the limit is spec.run_s)")
+            return failed("timeout", f"the run took longer than spec.run_s allows ({spec.run_s:g} s)")
         except OSError as error:
-            return failed("quantum", f"no child process can be started: {error.strerror}", retryable=True)
-        return _output(answer, submitted)
+            return failed("quantum", f"cannot start a child process: {error.strerror}", retryable=True)
+        return _output(response, submitted)
 
-    def _children(self) -> Pool:
+    def _children(self) -> PythonPool:
         if self._pool is None:
-            from noetl.tools.python.pool import Pool
+            from noetl.tools.python.pool import PythonPool
 
-            self._pool = Pool(1)  # The simulator itself takes all cores.
+            self._pool = PythonPool(1)  # one run uses all CPU cores
         return self._pool
 
     async def close(self) -> None:
@@ -212,16 +226,18 @@ circuit: |
             self._pool = None
 
 
-def _asked(input: QuantumInput, call: Call) -> Submitted:
-    """Raises Unfit."""
+def _submission(input: QuantumInput, call: Call) -> Submitted:
+    """Raises InvalidInput."""
     circuit = input.circuit
     if not circuit:
-        raise Unfit("`submit` takes a `circuit`")
+        raise InvalidInput("`submit` requires a `circuit`")
     if len(circuit) > CIRCUIT_CHARS_MAX:
-        raise Unfit(f"the circuit is too long (limit CIRCUIT_CHARS_MAX: {CIRCUIT_CHARS_MAX:,})")
+        raise InvalidInput(
+            f"the circuit is too long (limit CIRCUIT_CHARS_MAX: {CIRCUIT_CHARS_MAX:,} characters)"
+        )
     if _INCLUDE.search(circuit):
-        # Any other file of the machine would be read, and shown in the errors.
-        raise Unfit('a circuit may include "stdgates.inc" and nothing else')
+        # qiskit would read any file of the worker, and show it in error messages.
+        raise InvalidInput('a circuit may include only "stdgates.inc"')
     seed = input.seed
     if seed is None:
         import hashlib
@@ -231,39 +247,41 @@ def _asked(input: QuantumInput, call: Call) -> Submitted:
     return Submitted(key=call.key, backend=input.backend, circuit=circuit, shots=input.shots, seed=seed)
 
 
-async def _submitted(handle: JSON, call: Call) -> tuple[dict[str, JSON], Submitted]:
-    """Raises Unfit, and what the result store raises."""
-    from noetl.tools.resolve import is_ref
+async def _load(handle: JSON, call: Call) -> tuple[dict[str, JSON], Submitted]:
+    """The handle and the stored run. Raises InvalidInput and the errors of the result store."""
+    from noetl.tools.payload import is_ref
 
     if (
         not isinstance(handle, dict)
         or not is_ref(handle.get("ref"))
         or handle.get("id") != _id(handle["ref"])
     ):
-        raise Unfit("`handle` takes the data of `submit`")
+        raise InvalidInput("`handle` must be the `output.data` of `submit`")
     try:
         return handle, msgspec.json.decode(await call.results.get(handle["ref"]), type=Submitted)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise Unfit("`handle` takes the data of `submit`, and this is that of something else") from error
+        raise InvalidInput(
+            "`handle` must be the `output.data` of `submit`; its Ref is something else"
+        ) from error
 
 
 def _id(ref: dict[str, JSON]) -> str:
-    """Short, and the same for the same run."""
+    """A short id, the same for the same run."""
     return str(ref.get("meta", {}).get("sha256", ""))[:16]
 
 
-def _crowded() -> Output:
-    return failed("quantum", f"too many runs are out (limit RUNS_MAX: {RUNS_MAX})", retryable=True)
+def _too_many_runs() -> Output:
+    return failed("quantum", f"too many runs are active (limit RUNS_MAX: {RUNS_MAX})", retryable=True)
 
 
-def _output(answer: Answer, submitted: Submitted) -> Output:
-    if answer.body is None:
-        return failed("quantum", answer.error or "")
-    said = msgspec.json.decode(answer.body)
-    if "error" in said:
-        return failed("quantum", said["error"]["message"])
-    data: dict[str, JSON] = said["data"]
+def _output(response: ChildResponse, submitted: Submitted) -> Output:
+    if response.body is None:
+        return failed("quantum", response.error)
+    result = msgspec.json.decode(response.body)
+    if "error" in result:
+        return failed("quantum", result["error"]["message"])
+    data: dict[str, JSON] = result["data"]
     if "counts" in data:
         return Output(data={"counts": data["counts"], "shots": submitted.shots, "seed": submitted.seed})
-    printed = _COLOURS.sub("", answer.printed.stdout + answer.printed.stderr).strip()[:PRINTED_CHARS_MAX]
+    printed = _COLOURS.sub("", response.stdout + response.stderr).strip()[:PRINTED_CHARS_MAX]
     return failed("quantum", f"{data['error']}\n{printed}" if printed else data["error"])

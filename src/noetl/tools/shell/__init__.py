@@ -1,1 +1,1 @@
-"""The `shell` tool and its parts; the entry point is in tool.py."""
+"""The `shell` tool. The entry point is tool.py."""

@@ -1,6 +1,6 @@
-"""One process of the `shell` tool: under a guard, its output caught, ended with all that it started.
+"""One process of the `shell` tool. A guard runs it and ends it with all processes that it has started.
 
-What it writes is held in memory up to a limit, then in a file without a name.
+Its output is kept in memory up to a limit, and in an unnamed temporary file above that.
 """
 
 from __future__ import annotations
@@ -12,34 +12,31 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from noetl.output import JSON
-from noetl.tools.json_values import text_or_base64
-from noetl.tools.process_guard.guard import END_S, Ended, Guard, Guards, Program
+from noetl.tools.errors import InvalidInput
+from noetl.tools.paths import absolute_path
+from noetl.tools.payload import text_or_base64
+from noetl.tools.process_guard.guard import END_S, ExitStatus, GuardPool, ProcessGuard, ProcessSpec
 
 if TYPE_CHECKING:
     from noetl.tools.shell.tool import ShellInput
 
-INLINE_BYTES_MAX = 64 * 1024  # of each stream that stand in the output itself
-PARSED_BYTES_MAX = 64 * 1024 * 1024  # of standard output that is read as JSON
-CHUNK_BYTES = 64 * 1024  # what a pipe holds
+INLINE_BYTES_MAX = 64 * 1024  # of each stream, in the output itself
+PARSED_BYTES_MAX = 64 * 1024 * 1024  # of standard output that is parsed as JSON
+CHUNK_BYTES = 64 * 1024  # the capacity of a pipe
 INHERITED = ("PATH", "HOME", "LANG")
-PATH = "/usr/local/bin:/usr/bin:/bin"  # where programs are looked for when the worker itself has no PATH
+PATH = "/usr/local/bin:/usr/bin:/bin"  # if the worker has no PATH
 SHELL = "/bin/sh"
-# Limits can not be set between fork and exec from a process with threads; this is a text of ours with the
-# program and its arguments as "$@", so no shell reads what the author wrote.
+# A process with threads cannot safely set limits between fork and exec, so a shell sets them. The program and
+# its arguments are "$@": the shell does not interpret them.
 LIMITED = 'ulimit -c 0; ulimit -v "$1" || exit 125; shift; exec "$@"'
 
 
-class Unfit(Exception):
-    """It can not be run as it was asked for; the message is for the author."""
-
-
-class Wish(NamedTuple):
-    """What is to be started."""
+class ShellCommand(NamedTuple):
+    """A program to start."""
 
     argv: list[str]
     env: dict[str, str]
@@ -47,78 +44,74 @@ class Wish(NamedTuple):
     stdin: bytes
 
 
-def wish_of(input: ShellInput, folder: str | None, memory_mb: int | None) -> Wish:
-    """Raises Unfit."""
+def build_command(input: ShellInput, folder: str | None, memory_mb: int | None) -> ShellCommand:
+    """Raises InvalidInput."""
     env = {name: os.environ[name] for name in INHERITED if name in os.environ}
     for name, value in (input.env or {}).items():
         if not name or "=" in name or "\0" in name:
-            raise Unfit(f'"{name}" can not be the name of an environment variable')
+            raise InvalidInput(f'"{name}" is not a valid name of an environment variable')
         if value is not None:
-            env[_plain(name, "`env`")] = _plain(value, f"environment variable {name}")
-    cwd = _folder(input.cwd, folder)
+            env[_text(name, "`env`")] = _text(value, f"environment variable {name}")
+    cwd = _directory(input.cwd, folder)
     if input.sh is not None:
-        argv = [SHELL, "-c", _plain(input.sh, "`sh`")]
+        argv = [SHELL, "-c", _text(input.sh, "`sh`")]
     elif input.argv:
-        argv = [_plain(each, "`argv`") for each in input.argv]
-        argv[0] = _program(argv[0], env.get("PATH", PATH), cwd)
+        argv = [_text(each, "`argv`") for each in input.argv]
+        argv[0] = _find_program(argv[0], env.get("PATH", PATH), cwd)
     else:
-        raise Unfit("`argv` names a program, or `sh` gives text for the shell")
+        raise InvalidInput("`argv` or `sh` is required")
     if memory_mb is not None:
         argv = [SHELL, "-c", LIMITED, SHELL, str(memory_mb * 1024), *argv]
-    return Wish(argv, env, cwd, (input.stdin or "").encode(errors="replace"))
+    return ShellCommand(argv, env, cwd, (input.stdin or "").encode(errors="replace"))
 
 
-def _plain(value: JSON, what: str) -> str:
-    """A text that a process can be given."""
+def _text(value: JSON, label: str) -> str:
+    """A string that can be an argument or an environment variable. Raises InvalidInput."""
     if isinstance(value, bool):
         text = "true" if value else "false"
     elif isinstance(value, str | int | float):
         text = str(value)
     else:
-        raise Unfit(f"{what} takes a text or a number; `| tojson` makes a text of other values")
+        raise InvalidInput(f"{label} must be text or a number; convert other values with `| tojson`")
     if "\0" in text:
-        raise Unfit(f"{what} can not hold the character NUL")
+        raise InvalidInput(f"{label} contains a NUL character, which is not allowed")
     return text.encode(errors="replace").decode()
 
 
-def _folder(wanted: str | None, own: str | None) -> str | None:
-    if wanted is None:
-        return own
-    path = Path(_plain(wanted, "`cwd`"))
-    if not path.is_absolute():
-        if own is None:
-            raise Unfit(f'`cwd` "{wanted}" is relative to the playbook, and this one came from no file')
-        path = Path(own) / path
+def _directory(cwd: str | None, folder: str | None) -> str | None:
+    if cwd is None:
+        return folder
+    path = absolute_path("`cwd`", _text(cwd, "`cwd`"), folder)
     if not path.is_dir():
-        raise Unfit(f'`cwd` "{path}" is no folder here')
+        raise InvalidInput(f'`cwd` "{path}" is not a directory on this worker')
     return str(path)
 
 
-def _program(name: str, path: str, cwd: str | None) -> str:
-    """Where it is, so that one that is missing is told from one that failed."""
+def _find_program(name: str, path: str, cwd: str | None) -> str:
+    """The path of a program. Searched here, so that a missing program differs from one that fails."""
     if "/" in name:
         found = shutil.which(os.path.join(cwd or os.getcwd(), name))
     else:
         found = shutil.which(name, path=path)
     if found is None:
-        raise Unfit(f'there is no program "{name}" where this worker runs')
+        raise InvalidInput(f'program "{name}" is not installed on this worker')
     return found
 
 
-class Captured:
-    """What came out of one stream: the beginning in memory, and the whole in a file once it is longer."""
+class CapturedStream:
+    """The output of one stream: its beginning in memory, and all of it in a file if it is longer."""
 
-    def __init__(self, name: str, most: int, tell: Callable[[bytes], None] | None = None) -> None:
+    def __init__(self, name: str, most: int, forward: Callable[[bytes], None] | None = None) -> None:
         self.name = name
-        self._tell = tell  # every piece, as it comes
+        self._forward = forward  # receives every chunk
         self.size = 0
-        self.full = False  # It was more than may be, and the rest was thrown away.
+        self.full = False  # the limit was reached, and the rest was dropped
         self._most = most
         self._head = bytearray()
         self._tail = b""  # the last chunk, for the last line
         self._file: IO[bytes] | None = None
 
-    def __enter__(self) -> Captured:
+    def __enter__(self) -> CapturedStream:
         return self
 
     def __exit__(
@@ -138,8 +131,8 @@ class Captured:
         if not chunk:
             return
         self.size += len(chunk)
-        if self._tell is not None:
-            self._tell(chunk)
+        if self._forward is not None:
+            self._forward(chunk)
         self._tail = (self._tail + chunk)[-CHUNK_BYTES:]
         if self._file is None and self.size > INLINE_BYTES_MAX:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115  # closed at the end of the call
@@ -149,13 +142,13 @@ class Captured:
         self._head += chunk[: INLINE_BYTES_MAX - len(self._head)]
 
     def head(self) -> JSON:
-        """A character that the cut goes through is left out."""
+        """The first bytes as text; an incomplete character at the end is omitted."""
         if not self.overflowed:
             return text_or_base64(bytes(self._head))
         return self._head.decode(errors="ignore")
 
     def text(self) -> JSON:
-        """As `$(…)` of a shell gives it: without the line ends behind it."""
+        """Without newlines at the end, as `$(…)` in a shell."""
         return text_or_base64(bytes(self._head).rstrip(b"\n"))
 
     def body(self) -> bytes:
@@ -176,31 +169,33 @@ class Captured:
             yield chunk
 
 
-async def ran(wish: Wish, stdout: Captured, stderr: Captured, guards: Guards) -> Ended | None:
-    """Until it has ended; None: it was ended, for all the processes that it had. Cancelled, it is ended, too.
+async def run_command(
+    command: ShellCommand, stdout: CapturedStream, stderr: CapturedStream, guards: GuardPool
+) -> ExitStatus | None:
+    """Run a program to its end; None: it was killed because it had too many processes.
 
-    Raises OSError when it can not be started, and Unfit.
+    A cancellation kills it. Raises OSError if it cannot be started, and InvalidInput.
     """
     guard = await guards.take()
     try:
-        with Process(guard) as process:
-            await process.start(wish, stdout, stderr)
-            ended = await process.over()
+        with ShellProcess(guard) as process:
+            await process.start(command, stdout, stderr)
+            status = await process.wait()
     finally:
         guards.give(guard)
-    return None if guard.crowded else ended
+    return None if guard.over_limit else status
 
 
-class Process:
-    """One program under a guard, and the pipes that it writes to."""
+class ShellProcess:
+    """A program run by a guard, and the pipes for its output."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: ProcessGuard) -> None:
         self._guard = guard
         self._loop = asyncio.get_running_loop()
-        self._streams: dict[int, Captured] = {}
+        self._streams: dict[int, CapturedStream] = {}
         self._full = asyncio.Event()
 
-    def __enter__(self) -> Process:
+    def __enter__(self) -> ShellProcess:
         return self
 
     def __exit__(
@@ -213,8 +208,8 @@ class Process:
             os.close(pipe)
         self._streams.clear()
 
-    async def start(self, wish: Wish, stdout: Captured, stderr: Captured) -> None:
-        """Raises OSError when it can not be started, and Unfit."""
+    async def start(self, command: ShellCommand, stdout: CapturedStream, stderr: CapturedStream) -> None:
+        """Raises OSError if it cannot be started, and InvalidInput."""
         theirs: list[int] = []
         try:
             for captured in (stdout, stderr):
@@ -224,18 +219,19 @@ class Process:
                 self._streams[ours] = captured
                 self._loop.add_reader(ours, self._read, ours)
             with tempfile.TemporaryFile() as stdin:
-                stdin.write(wish.stdin)
+                stdin.write(command.stdin)
                 stdin.seek(0)
                 fds = (stdin.fileno(), *theirs)
-                await _started(self._guard, Program(wish.argv, wish.env, wish.cwd or os.getcwd(), fds))
+                spec = ProcessSpec(command.argv, command.env, command.cwd or os.getcwd(), fds)
+                await _start(self._guard, spec)
         finally:
             for each in theirs:
                 os.close(each)
         self._guard.watch()
 
-    async def over(self) -> Ended:
-        """Until the process and all that it started have ended; when it writes more than it may, at once."""
-        ended = asyncio.ensure_future(self._guard.over())
+    async def wait(self) -> ExitStatus:
+        """Wait until the program and all its processes have ended. Kills it if its output is too large."""
+        ended = asyncio.ensure_future(self._guard.wait())
         full = asyncio.ensure_future(self._full.wait())
         try:
             await asyncio.wait((ended, full), return_when=asyncio.FIRST_COMPLETED)
@@ -245,7 +241,7 @@ class Process:
                     await asyncio.wait((ended,))
             return ended.result()
         except TimeoutError:
-            return Ended()
+            return ExitStatus()
         finally:
             ended.cancel()
             full.cancel()
@@ -266,21 +262,21 @@ class Process:
             os.close(pipe)
 
 
-def _drain(pipe: int, captured: Captured) -> None:
-    """A process that nobody could end may still hold the pipe: what is there now is all that is read."""
+def _drain(pipe: int, captured: CapturedStream) -> None:
+    """Read what is available. Not up to the end: a process that cannot be killed may keep the pipe open."""
     with suppress(BlockingIOError):
         while not captured.full and (chunk := os.read(pipe, CHUNK_BYTES)):
             captured.add(chunk)
 
 
-async def _started(guard: Guard, program: Program) -> None:
+async def _start(guard: ProcessGuard, program: ProcessSpec) -> None:
     try:
         await guard.run(program)
     except OSError as error:
         if error.errno == errno.E2BIG:
-            raise Unfit(
-                "the arguments and the environment are too long; hand them over by `stdin`"
+            raise InvalidInput(
+                "the arguments and environment variables are too long; pass data with `stdin`"
             ) from error
         if error.errno in (errno.ENOEXEC, errno.EACCES, errno.ENOENT):
-            raise Unfit(f'"{program.argv[0]}" can not be run: {error.strerror}') from error
+            raise InvalidInput(f'"{program.argv[0]}" cannot be executed: {error.strerror}') from error
         raise

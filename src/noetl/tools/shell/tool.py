@@ -1,6 +1,6 @@
-"""`shell`: a program with its arguments, or a line for the shell.
+"""`shell`: runs a program with arguments, or a shell script.
 
-How a process is started, watched and ended stands in shell_process; here is what goes in and what comes out.
+process.py starts and ends the process. This module has the fields and the output.
 """
 
 from __future__ import annotations
@@ -11,64 +11,76 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from noetl.errors import NoetlError, Unavailable
+from noetl.errors import NoetlError
 from noetl.output import JSON, Failure, Output, failed
 from noetl.tool import Call, Tool
+from noetl.tools.errors import InvalidInput, TooLarge, store_failure
 
 if TYPE_CHECKING:
     from asyncio import Semaphore
 
-    from noetl.tools.process_guard.guard import Ended, Guards
-    from noetl.tools.shell.process import Captured
+    from noetl.tools.process_guard.guard import ExitStatus, GuardPool
+    from noetl.tools.shell.process import CapturedStream
 
-MEMORY_MB_MAX = 1024 * 1024  # more than a machine has, less than a number of bytes may be
+MEMORY_MB_MAX = (
+    1024 * 1024
+)  # above the memory of any machine, and still a valid number of bytes for the system
 LAST_LINE_CHARS_MAX = 500
 NOT_RUN: dict[str, JSON] = {"exit_code": None, "signal": None, "stdout": "", "stderr": ""}
 
 
 class ShellInput(Struct, kw_only=True):
-    """A program, or a line for the shell."""
+    """A program with arguments, or a shell script."""
 
     argv: Annotated[
         list[str] | None,
         Meta(
-            description="program and arguments; no shell reads them", examples=['[wc, -l, "{{ ctx.file }}"]']
+            description="program and arguments; no shell interprets them",
+            examples=['[wc, -l, "{{ ctx.file }}"]'],
         ),
     ] = None
     sh: Annotated[
-        str | None, Meta(description="text for /bin/sh; hand values over by `env`, where they stay values")
+        str | None,
+        Meta(
+            description="script for /bin/sh; pass values in `env`, because the shell interprets values "
+            "that a template inserts into the script"
+        ),
     ] = None
     env: Annotated[
         dict[str, JSON] | None,
-        Meta(description="environment variables; of the worker's own only PATH, HOME and LANG are inherited"),
+        Meta(description="environment variables; from the worker only PATH, HOME and LANG are inherited"),
     ] = None
     cwd: Annotated[
         str | None,
-        Meta(description="the folder to run in, relative to the playbook's, which it is without one"),
+        Meta(
+            description="working directory, relative to the playbook; default: the directory of the playbook"
+        ),
     ] = None
-    stdin: Annotated[str | None, Meta(description="text for standard input; it is empty without")] = None
+    stdin: Annotated[str | None, Meta(description="text for standard input; default: empty")] = None
     parse: Annotated[
-        Literal["text", "json"], Meta(description="what `output.data` makes of standard output")
+        Literal["text", "json"], Meta(description="how `output.data` is made from standard output")
     ] = "text"
 
 
 class ShellSpec(Struct, kw_only=True):
-    """Limits of the process."""
+    """Limits of the program."""
 
     memory_mb: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(description="address space of each of its processes; no limit without it"),
+        Meta(description="address space of each process in MiB; default: no limit"),
     ] = None
     output_mb: Annotated[
-        int, Meta(ge=0, description="what it may write to standard output and standard error, each")
+        int,
+        Meta(ge=0, description="maximum size of standard output and of standard error, in MiB each"),
     ] = 256
 
 
 class ShellTool(Tool):
-    """Runs a program; an exit code other than 0 is an error.
-    `output.data` is its standard output, without the line end behind it. `output.shell` has `exit_code` or
-    `signal`, and the first 64 KiB of `stdout` and of `stderr`; what is longer lies whole behind `stdout_ref`
-    and `stderr_ref`. What it leaves running when it ends is ended too.
+    """Runs a program. An exit code other than 0 is an error.
+
+    `output.data` is standard output without newlines at the end. `output.shell` has `exit_code` or `signal`,
+    and the first 64 KiB of `stdout` and `stderr`; if there is more, `stdout_ref` and `stderr_ref` are Refs of
+    the complete output. Processes that still run when the program ends are killed.
     """
 
     kind = "shell"
@@ -84,44 +96,45 @@ stdin: "10\\n9\\n"
 """
 
     def __init__(self, processes: int | None = None) -> None:
-        self._processes = processes  # None: as many as there are cores (D87), so that none is starved
+        self._processes = processes  # None: one for each CPU core (D87)
         self._free: Semaphore | None = None
-        self._guards: Guards | None = None
+        self._guards: GuardPool | None = None
 
     async def run(self, input: ShellInput, call: Call) -> Output:
         output = await self._run(input, call)
-        # Rules may ask for output.shell.exit_code, whatever went wrong.
+        # Rules may read output.shell.exit_code, also if the program was not started.
         return output if output.own else replace(output, own={"shell": NOT_RUN})
 
     async def _run(self, input: ShellInput, call: Call) -> Output:
-        from noetl.tools.line_output import Lines
-        from noetl.tools.shell.process import Captured, Unfit, ran, wish_of
+        from noetl.tools.process_guard.lines import LineForwarder
+        from noetl.tools.shell.process import CapturedStream, build_command, run_command
 
         try:
             spec = msgspec.convert(call.spec, ShellSpec)
-            wish = wish_of(input, call.folder, min(spec.memory_mb, MEMORY_MB_MAX) if spec.memory_mb else None)
+            memory_mb = min(spec.memory_mb, MEMORY_MB_MAX) if spec.memory_mb else None
+            command = build_command(input, call.folder, memory_mb)
         except msgspec.ValidationError as error:
             return failed("input", f"spec: {error}")
-        except Unfit as error:
-            return failed("input", str(error))
+        except InvalidInput as error:
+            return error.output()
         most = spec.output_mb * 1024 * 1024
         with (
-            Lines(call.say) as lines,
-            Captured("standard output", most, lines.add if input.parse != "json" else None) as stdout,
-            Captured("standard error", most, lines.add) as stderr,
+            LineForwarder(call.say) as lines,
+            CapturedStream("standard output", most, lines.add if input.parse != "json" else None) as stdout,
+            CapturedStream("standard error", most, lines.add) as stderr,
         ):
             try:
-                async with self._room():
-                    ended = await ran(wish, stdout, stderr, self._whole())
-                return await _output(ended, stdout, stderr, input.parse, call)
-            except Unfit as error:
-                return failed("input", str(error))
+                async with self._semaphore():
+                    status = await run_command(command, stdout, stderr, self._guard_pool())
+                return await _output(status, stdout, stderr, input.parse, call)
+            except InvalidInput as error:
+                return error.output()
             except OSError as error:
-                return failed("shell", f"no process can be started: {error.strerror}", retryable=True)
+                return failed("shell", f"cannot start a process: {error.strerror}", retryable=True)
             except NoetlError as error:
-                return failed("reference", str(error), retryable=isinstance(error, Unavailable))
+                return store_failure(error)
 
-    def _room(self) -> Semaphore:
+    def _semaphore(self) -> Semaphore:
         if self._free is None:
             import os
             from asyncio import Semaphore
@@ -129,11 +142,11 @@ stdin: "10\\n9\\n"
             self._free = Semaphore(self._processes or os.cpu_count() or 1)
         return self._free
 
-    def _whole(self) -> Guards:
+    def _guard_pool(self) -> GuardPool:
         if self._guards is None:
-            from noetl.tools.process_guard.guard import Guards
+            from noetl.tools.process_guard.guard import GuardPool
 
-            self._guards = Guards()
+            self._guards = GuardPool()
         return self._guards
 
     async def close(self) -> None:
@@ -142,10 +155,12 @@ stdin: "10\\n9\\n"
             self._guards = None
 
 
-async def _output(ended: Ended | None, stdout: Captured, stderr: Captured, parse: str, call: Call) -> Output:
+async def _output(
+    status: ExitStatus | None, stdout: CapturedStream, stderr: CapturedStream, parse: str, call: Call
+) -> Output:
     own: dict[str, JSON] = {
-        "exit_code": ended.exit_code if ended is not None else None,
-        "signal": ended.signal if ended is not None else None,
+        "exit_code": status.exit_code if status is not None else None,
+        "signal": status.signal if status is not None else None,
         "stdout": stdout.head(),
         "stderr": stderr.head(),
     }
@@ -157,41 +172,40 @@ async def _output(ended: Ended | None, stdout: Captured, stderr: Captured, parse
         if captured.overflowed:
             refs[name] = await call.results.write(call.execution_id, captured.chunks(), content_type)
     parts: dict[str, JSON] = {"shell": {**own, **refs}}
-    failure = _failure(ended, stdout, stderr)
+    failure = _failure(status, stdout, stderr)
     if failure is not None:
         return Output(status="error", error=failure, own=parts)
     if stdout.overflowed and parse == "text":
         return Output(ref=refs["stdout_ref"], own=parts)
-    return _parsed(stdout, parts) if parse == "json" else Output(data=stdout.text(), own=parts)
+    return _parse_json(stdout, parts) if parse == "json" else Output(data=stdout.text(), own=parts)
 
 
-def _failure(ended: Ended | None, stdout: Captured, stderr: Captured) -> Failure | None:
-    if ended is None:
-        from noetl.tools.process_guard.guard import CROWDED
+def _failure(status: ExitStatus | None, stdout: CapturedStream, stderr: CapturedStream) -> Failure | None:
+    if status is None:
+        from noetl.tools.process_guard.guard import TOO_MANY_PROCESSES
 
-        return Failure(kind="limit", message=CROWDED)
+        return Failure(kind="limit", message=TOO_MANY_PROCESSES)
     full = next((each for each in (stdout, stderr) if each.full), None)
     if full is not None:
-        words = f"it wrote more to {full.name} than it may (the limit is spec.output_mb)"
-        return Failure(kind="payload-too-large", message=words)
-    if ended.exit_code == 0:
+        return TooLarge(f"the program wrote more to {full.name} than spec.output_mb allows").failure()
+    if status.exit_code == 0:
         return None
-    how = f"exit code {ended.exit_code}" if ended.signal is None else f"ended by {ended.signal}"
+    how = f"exit code {status.exit_code}" if status.signal is None else f"killed by {status.signal}"
     last = stderr.last_line()[:LAST_LINE_CHARS_MAX]
-    details = {"exit_code": ended.exit_code, "signal": ended.signal}
+    details = {"exit_code": status.exit_code, "signal": status.signal}
     return Failure(kind="shell", message=f"{how}: {last}" if last else how, details=details)
 
 
-def _parsed(stdout: Captured, own: dict[str, JSON]) -> Output:
-    from noetl.tools.json_values import NotPlain, parsed
+def _parse_json(stdout: CapturedStream, own: dict[str, JSON]) -> Output:
+    from noetl.tools.payload import InvalidJson, decode_json
     from noetl.tools.shell.process import PARSED_BYTES_MAX
 
     if stdout.size > PARSED_BYTES_MAX:
-        words = f"standard output has {stdout.size:,} bytes (limit PARSED_BYTES_MAX: {PARSED_BYTES_MAX:,})"
-        return Output(status="error", error=Failure(kind="payload-too-large", message=words), own=own)
+        limit = f"(limit PARSED_BYTES_MAX: {PARSED_BYTES_MAX:,})"
+        failure = TooLarge(f"standard output has {stdout.size:,} bytes {limit}").failure()
+        return Output(status="error", error=failure, own=own)
     try:
-        return Output(data=parsed(stdout.body()), own=own)
-    except NotPlain as trouble:
-        return Output(
-            status="error", error=Failure(kind="shell", message=f"standard output {trouble}"), own=own
-        )
+        return Output(data=decode_json(stdout.body()), own=own)
+    except InvalidJson as error:
+        failure = Failure(kind="shell", message=f"standard output {error}")
+        return Output(status="error", error=failure, own=own)

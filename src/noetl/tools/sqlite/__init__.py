@@ -1,1 +1,1 @@
-"""The `sqlite` tool and its parts; the entry point is in tool.py."""
+"""The `sqlite` tool. The entry point is tool.py."""

@@ -99,7 +99,7 @@ def test_a_task_without_a_credential_is_told_that_it_has_none() -> None:
     refused, missing = (asyncio.run(work(Door((status, {})))).error for status in (401, 404))
     assert refused is not None
     assert missing is not None
-    assert refused.message.endswith("; the task has no `auth`, which would name an entry of the keychain")
+    assert refused.message.endswith("; the task has no `auth`: name a keychain entry there")
     assert "auth" not in missing.message
 
 
@@ -146,9 +146,13 @@ def test_a_body_may_say_that_a_credential_has_expired(first: JSON, times: int) -
 @pytest.mark.parametrize(
     ("holder", "fields", "words"),
     [
-        (Holder("postgres_credential", {"dsn": "hunter22"}), {}, "can not sign in to an HTTP server"),
-        (Holder("bearer", {"": "hunter22\nX: y"}), {}, "holds a line break"),
-        (Holder("bearer", {"": "hunter22"}), {"headers": {"authorization": "x"}}, "has one too"),
+        (Holder("postgres_credential", {"dsn": "hunter22"}), {}, "which HTTP requests cannot use"),
+        (Holder("bearer", {"": "hunter22\nX: y"}), {}, "contains a line break"),
+        (
+            Holder("bearer", {"": "hunter22"}),
+            {"headers": {"authorization": "x"}},
+            "both `auth` and `headers` set",
+        ),
     ],
     ids=["kind", "line break", "two headers"],
 )

@@ -81,16 +81,16 @@ def test_rows_that_are_lists_go_in_by_place_and_columns_choose() -> None:
 @pytest.mark.parametrize(
     ("body", "content_type", "named", "words"),
     [
-        ('{"id": 1}\n{"id": 2, "naem": 3}', NDJSON, {}, 'row 2 has a key "naem"'),
-        ('{"id": 1}\nnope', NDJSON, {}, "no JSON"),
+        ('{"id": 1}\n{"id": 2, "naem": 3}', NDJSON, {}, 'row 2 has the key "naem"'),
+        ('{"id": 1}\nnope', NDJSON, {}, "not valid JSON"),
         ('{"id": 1}\n5', NDJSON, {}, "row 2 is neither"),
-        ("[1]", NDJSON, {}, "`columns` must be given"),
+        ("[1]", NDJSON, {}, "`columns` is required"),
         ("[1, 2]", NDJSON, {"columns": ["id"]}, "row 1 is neither"),
-        ('{"id": 1}', LIST, {}, "no list of rows"),
-        ("{", LIST, {}, "no JSON"),
+        ('{"id": 1}', LIST, {}, "not a list of rows"),
+        ("{", LIST, {}, "not valid JSON"),
         ("", CSV, {}, "no header"),
-        ('{"id": 1}', NDJSON, {"table": "a."}, "`table` is no name"),
-        ('{"a]": 1}', NDJSON, {}, "no name that SQL takes"),
+        ('{"id": 1}', NDJSON, {"table": "a."}, "`table` is not a table name"),
+        ('{"a]": 1}', NDJSON, {}, "not valid in SQL"),
     ],
 )
 def test_what_are_no_rows_is_told_and_nothing_goes_in(

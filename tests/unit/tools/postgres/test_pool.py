@@ -15,12 +15,18 @@ import asyncpg
 import pytest
 
 from noetl.secret import Secret
-from noetl.tools.postgres.pool import POOLS_MAX, BadCredential, Pools, Target, target
+from noetl.tools.postgres.pool import (
+    POOLS_MAX,
+    ConnectionPools,
+    ConnectionTarget,
+    InvalidCredential,
+    connection_target,
+)
 from tests.services import PASSWORD, database, postgres
 
 
-def read(**values: str) -> Target:
-    return target({name or "": Secret(value) for name, value in values.items()})
+def read(**values: str) -> ConnectionTarget:
+    return connection_target({name or "": Secret(value) for name, value in values.items()})
 
 
 @pytest.mark.parametrize(
@@ -47,13 +53,13 @@ def test_parts_are_read_and_options_stay_with_the_driver() -> None:
     assert read(dsn="postgresql://u@h?sslmode=require").options == "postgresql://?sslmode=require"
     verified = read(dsn="postgresql://u@h?sslmode=verify-full&sslrootcert=/ca.pem")
     assert (verified.verify, verified.root, verified.options) == (True, "/ca.pem", "postgresql://")
-    with pytest.raises(BadCredential, match="one host"):
+    with pytest.raises(InvalidCredential, match="one host"):
         read(dsn="postgresql://u@a,b?sslmode=verify-full")
 
 
 def test_pools_are_few_and_those_in_use_stay() -> None:
     async def work() -> None:
-        pools = Pools(allow_private=True)
+        pools = ConnectionPools(allow_private=True)
         async with database() as name:
             values = {"dsn": Secret(postgres().dsn(name))}
             async with pools.connection(values, 10) as connection:
@@ -72,10 +78,10 @@ def test_the_workers_own_environment_does_not_reach_a_server() -> None:
         import asyncio
         import asyncpg
         from noetl.secret import Secret
-        from noetl.tools.postgres.pool import Pools
+        from noetl.tools.postgres.pool import ConnectionPools
 
         async def work() -> None:
-            pools = Pools(allow_private=True)
+            pools = ConnectionPools(allow_private=True)
             values = {"host": Secret("127.0.0.1"), "port": Secret(PORT), "user": Secret("postgres")}
             try:
                 async with pools.connection(values, 10):
@@ -155,7 +161,7 @@ def test_a_certificate_is_that_of_the_name_though_the_address_is_connected_to(
         listening = await asyncio.start_server(talk, "127.0.0.1", 0)
         port = listening.sockets[0].getsockname()[1]
         dsn = f"postgresql://u@localhost:{port}/d?sslmode=verify-full&sslrootcert={certificate}"
-        pools = Pools(allow_private=True)
+        pools = ConnectionPools(allow_private=True)
         async with listening:
             try:
                 async with pools.connection({"dsn": Secret(dsn)}, 10):

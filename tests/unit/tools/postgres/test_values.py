@@ -109,6 +109,6 @@ def test_a_value_that_does_not_fit_is_told_by_its_place() -> None:
         async with asking() as pg:
             output = await pg.query("SELECT {{ a }}::text, {{ b }}::int8", a="x", b=2**70)
             assert output.error is not None
-            assert output.error.message == "parameter $2 has a value that does not fit its type"
+            assert output.error.message == "the value of parameter $2 does not fit the type of the parameter"
 
     asyncio.run(work())

@@ -1,4 +1,4 @@
-"""What a process prints is told while it works: whole lines, the last of many, and none after the call."""
+"""Output of a process is shown while it runs: complete lines, the last of many, and none after the call."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pytest
 
 from noetl.output import Output
 from noetl.tool import Tool
-from noetl.tools.line_output import LINES_MAX, Lines
+from noetl.tools.process_guard.lines import LINES_MAX, LineForwarder
 from noetl.tools.python.tool import PythonInput, PythonTool
 from noetl.tools.shell.tool import ShellInput, ShellTool
 from tests.unit.tools.calls import call
 
 
-class Ear:
-    """Whoever watches, and can be waited for."""
+class Listener:
+    """Records lines; a test can wait for them."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -37,37 +37,37 @@ class Ear:
         return self.heard
 
 
-def test_lines_are_told_whole_and_the_empty_ones_not_at_all() -> None:
+def test_lines_are_sent_complete_and_empty_ones_are_skipped() -> None:
     async def go() -> None:
-        ear = Ear()
-        with Lines(ear.hear) as lines:
+        listener = Listener()
+        with LineForwarder(listener.hear) as lines:
             lines.add(b"one\n\n  \ntw")
-            assert await ear.until(1) == ["one"]
+            assert await listener.until(1) == ["one"]
             lines.add(b"o\r\nthr\xc3")
             lines.add(b"\xa9e\n")
-            assert await ear.until(3) == ["one", "two", "thr\u00e9e"]
+            assert await listener.until(3) == ["one", "two", "thr\u00e9e"]
 
     asyncio.run(go())
 
 
-def test_of_many_lines_the_last_are_told_and_how_many_there_were() -> None:
+def test_of_many_lines_only_the_last_are_sent_with_a_count_of_the_others() -> None:
     async def go() -> None:
-        ear = Ear()
-        with Lines(ear.hear) as lines:
+        listener = Listener()
+        with LineForwarder(listener.hear) as lines:
             lines.add(b"".join(b"%d\n" % number for number in range(1_000)))
-            first, *last = await ear.until(1 + LINES_MAX)
-        assert first == f"… {1_000 - LINES_MAX:,} lines more"
+            first, *last = await listener.until(1 + LINES_MAX)
+        assert first == f"… {1_000 - LINES_MAX:,} more lines"
         assert last == [str(number) for number in range(1_000 - LINES_MAX, 1_000)]
 
     asyncio.run(go())
 
 
-def test_what_a_quick_call_prints_is_in_its_output_alone() -> None:
+def test_a_short_call_sends_no_lines() -> None:
     async def go() -> None:
-        quick, slow = Ear(), Ear()
-        with Lines(slow.hear) as lines:
-            with Lines(quick.hear) as soon_over:
-                soon_over.add(b"one\n")
+        quick, slow = Listener(), Listener()
+        with LineForwarder(slow.hear) as lines:
+            with LineForwarder(quick.hear) as ended_soon:
+                ended_soon.add(b"one\n")
             lines.add(b"two\n")
             await slow.until(1)
         assert quick.heard == []
@@ -87,10 +87,10 @@ CODE = "print('working')\nopen({gate!r}).read()\nresult = 1"
     ],
     ids=["python", "shell", "shell-json"],
 )
-def test_a_line_is_heard_while_the_call_still_runs(
+def test_a_line_is_received_while_the_call_still_runs(
     make: Callable[[], Tool], input: Callable[[str], Any], tmp_path: Path
 ) -> None:
-    """The program goes on only when somebody has heard its line."""
+    """The program continues only after its line was received."""
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     heard: list[str] = []

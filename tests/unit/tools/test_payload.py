@@ -1,30 +1,30 @@
-"""Bytes from outside become plain JSON, or an error that says why not."""
+"""Bytes become JSON values of an output, or an error that explains why not."""
 
 from __future__ import annotations
 
 import pytest
 
-from noetl.tools.json_values import NotPlain, TooDeep, is_json, parsed, text_or_base64
+from noetl.tools.payload import InvalidJson, JsonTooDeep, decode_json, is_json, text_or_base64
 
 
 def test_json_that_would_exhaust_the_stack_is_refused() -> None:
-    with pytest.raises(NotPlain, match="is nested deeper than 64 levels"):
-        parsed(b"[" * 100_000 + b"]" * 100_000)
+    with pytest.raises(InvalidJson, match="is nested deeper than 64 levels"):
+        decode_json(b"[" * 100_000 + b"]" * 100_000)
 
 
-def test_json_may_be_as_deep_as_an_output_and_no_deeper() -> None:
+def test_json_may_be_nested_as_deeply_as_an_output() -> None:
     deep: list[object] = []
     for _ in range(63):
         deep = [deep]
-    assert parsed(b"[" * 64 + b"]" * 64) == deep
-    with pytest.raises(TooDeep):
-        parsed(b"[" * 65 + b"]" * 65)
+    assert decode_json(b"[" * 64 + b"]" * 64) == deep
+    with pytest.raises(JsonTooDeep):
+        decode_json(b"[" * 65 + b"]" * 65)
 
 
 @pytest.mark.parametrize("body", [b"NaN", b"1e400", b"{", b'{"a":1}x', b"\xff", b'"\\ud800"'])
-def test_what_is_no_json_is_refused(body: bytes) -> None:
-    with pytest.raises(NotPlain, match="is no JSON"):
-        parsed(body)
+def test_invalid_json_is_refused(body: bytes) -> None:
+    with pytest.raises(InvalidJson, match="is not valid JSON"):
+        decode_json(body)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_what_is_no_json_is_refused(body: bytes) -> None:
         ("", False),
     ],
 )
-def test_json_is_announced_by_its_media_type(media: str, yes: bool) -> None:
+def test_json_is_recognised_by_its_media_type(media: str, yes: bool) -> None:
     assert is_json(media) is yes
 
 
@@ -51,5 +51,5 @@ def test_json_is_announced_by_its_media_type(media: str, yes: bool) -> None:
         ("no-such", {"base64": "5A=="}),
     ],
 )
-def test_what_is_no_text_comes_as_base64(charset: str | None, data: object) -> None:
+def test_bytes_that_are_not_text_become_base64(charset: str | None, data: object) -> None:
     assert text_or_base64(b"\xe4", charset) == data

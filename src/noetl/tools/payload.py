@@ -1,0 +1,99 @@
+"""Payloads: bytes from a response, a file or the result store become JSON values of an output."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from noetl.output import DATA_LEVELS_MAX, JSON, REF_FIELDS, NotJSON, clean_decoded
+
+# Text encodings. Python's codecs include some that are not text encodings, or that yield lone surrogates.
+_CHARSET = re.compile(
+    r"utf[-_]?(8|16|32)([-_]?(le|be))?|(us[-_]?)?ascii|latin[-_]?1|iso[-_]8859[-_]\d+|windows[-_]\d+|cp\d+|koi8[-_][ru]"
+    r"|shift[-_]jis|euc[-_](jp|kr)|gb(k|2312|18030)|big5",
+    re.IGNORECASE,
+)
+_decode = msgspec.json.Decoder().decode
+_FAST_LEVELS = 6  # enough for nearly all JSON; each further level doubles the size of the decoder
+
+
+class InvalidJson(Exception):
+    """The bytes are not JSON that an output can hold. The message continues a sentence: "the body …"."""
+
+
+class JsonTooDeep(InvalidJson):
+    """The bytes are JSON, but nested too deeply."""
+
+
+def decode_json(body: bytes) -> JSON:
+    """Raises InvalidJson.
+
+    The first decoder has a fixed depth, so the result needs no check of its depth, which takes 20 µs a page.
+    """
+    try:
+        try:
+            return _shallow_decoder()(body)
+        except msgspec.ValidationError:  # nested deeper, or invalid
+            return clean_decoded(_decode(body))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidJson(f"is not valid JSON: {error}") from error
+    except (RecursionError, NotJSON) as error:
+        raise JsonTooDeep(f"is nested deeper than {DATA_LEVELS_MAX} levels") from error
+
+
+@cache
+def _shallow_decoder() -> Callable[[bytes], JSON]:
+    scalar = str | int | float | bool | None
+    shape: Any = scalar
+    for _ in range(_FAST_LEVELS):
+        shape = scalar | list[shape] | dict[str, shape]
+    return msgspec.json.Decoder(shape).decode
+
+
+def is_ref(value: JSON) -> bool:
+    """Is this a Ref, the value of `output.ref`?"""
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("type"), str)
+        and isinstance(value.get("locator"), dict)
+        and isinstance(value.get("meta", {}), dict)
+        and value.keys() <= set(REF_FIELDS)
+    )
+
+
+def media_type(content_type: str) -> str:
+    """A content type without its parameters, in lower case."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def is_json(content_type: str) -> bool:
+    media = media_type(content_type)
+    return media == "application/json" or media.endswith("+json") or media == "text/json"
+
+
+def text_or_base64(body: bytes, charset: str | None = None) -> JSON:
+    """A string if the bytes are text, otherwise {"base64": …}."""
+    try:
+        return body.decode(known_charset(charset))
+    except (UnicodeError, LookupError):
+        return base64_of(body)
+
+
+def known_charset(charset: str | None) -> str:
+    return charset if charset is not None and _CHARSET.fullmatch(charset) else "utf-8"
+
+
+def base64_of(body: bytes) -> JSON:
+    return {"base64": base64.b64encode(body).decode("ascii")}
+
+
+def bytes_of_base64(value: JSON) -> bytes | None:
+    """The bytes of {"base64": …}; None: the value has another form. Raises ValueError for invalid base64."""
+    if type(value) is dict and list(value) == ["base64"]:
+        return base64.b64decode(str(value["base64"]), validate=True)
+    return None
