@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, cast
 from urllib.parse import quote
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from noetl.api.admin import (
     ApiTokenItem,
@@ -135,7 +136,8 @@ class Client:
         response = await self.http.request(
             "POST", "/executions", body=body, headers=headers, retry=True, file=file
         )
-        return response.read(StartResponse)
+        started = response.read(StartResponse)
+        return replace(started, problems=started.problems or ())
 
     async def run(
         self,

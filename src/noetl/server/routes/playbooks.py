@@ -171,7 +171,7 @@ def _unified_diff(before: list[str], after: list[str], name_before: str, name_af
     responses=error_responses(404),
 )
 async def archive(services: ServicesParam, path: PlaybookPath) -> None:
-    """Running executions continue. Registering a text under the path ends the archiving."""
+    """Running executions continue. Registering a text under the path makes it active again."""
     await services.catalog.archive(clean_text(path, "path"))
 
 

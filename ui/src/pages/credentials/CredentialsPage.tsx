@@ -14,7 +14,7 @@ import { toast } from "../../design/toasts";
 import { SetCredential } from "./SetCredential";
 import "./credentials.css";
 
-type Credentials = components["schemas"]["CredentialsShown"];
+type Credentials = components["schemas"]["CredentialList"];
 
 export default function CredentialsPage() {
   const kept = useResource<Credentials>("/credentials", (signal) => get("/credentials", {}, signal));

@@ -26,7 +26,7 @@ export function SetCredential({ name: given, onClose, onDone }: SetCredentialPro
     setSending(true);
     try {
       const path = `/credentials/${encodeURIComponent(name.trim())}`;
-      const stored = await ask<components["schemas"]["Stored"]>(path, { method: "PUT", body: { value } });
+      const stored = await ask<components["schemas"]["CredentialStored"]>(path, { method: "PUT", body: { value } });
       toast(`${stored.name} is stored, version ${stored.version}`);
       onDone();
       onClose();

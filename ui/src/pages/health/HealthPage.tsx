@@ -10,7 +10,7 @@ import { duration, wholeTime } from "../../design/times";
 import { type Sample, mean, samplesOf, sum } from "./metrics";
 import "./health.css";
 
-type Health = components["schemas"]["Health"];
+type Health = components["schemas"]["HealthResponse"];
 
 const LOOK_AGAIN_MS = 5000;
 const NOT_MEASURED = "–";

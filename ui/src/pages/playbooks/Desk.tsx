@@ -22,9 +22,9 @@ import "./playbooks.css";
 
 const Editor = lazy(() => import("../../editor/Editor"));
 
-export type Saved = components["schemas"]["PlaybookShown"];
-type Registered = components["schemas"]["Registered"];
-type Told = components["schemas"]["Told"];
+export type Saved = components["schemas"]["PlaybookDetails"];
+type Registered = components["schemas"]["RegisterResponse"];
+type Told = components["schemas"]["StartResponse"];
 
 interface DeskProps {
   name: string; // under which a draft is kept

@@ -10,8 +10,8 @@ import { Failed } from "../../design/Failed";
 import { SkeletonRows } from "../../design/Skeleton";
 import { duration, secondsBetween, shortTime, wholeTime } from "../../design/times";
 
-type Heads = components["schemas"]["HeadsPage"];
-type Head = components["schemas"]["HeadShown"];
+type Heads = components["schemas"]["ExecutionsPage"];
+type Head = components["schemas"]["ExecutionSummary"];
 
 const SHOWN = 20;
 

@@ -9,7 +9,7 @@ import type { PageProps } from "../../routes";
 import { Desk } from "./Desk";
 import { TEMPLATES } from "./templates";
 
-type Playbook = components["schemas"]["PlaybookShown"];
+type Playbook = components["schemas"]["PlaybookDetails"];
 
 /** `?path=&version=` is one that is registered; `?new=` is a template that is not yet. */
 export default function PlaybookPage({ place }: PageProps) {

@@ -17,8 +17,8 @@ import { NewPlaybook } from "./NewPlaybook";
 import { linkTo } from "./links";
 import "./playbooks.css";
 
-type Version = components["schemas"]["VersionShown"];
-type Page = components["schemas"]["VersionsPage"];
+type Version = components["schemas"]["PlaybookVersionItem"];
+type Page = components["schemas"]["PlaybookVersionsPage"];
 
 const PAGE = 1000;
 const PAGES_MAX = 10; // so many playbooks are searched here; who has more knows their paths

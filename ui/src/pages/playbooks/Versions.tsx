@@ -11,9 +11,9 @@ import { shortTime, wholeTime } from "../../design/times";
 import { Diff } from "./Diff";
 import { linkTo } from "./links";
 
-type Page = components["schemas"]["VersionsPage"];
-type Version = components["schemas"]["VersionShown"];
-type Difference = components["schemas"]["Difference"];
+type Page = components["schemas"]["PlaybookVersionsPage"];
+type Version = components["schemas"]["PlaybookVersionItem"];
+type Difference = components["schemas"]["PlaybookDiff"];
 
 /** All versions of a path; two of them can be compared. */
 export function Versions({ path, latest }: { path: string; latest: number }) {

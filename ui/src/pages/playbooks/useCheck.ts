@@ -6,8 +6,8 @@ import { inWords, wasAborted } from "../../api/problem";
 import type { components } from "../../api/schema";
 import type { Problem } from "../../editor/problems";
 
-type Check = components["schemas"]["CheckShown"];
-export type Graph = components["schemas"]["GraphDrawn"];
+type Check = components["schemas"]["CheckResponse"];
+export type Graph = components["schemas"]["PlaybookGraph"];
 
 const PAUSE_MS = 300;
 

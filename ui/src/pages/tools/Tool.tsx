@@ -8,7 +8,7 @@ import { Failed } from "../../design/Failed";
 import { SkeletonRows } from "../../design/Skeleton";
 import { Words } from "../../design/Words";
 
-type Told = components["schemas"]["ToolTold"];
+type Told = components["schemas"]["ToolDetails"];
 type Field = components["schemas"]["FieldTold"];
 
 export function Tool({ kind }: { kind: string }) {

@@ -10,7 +10,7 @@ import type { PageProps } from "../../routes";
 import { Tool } from "./Tool";
 import "./tools.css";
 
-type Tools = components["schemas"]["ToolsShown"];
+type Tools = components["schemas"]["ToolList"];
 
 export default function ToolsPage({ place }: PageProps) {
   const tools = useResource<Tools>("/tools", (signal) => get("/tools", {}, signal));

@@ -9,7 +9,7 @@ import { SkeletonRows } from "../../design/Skeleton";
 import { shortTime, wholeTime } from "../../design/times";
 import "./workers.css";
 
-type Workers = components["schemas"]["WorkersShown"];
+type Workers = components["schemas"]["WorkersResponse"];
 
 const LOOK_AGAIN_MS = 3000;
 
