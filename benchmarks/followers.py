@@ -17,7 +17,7 @@ from pathlib import Path
 
 import aiohttp
 
-from noetl.server.app import room_of
+from noetl.server.app import context_of
 from noetl.server.services import ServerSettings
 from tests.api.houses import opened
 from tests.playbooks import HEAD
@@ -76,7 +76,7 @@ async def follow_all(number: int, items: int) -> tuple[float, float]:
             url = f"{world.serving.url}/executions/{id}/stream"
             child = multiprocessing.get_context("spawn").Process(target=followers, args=(url, number, theirs))
             child.start()
-            streams = room_of(world.app).streams
+            streams = context_of(world.app).streams
             while len(streams) < number and child.is_alive():
                 await world.desk.clock.sleep(0.05)
             with_all = memory_mb()

@@ -24,7 +24,7 @@ from noetl.engine import Event
 from noetl.ports import FeedEvent
 from noetl.runtime import EmbeddedRuntime, open_local_store
 from noetl.server.app import make_app
-from noetl.server.http_server import Serving
+from noetl.server.http_server import HttpServer
 from noetl.server.services import ServerSettings, Services
 from noetl.tool import Tools
 from noetl.worker.frame_driver import LogLine
@@ -120,7 +120,7 @@ class World(NamedTuple):
     api: Api
     house: EmbeddedRuntime
     desk: Services
-    serving: Serving
+    serving: HttpServer
     feed: MemoryFeed
     roster: MemoryWorkerRegistry
     app: Litestar
@@ -175,11 +175,11 @@ async def opened(
     desk = Services(
         link=house.control, store=disk.store, listing=disk.listing, catalog=disk.catalog,
         playbooks=house.playbooks, results=disk.results, secrets=disk.secrets, tokens=disk.tokens, feed=feed,
-        roster=roster, tools=tools, kinds=kinds, clock=clock, is_ready=is_ready,
-        refuse=house.refuse,
+        workers=roster, tools=tools, kinds=kinds, clock=clock, is_ready=is_ready,
+        record_refusal=house.refuse,
     )  # fmt: skip
     app = make_app(desk, settings or ServerSettings(open=True))
-    serving = Serving(app)
+    serving = HttpServer(app)
     serving.start()
     try:
         async with aiohttp.ClientSession() as session:

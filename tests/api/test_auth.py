@@ -10,7 +10,7 @@ import pytest
 from litestar.handlers import HTTPRouteHandler
 from litestar.routes import HTTPRoute
 
-from noetl.server.auth import KNOWN_S, PUBLIC, SCOPE, Caller
+from noetl.server.auth import CACHED_S, PUBLIC, SCOPE, Caller
 from noetl.server.services import ServerSettings
 from tests.api.houses import NOOP, World, serve
 
@@ -90,7 +90,7 @@ def test_no_route_opens_to_a_token_of_another_scope(tmp_path: Path) -> None:
                     assert (answer.status, answer.json["code"]) == (403, "low-scope"), (route, scope)
 
     # There is no room for followers, so that no answer lasts.
-    serve(tmp_path, work, ServerSettings(requests_burst=10_000, followers_max=0))
+    serve(tmp_path, work, ServerSettings(requests_burst=10_000, subscribers_max=0))
 
 
 def test_a_token_opens_in_no_other_place_than_the_header(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
 
 
 def test_a_token_that_was_revoked_elsewhere_is_forgotten_in_seconds() -> None:
-    assert KNOWN_S <= 5
+    assert CACHED_S <= 5
 
 
 def test_run_and_write_hold_read_and_admin_holds_all() -> None:

@@ -246,13 +246,16 @@ def test_where_nobody_answers_it_is_said_who_was_asked() -> None:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello", "answers as no NoETL server does"),
-        (b"HTTP/1.1 404 Not Found\r\ncontent-length: 5\r\n\r\nnope!", "not as a NoETL server does"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello", "does not respond like a NoETL server"),
+        (
+            b"HTTP/1.1 404 Not Found\r\ncontent-length: 5\r\n\r\nnope!",
+            r"not respond like a NoETL server \(HTTP 404\)",
+        ),
         (
             b"HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n",
-            "sends us elsewhere",
+            "redirects",
         ),
-        (b"HTTP/1.1 500 Oops\r\ncontent-length: 2\r\n\r\n{}", "can not do it now: HTTP 500"),
+        (b"HTTP/1.1 500 Oops\r\ncontent-length: 2\r\n\r\n{}", "temporarily unable to do this: HTTP 500"),
         (b"SMTP hello\r\n\r\n", "was lost"),
     ],
 )

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from msgspec.json import encode
 
-from noetl.client import Client, Ended, Line, fact_of
-from noetl.client.stream import Message, messages
+from noetl.client import Client, StreamEnd, StreamLine, fact_of
+from noetl.client.stream import SseMessage, messages
 from noetl.clock import SystemClock
 from noetl.engine.state import State
 from noetl.errors import Unavailable
@@ -97,7 +97,7 @@ def test_each_event_comes_once_however_often_the_connection_is_lost(tmp_path: Pa
                     got = [each async for each in client.stream(id)]
                 assert relay.connections > 3
                 assert [encode(each) for each in got[:-1]] == [encode(each) for each in wanted]
-                assert isinstance(got[-1], Ended)
+                assert isinstance(got[-1], StreamEnd)
 
     asyncio.run(work())
 
@@ -151,7 +151,7 @@ def test_what_a_tool_says_is_heard_while_it_works(tmp_path: Path) -> None:
                 if isinstance(each, Envelope) and each.name == "frame.parked":
                     line = {"frame": "start#1", "kind": "line", "words": "half of it"}
                     world.feed.tell(FeedEvent(id, line=line))
-                elif isinstance(each, Line):
+                elif isinstance(each, StreamLine):
                     words.append((each.frame, each.kind, each.words))
                     await client.signal(id, "go")  # it waits for this, so it was heard before its end
             assert words == [("start#1", "line", "half of it")]
@@ -170,13 +170,13 @@ def test_a_stream_is_read_the_same_in_whatever_pieces_it_comes(size: int) -> Non
         for place in range(0, len(text), size):
             yield text[place : place + size]
 
-    async def work() -> list[Message]:
+    async def work() -> list[SseMessage]:
         return [each async for each in messages(pieces())]
 
     assert asyncio.run(work()) == [
-        Message("", b""),
-        Message("event", b'{"a":\n1}'),
-        Message("line", b"no blank"),
-        Message("message", b"bare"),
-        Message("end", b""),
+        SseMessage("", b""),
+        SseMessage("event", b'{"a":\n1}'),
+        SseMessage("line", b"no blank"),
+        SseMessage("message", b"bare"),
+        SseMessage("end", b""),
     ]

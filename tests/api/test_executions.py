@@ -9,7 +9,7 @@ from typing import Any
 from noetl.clock import SystemClock
 from noetl.engine.facts import Cancelled, Paused, Requested
 from noetl.server.services import ServerSettings
-from noetl.server.subscriptions import Waits
+from noetl.server.subscriptions import CompletionWaiters
 from tests.api.houses import FAILING, HELLO, NOOP, WAITING, World, serve
 from tests.playbooks import HEAD
 
@@ -90,8 +90,8 @@ def test_news_of_the_end_are_enough_for_whoever_waits(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         await world.api.register(WAITING)
         id = (await world.api.post("/executions", {"path": "waiting"}, status=201))["execution_id"]
-        async with Waits(world.desk._replace(clock=Still())).waiting(id, 30) as waiting:
-            waits = asyncio.ensure_future(waiting.has_ended(is_new=True))
+        async with CompletionWaiters(world.desk._replace(clock=Still())).waiter(id, 30) as waiter:
+            waits = asyncio.ensure_future(waiter.has_ended(is_new=True))
             await signalled(world, id)
             assert await waits
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.errors import Conflict, Damaged, Mark, NotFound, PlaybookError, Problem, Rejected, Unavailable
-from noetl.server.errors import answer, details_of
+from noetl.server.errors import details_of, error_response
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_problems_of_a_playbook_keep_their_places() -> None:
 
 def test_nothing_is_shown_of_a_bug(capsys: pytest.CaptureFixture[str]) -> None:
     secret = "correct horse"
-    response = answer(KeyError(secret))
+    response = error_response(KeyError(secret))
     assert response.status_code == 500
     assert secret not in str(response.content)
     logged = capsys.readouterr()

@@ -166,7 +166,7 @@ def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
         why = await api.ask("GET", f"/executions/{id}/why", step="nowhere")
         assert (why.status, why.json["detail"]) == (
             404,
-            'the playbook has no step "nowhere": there are start',
+            'the playbook has no step "nowhere": it has start',
         )
 
     serve(tmp_path, work)

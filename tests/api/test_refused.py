@@ -193,8 +193,8 @@ def test_who_may_not_register_may_start_a_text_that_is_registered_and_not_archiv
         answer = await world.api.ask("POST", "/executions", {"text": NOOP}, token=runs)
         assert (answer.status, answer.json["detail"]) == (
             403,
-            'the token "ci" lacks the scope "write", which a text asks for that is new or archived: '
-            "it is registered",
+            'the token "ci" lacks the scope "write", which is needed to start '
+            "a text that is not registered, or is archived",
         )
 
     serve(tmp_path, work, ServerSettings())
@@ -246,7 +246,7 @@ def test_a_client_is_told_the_problems_in_its_own_file_and_the_execution(tmp_pat
                 await client.start_text(BROKEN, file="mine.yaml")
             (problem,) = refused.value.problems
             assert (problem.at.file, problem.code) == ("mine.yaml", "unknown-step")
-            with pytest.raises(NotFound, match="the request is on record as ") as unknown:
+            with pytest.raises(NotFound, match="the log records the request as ") as unknown:
                 await client.start("no/such")
             ids = [refused.value.execution_id, str(unknown.value).rpartition(" ")[2]]
             assert {each["execution_id"] for each in await on_record(world)} == set(ids)

@@ -29,7 +29,7 @@ CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance,
 EXAMPLES = 12  # for each operation, by someone who may do everything
 FEW = 2
 # There is no room for followers, so that no stream lasts: it is refused with 503, which is no bug.
-DOOR = ServerSettings(requests_per_s=1e6, requests_burst=1e6, followers_max=0)
+DOOR = ServerSettings(requests_per_s=1e6, requests_burst=1e6, subscribers_max=0)
 
 
 class Running:

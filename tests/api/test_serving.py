@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from noetl.errors import Rejected, Unavailable
-from noetl.server.app import room_of
-from noetl.server.http_server import Serving
+from noetl.server.app import context_of
+from noetl.server.http_server import HttpServer
 from noetl.server.services import ServerSettings
 from tests.api.houses import WAITING, World, serve
 
 
 def test_an_address_that_is_taken_is_told_in_words(tmp_path: Path) -> None:
     async def work(world: World) -> None:
-        with pytest.raises(Unavailable, match=r"can not be served: address already in use"):
-            Serving(world.app, port=world.serving.port)
-        with pytest.raises(Unavailable, match="no address of this machine"):
-            Serving(world.app, host="no.such.host.invalid")
+        with pytest.raises(Unavailable, match=r"cannot listen on 127\.0\.0\.1:\d+: address already in use"):
+            HttpServer(world.app, port=world.serving.port)
+        with pytest.raises(Unavailable, match="not an address of this machine"):
+            HttpServer(world.app, host="no.such.host.invalid")
 
     serve(tmp_path, work)
 
@@ -29,14 +29,14 @@ def test_an_address_that_is_taken_is_told_in_words(tmp_path: Path) -> None:
 def test_without_tokens_a_server_listens_on_loopback_only(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         with pytest.raises(Rejected, match="open-door"):
-            Serving(world.app, host="0.0.0.0")
+            HttpServer(world.app, host="0.0.0.0")
 
     serve(tmp_path, work)
 
 
 def test_with_tokens_a_server_listens_anywhere(tmp_path: Path) -> None:
     async def work(world: World) -> None:
-        other = Serving(world.app, host="0.0.0.0")
+        other = HttpServer(world.app, host="0.0.0.0")
         assert (other.host, other.port > 0) == ("0.0.0.0", True)
         await other.stop()
 
@@ -47,7 +47,7 @@ def test_with_tokens_a_server_listens_anywhere(tmp_path: Path) -> None:
 def test_an_address_of_ipv6_stands_in_brackets(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         try:
-            other = Serving(world.app, host="::1")
+            other = HttpServer(world.app, host="::1")
         except Unavailable:
             return  # there is none on this loopback
         assert other.url == f"http://[::1]:{other.port}"
@@ -72,7 +72,7 @@ def test_whoever_waits_is_answered_when_the_server_stops(tmp_path: Path) -> None
     async def work(world: World) -> None:
         await world.api.register(WAITING)
         waits = asyncio.ensure_future(world.api.ask("POST", "/executions", {"path": "waiting"}, wait=300))
-        while not room_of(world.app).waits._ears:
+        while not context_of(world.app).waiters._subscriptions:
             await world.api.get("/health")
         await world.serving.stop()
         assert (await waits).status == 202

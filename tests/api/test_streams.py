@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from noetl.ports import FeedEvent
-from noetl.server.app import room_of
-from noetl.server.log_tail import PAGE_FACTS, PAGES_BYTES_MAX, Page, Pages
-from noetl.server.services import FOLLOWERS_MAX, ServerSettings
-from noetl.server.streams import BEAT_S
-from noetl.server.subscriber import QUEUE_BYTES_MAX, QUEUE_MAX, RETRY, Subscriber, SubscriberResponse
+from noetl.server.app import context_of
+from noetl.server.log_tail import PAGE_FACTS, PAGES_BYTES_MAX, EncodedPage, PageCache
+from noetl.server.services import SUBSCRIBERS_MAX, ServerSettings
+from noetl.server.streams import HEARTBEAT_S
+from noetl.server.subscriber import QUEUE_BYTES_MAX, QUEUE_MAX, RECONNECT, Subscriber, SubscriberResponse
 from tests.api.houses import HELLO, NOOP, WAITING, World, serve
 from tests.playbooks import HEAD
 
@@ -178,7 +178,7 @@ def test_words_of_tools_are_passed_on(tmp_path: Path) -> None:
 def test_many_followers_share_one_tail(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         id = await waiting_one(world, LOOP, "loop")
-        streams = room_of(world.app).streams
+        streams = context_of(world.app).streams
 
         async def follow() -> list[Message]:
             async with following(world, f"/executions/{id}/stream") as follower:
@@ -201,7 +201,7 @@ def test_many_followers_share_one_tail(tmp_path: Path) -> None:
 def test_whoever_leaves_is_noticed_without_news(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         id = await waiting_one(world, WAITING, "waiting")
-        streams = room_of(world.app).streams
+        streams = context_of(world.app).streams
         async with following(world, f"/executions/{id}/stream") as follower:
             await follower.next()
             assert len(streams) == 1
@@ -237,11 +237,11 @@ def test_there_is_room_for_so_many_followers(tmp_path: Path) -> None:
             assert (answer.status, answer.json["code"]) == (503, "too-many-followers")
             assert answer.headers["retry-after"] == "5"
 
-    serve(tmp_path, work, ServerSettings(open=True, followers_max=2))
+    serve(tmp_path, work, ServerSettings(open=True, subscribers_max=2))
 
 
 def test_the_limits_of_streams_are_those_that_are_promised() -> None:
-    assert (FOLLOWERS_MAX, BEAT_S) == (2_000, 15)
+    assert (SUBSCRIBERS_MAX, HEARTBEAT_S) == (2_000, 15)
 
 
 def test_all_executions_are_followed_by_their_heads(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_followers_are_told_to_come_back_when_the_server_stops(tmp_path: Path) -
             following(world, "/stream") as other,
         ):
             await one.next()
-            while len(room_of(world.app).streams) < 2:
+            while len(context_of(world.app).streams) < 2:
                 await world.api.get("/health")
             await world.serving.stop()
             assert "end" not in [each.event for each in await one.all()]
@@ -293,16 +293,16 @@ def test_a_slow_follower_is_sent_away_and_comes_back_later() -> None:
     async def work() -> None:
         slow = Subscriber()
         for _ in range(QUEUE_MAX + 1):
-            slow.offer(b"x")
-        assert await gathered(slow) == [RETRY]
+            slow.push(b"x")
+        assert await gathered(slow) == [RECONNECT]
         large = Subscriber()
-        large.offer(b"x" * QUEUE_BYTES_MAX)
-        assert not large.over
-        large.offer(b"x")
-        assert await gathered(large) == [RETRY]
+        large.push(b"x" * QUEUE_BYTES_MAX)
+        assert not large.closed
+        large.push(b"x")
+        assert await gathered(large) == [RECONNECT]
         quick = Subscriber()
         for number in range(5 * QUEUE_MAX):
-            quick.offer(b"x")
+            quick.push(b"x")
             assert await quick.next() == b"x", number
 
     asyncio.run(work())
@@ -311,7 +311,7 @@ def test_a_slow_follower_is_sent_away_and_comes_back_later() -> None:
 def test_one_chunk_may_be_larger_than_the_queue() -> None:
     async def work() -> None:
         follower = Subscriber()
-        follower.offer(b"x" * (QUEUE_BYTES_MAX + 1))
+        follower.push(b"x" * (QUEUE_BYTES_MAX + 1))
         follower.finish(b"end")
         assert [len(chunk) for chunk in await gathered(follower)] == [QUEUE_BYTES_MAX + 1, 3]
 
@@ -321,8 +321,8 @@ def test_one_chunk_may_be_larger_than_the_queue() -> None:
 def test_a_heartbeat_waits_for_nobody() -> None:
     async def work() -> None:
         follower = Subscriber()
-        follower.beat()
-        follower.beat()
+        follower.heartbeat()
+        follower.heartbeat()
         follower.finish()
         assert await gathered(follower) == [b":\n\n"]
 
@@ -331,10 +331,10 @@ def test_a_heartbeat_waits_for_nobody() -> None:
 
 def test_pages_of_the_past_have_a_limit(tmp_path: Path) -> None:
     async def work(world: World) -> None:
-        pages = Pages(world.desk.store)
+        pages = PageCache(world.desk.store)
         frame = b"x" * (PAGES_BYTES_MAX // 10 // PAGE_FACTS)
         for number in range(30):
-            pages.put("e", Page(number * PAGE_FACTS + 1, (frame,) * PAGE_FACTS))
+            pages.put("e", EncodedPage(number * PAGE_FACTS + 1, (frame,) * PAGE_FACTS))
         assert pages._bytes <= PAGES_BYTES_MAX
         assert ("e", 29) in pages._pages
         assert ("e", 0) not in pages._pages
@@ -363,6 +363,6 @@ def test_whoever_takes_nothing_is_given_up() -> None:
         scope: Any = {}
         await SubscriberResponse(chunks, send_s=0.01)(scope, receive, send)
         assert sent == ["http.response.start"] + ["http.response.body"] * 3
-        assert followers[0].over
+        assert followers[0].closed
 
     asyncio.run(work())

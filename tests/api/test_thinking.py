@@ -7,13 +7,13 @@ import threading
 
 import pytest
 
-from noetl.server.cpu_pool import AT_ONCE, WAITING_MAX, CpuPool
-from noetl.server.errors import Refused
+from noetl.server.cpu_pool import THREADS, WAITING_MAX, CpuPool
+from noetl.server.errors import ApiError
 
 
 def test_only_a_few_work_at_once_and_only_some_wait() -> None:
     async def work() -> None:
-        thinking = CpuPool()
+        pool = CpuPool()
         go = threading.Event()
         running = threading.Semaphore(0)
 
@@ -22,14 +22,14 @@ def test_only_a_few_work_at_once_and_only_some_wait() -> None:
             assert go.wait(180)
             return value
 
-        tasks = [asyncio.ensure_future(thinking.do(wait, number)) for number in range(WAITING_MAX)]
-        for _ in range(AT_ONCE):
+        tasks = [asyncio.ensure_future(pool.run(wait, number)) for number in range(WAITING_MAX)]
+        for _ in range(THREADS):
             assert await asyncio.to_thread(running.acquire, timeout=180)
         assert not running.acquire(blocking=False)
-        with pytest.raises(Refused, match="try again"):
-            await thinking.do(wait, 0)
+        with pytest.raises(ApiError, match="try again"):
+            await pool.run(wait, 0)
         go.set()
         assert await asyncio.gather(*tasks) == list(range(WAITING_MAX))
-        assert await thinking.do(wait, 7) == 7
+        assert await pool.run(wait, 7) == 7
 
     asyncio.run(work())

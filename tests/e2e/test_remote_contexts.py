@@ -162,7 +162,7 @@ def test_a_server_that_asks_for_tokens_is_reached_by_a_context_that_has_one(tmp_
         home.environment |= {"NOETL_SERVER": url, "NOETL_TOKEN": "what-is-none"}
         refused = home.call("list")
         assert (refused.returncode, "what-is-none" in refused.stderr) == (1, False)
-        assert "this is no token of NoETL: one begins with noetl_" in refused.stderr
+        assert "this is not a NoETL token: a token begins with noetl_" in refused.stderr
         del home.environment["NOETL_SERVER"], home.environment["NOETL_TOKEN"]
         (tmp_path / "boss.token").write_text(token)
         home.call("context", "set", "here", url, "--token-file", tmp_path / "boss.token")

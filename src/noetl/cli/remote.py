@@ -10,7 +10,7 @@ from typing import NamedTuple, NoReturn
 
 from noetl.cli.contexts import Server
 from noetl.cli.exits import Usage
-from noetl.client import Client, ServerCatalog, ServerListing, ServerResults, ServerStore, fact_of
+from noetl.client import Client, RemoteCatalog, RemoteListing, RemoteResults, RemoteStore, fact_of
 from noetl.client.stream import Streamed
 from noetl.clock import Clock
 from noetl.engine import Event
@@ -32,7 +32,7 @@ class NoFile(NamedTuple):
 class ResultsThere:
     """What can be read of a server's results. Whatever else is asked of a store is for whoever has it."""
 
-    def __init__(self, results: ServerResults) -> None:
+    def __init__(self, results: RemoteResults) -> None:
         self.get = results.get
         self.read = results.read
 
@@ -44,9 +44,9 @@ class ServerDisk(NamedTuple):
     """What commands read of a server."""
 
     client: Client
-    store: ServerStore
-    listing: ServerListing
-    catalog: ServerCatalog
+    store: RemoteStore
+    listing: RemoteListing
+    catalog: RemoteCatalog
     results: ResultsThere
     database: NoFile
     flag: str = ""

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from noetl.cli.contexts import Server
 from noetl.cli.exits import Usage
-from noetl.client import Client, CredentialSeen
+from noetl.client import Client, CredentialInfo
 from noetl.errors import NotFound
 from noetl.ports import ApiToken
 
@@ -26,7 +26,7 @@ class ServerSecrets:
     async def remove(self, name: str) -> None:
         await self._client.remove_credential(name)
 
-    async def list(self) -> Sequence[CredentialSeen]:
+    async def list(self) -> Sequence[CredentialInfo]:
         return await self._client.credentials()
 
     async def rotate(self) -> int:

@@ -10,7 +10,7 @@ from noetl.cli.answering import Voice
 from noetl.cli.drawing import shown_progress
 from noetl.cli.progress import Progress
 from noetl.cli.remote import ServerDisk
-from noetl.client import Line, fact_of
+from noetl.client import StreamLine, fact_of
 from noetl.engine import Event, apply
 from noetl.engine.facts import ForChild, FrameParked
 from noetl.engine.state import State
@@ -62,7 +62,7 @@ class _Family:
         self._patience = asyncio.ensure_future(self._look_for_workers(runs))
         seen = Followed(runs.state.execution_id, runs.state)
         async for each in self._disk.client.stream(seen.id, runs.state.seq):
-            if isinstance(each, Line):
+            if isinstance(each, StreamLine):
                 self._hear(seen.id, each)
             elif isinstance(each, Envelope) and (event := fact_of(each)) is not None:
                 runs.feed(event)
@@ -88,7 +88,7 @@ class _Family:
         with suppress(Unavailable, NotFound, Rejected):
             await self._begun(id)
             async for each in self._disk.client.stream(id):
-                if isinstance(each, Line):
+                if isinstance(each, StreamLine):
                     self._hear(id, each)
                 elif isinstance(each, Envelope) and (event := fact_of(each)) is not None:
                     apply(seen.state, event.fact, event.at)
@@ -110,7 +110,7 @@ class _Family:
             if child not in self._children and len(self._children) < CHILDREN_MAX:
                 self._children[child] = asyncio.ensure_future(self._follow_child(child))
 
-    def _hear(self, id: str, line: Line) -> None:
+    def _hear(self, id: str, line: StreamLine) -> None:
         self._progress.hear(LogLine(id, line.frame, line.kind, line.words))
 
     async def close(self) -> None:

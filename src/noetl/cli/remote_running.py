@@ -24,7 +24,7 @@ from noetl.cli.loading import found_in, means_file
 from noetl.cli.remote import ServerDisk
 from noetl.cli.remote_following import follow
 from noetl.cli.workload import given_workload
-from noetl.client import PlaybookRefused, Told
+from noetl.client import PlaybookRefused, StartResponse
 from noetl.engine.state import LIVE
 from noetl.errors import NotFound, PlaybookError, Unavailable
 from noetl.escape import one_line
@@ -73,14 +73,14 @@ async def _run_text(
 
 
 def _warn(
-    voice: Voice, asked: RunAsked, started: Told, document: Document, workload: dict[str, JSON]
+    voice: Voice, asked: RunAsked, started: StartResponse, document: Document, workload: dict[str, JSON]
 ) -> None:
     declared = plain(document.find(("workload",)))
-    warnings = sum(each.severity == "warning" for each in started.problems)
+    warnings = sum(each.severity == "warning" for each in started.problems or ())
     warn_of(voice, asked.file, warnings, declared if isinstance(declared, dict) else {}, workload)
 
 
-async def _begun(voice: Voice, disk: ServerDisk, started: Told, *, detach: bool) -> int:
+async def _begun(voice: Voice, disk: ServerDisk, started: StartResponse, *, detach: bool) -> int:
     voice.execution_id, voice.status = started.execution_id, "running"
     if detach:
         return _detached(voice, started.status)

@@ -67,15 +67,15 @@ def _is_loopback(host: str) -> bool:
 
 
 async def _serve(asked: ServeAsked, url: str | None, is_open: bool, on_ready: Callable[[str], None]) -> int:
-    from noetl.server.app import make_app, room_of
-    from noetl.server.http_server import Serving
+    from noetl.server.app import context_of, make_app
+    from noetl.server.http_server import HttpServer
     from noetl.server.services import ServerSettings
 
     async with _house(asked, url) as (desk, instruments, fallen):
         settings = ServerSettings(open=is_open, registry=instruments.registry())
         app = make_app(desk, settings)
-        serving = Serving(app, asked.host, asked.port, around=instruments.around)
-        instruments.measures.house.followers.reads(lambda: len(room_of(app).streams))
+        serving = HttpServer(app, asked.host, asked.port, wrap=instruments.around)
+        instruments.measures.house.followers.reads(lambda: len(context_of(app).streams))
         serving.start()
         who = "everyone on this machine may do everything" if is_open else "tokens are asked for"
         _say(f"ready: {serving.url} ({who})")

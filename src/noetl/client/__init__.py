@@ -1,27 +1,29 @@
-"""A NoETL server, from outside: the verbs of its API, and the ports that the command line reads from.
+"""A client of a NoETL server: the operations of its API, and the ports that read its log, lists and results.
 
-`async with Client(url, token) as client: run = await client.run("examples/hello", {"name": "x"})`.
+`async with Client(url, token) as client: result = await client.run("examples/hello", {"name": "x"})`.
 """
 
-from noetl.client.answers import CredentialSeen, Ended, PlaybookRefused, Registered, Told
-from noetl.client.client import Client
-from noetl.client.http import Wire, address
-from noetl.client.remote_ports import ServerCatalog, ServerListing, ServerResults, ServerStore
-from noetl.client.stream import Line, fact_of
+from noetl.api.executions import CommandResponse, StartResponse, StreamEnd, StreamLine
+from noetl.api.playbooks import RegisterResponse
+from noetl.client.client import Client, CredentialInfo
+from noetl.client.http import HttpTransport, PlaybookRefused, address
+from noetl.client.remote_ports import RemoteCatalog, RemoteListing, RemoteResults, RemoteStore
+from noetl.client.stream import fact_of
 
 __all__ = [
     "Client",
-    "CredentialSeen",
-    "Ended",
-    "Line",
+    "CommandResponse",
+    "CredentialInfo",
+    "HttpTransport",
     "PlaybookRefused",
-    "Registered",
-    "ServerCatalog",
-    "ServerListing",
-    "ServerResults",
-    "ServerStore",
-    "Told",
-    "Wire",
+    "RegisterResponse",
+    "RemoteCatalog",
+    "RemoteListing",
+    "RemoteResults",
+    "RemoteStore",
+    "StartResponse",
+    "StreamEnd",
+    "StreamLine",
     "address",
     "fact_of",
 ]

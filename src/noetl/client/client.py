@@ -1,25 +1,48 @@
-"""The verbs of a server, for programs and for the command line."""
+"""The operations of a server, for programs and for the command line."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from types import TracebackType
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, cast
 from urllib.parse import quote
 
-from noetl.client.answers import (
-    CredentialSeen,
-    CredentialsPage,
-    Registered,
-    Stored,
-    TokenMade,
-    TokensPage,
-    Told,
-    read,
+from msgspec import Struct
+from msgspec.structs import replace
+
+from noetl.api.admin import (
+    ApiTokenItem,
+    CredentialItem,
+    CredentialList,
+    CredentialStored,
+    CredentialValue,
+    Scope,
+    TokenCreated,
+    TokenList,
+    TokenRequest,
 )
-from noetl.client.http import Wire
-from noetl.client.remote_ports import ServerCatalog, ServerListing, ServerResults, ServerStore
-from noetl.client.stream import Stream
+from noetl.api.executions import (
+    CancelRequest,
+    CommandResponse,
+    Dialect,
+    EmptyRequest,
+    RetryRequest,
+    SignalRequest,
+    StartRequest,
+    StartResponse,
+    to_datetime,
+)
+from noetl.api.playbooks import RegisterResponse
+from noetl.client.http import HttpTransport
+from noetl.client.remote_ports import (
+    RemoteCatalog,
+    RemoteListing,
+    RemoteResults,
+    RemoteStore,
+    execution_path,
+)
+from noetl.client.stream import EventStream
 from noetl.clock import Clock
 from noetl.errors import Unavailable
 from noetl.output import JSON
@@ -27,22 +50,29 @@ from noetl.ports import ApiToken
 from noetl.secret import Secret
 from noetl.views.documents import ShowDocument
 
-T = TypeVar("T")
-WAIT_S: Final = 60.0  # that one request waits for the end of an execution; then it is asked again
+WAIT_S: Final = 60.0  # how long one request waits for the end of an execution; then it is repeated
 RUN_S: Final = 3_600.0
 
 
+class CredentialInfo(NamedTuple):
+    """A stored secret without its value."""
+
+    name: str
+    version: int
+    at: datetime  # when it was set
+
+
 class Client:
-    """A server. Errors are those of noetl.errors: NotFound, Rejected, PlaybookError, Unavailable."""
+    """A server. It raises the errors of noetl.errors: NotFound, Rejected, PlaybookError, Unavailable."""
 
     def __init__(self, url: str, token: str | Secret | None = None, *, clock: Clock | None = None) -> None:
-        self.wire = Wire(url, token, clock)
-        self.url = self.wire.url
-        self.clock = self.wire.clock
-        self.store = ServerStore(self.wire)
-        self.listing = ServerListing(self.wire)
-        self.catalog = ServerCatalog(self.wire)
-        self.results = ServerResults(self.wire)
+        self.http = HttpTransport(url, token, clock)
+        self.url = self.http.url
+        self.clock = self.http.clock
+        self.store = RemoteStore(self.http)
+        self.listing = RemoteListing(self.http)
+        self.catalog = RemoteCatalog(self.http)
+        self.results = RemoteResults(self.http)
 
     async def __aenter__(self) -> Client:
         return self
@@ -53,14 +83,17 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        await self.wire.close()
+        await self.http.close()
 
     # Playbooks
 
-    async def register(self, text: str, *, dialect: str = "canonical", file: str = "playbook") -> Registered:
-        """The same text is the same version. `file`: how problems call it. Raises PlaybookError.
+    async def register(
+        self, text: str, *, dialect: Dialect = "canonical", file: str = "playbook"
+    ) -> RegisterResponse:
+        """Register a text; the same text is the same version.
 
-        `catalog` lists what is registered, and gives texts back.
+        `file`: the name of the text in the positions of problems. Raises PlaybookError. `catalog` lists
+        registered playbooks and returns their texts.
         """
         return await self.catalog.register(text, dialect=dialect, file=file)
 
@@ -74,33 +107,37 @@ class Client:
         version: int | None = None,
         digest: str | None = None,
         key: str | None = None,
-    ) -> Told:
-        """It is on record when this returns, once, however often the request had to be sent.
+    ) -> StartResponse:
+        """Start a registered playbook. When this returns, the log contains the request, exactly once.
 
-        `digest`: this text, in place of the current one of a path. `key`: the same key is the same start.
+        `digest`: run this text instead of the current version of a path. `key`: a second start with the same
+        key returns the first execution.
         """
-        return await self._start(_request(path, workload, version, digest), key)
+        return await self._start(_start_request(path, workload, version, digest), key)
 
     async def start_text(
         self,
         text: str,
         workload: Mapping[str, JSON] | None = None,
         *,
-        dialect: str = "canonical",
+        dialect: Dialect = "canonical",
         file: str = "playbook",
         key: str | None = None,
-    ) -> Told:
-        """The same for a text, which is registered. `file`: how problems call it.
+    ) -> StartResponse:
+        """Register a text and start it. `file`: the name of the text in the positions of problems.
 
-        Raises PlaybookRefused, or PlaybookError when nobody can say under which path it would be on record.
+        Raises PlaybookRefused, or PlaybookError when the text has no path under which to record the request.
         """
-        body = {"text": text, "dialect": dialect, "workload": dict(workload or {})}
+        body = StartRequest(text=text, dialect=dialect, workload=dict(workload or {}))
         return await self._start(body, key, file)
 
-    async def _start(self, body: dict[str, JSON], key: str | None, file: str = "playbook") -> Told:
+    async def _start(self, body: StartRequest, key: str | None, file: str = "playbook") -> StartResponse:
         headers = {"Idempotency-Key": key or self.clock.new_id()}
-        answer = await self.wire.ask("POST", "/executions", body=body, headers=headers, twice=True, file=file)
-        return read(answer.body, Told, self.url)
+        response = await self.http.request(
+            "POST", "/executions", body=body, headers=headers, retry=True, file=file
+        )
+        started = response.read(StartResponse)
+        return replace(started, problems=started.problems or ())
 
     async def run(
         self,
@@ -112,98 +149,98 @@ class Client:
         key: str | None = None,
         timeout_s: float = RUN_S,
     ) -> ShowDocument:
-        """Start it and wait for its end, which may be an error. Raises Unavailable after `timeout_s`."""
-        body = _request(path, workload, version, digest)
+        """Start a playbook and wait for its end, which may be an error.
+
+        Raises Unavailable when it has not ended after `timeout_s`.
+        """
+        body = _start_request(path, workload, version, digest)
         headers = {"Idempotency-Key": key or self.clock.new_id()}
         until = self.clock.monotonic() + timeout_s
         while True:
             wait_s = max(0.0, min(WAIT_S, until - self.clock.monotonic()))
-            answer = await self.wire.ask(
+            response = await self.http.request(
                 "POST", "/executions", params={"wait": int(wait_s) or None}, body=body, headers=headers,
-                twice=True, wait_s=wait_s,
+                retry=True, wait_s=wait_s,
             )  # fmt: skip
-            if answer.status == 200:
-                return read(answer.body, ShowDocument, self.url)
+            if response.status == 200:
+                return response.read(ShowDocument)
             if self.clock.monotonic() >= until:
-                id = read(answer.body, Told, self.url).execution_id
-                raise Unavailable(f"{id} has not ended within {timeout_s:g} s; it goes on")
+                id = response.read(StartResponse).execution_id
+                raise Unavailable(f"{id} has not ended within {timeout_s:g} s; it continues to run")
 
     async def show(self, execution_id: str) -> ShowDocument:
-        return await self._get(_of(execution_id), ShowDocument)
+        return await self.http.get(execution_path(execution_id), ShowDocument)
 
-    def stream(self, execution_id: str, after: int = 0) -> Stream:
-        """Its events behind `after`, as they come, until it has ended."""
-        return Stream(self.wire, execution_id, after)
+    def stream(self, execution_id: str, after: int = 0) -> EventStream:
+        """Its events after the fact `after`, as they happen, until it has ended."""
+        return EventStream(self.http, execution_id, after)
 
-    async def cancel(self, execution_id: str, reason: str = "") -> Told:
-        return await self._command(execution_id, "cancel", {"reason": reason} if reason else {})
+    async def cancel(self, execution_id: str, reason: str = "") -> CommandResponse:
+        return await self._command(execution_id, "cancel", CancelRequest(reason=reason))
 
-    async def pause(self, execution_id: str) -> Told:
-        return await self._command(execution_id, "pause", {})
+    async def pause(self, execution_id: str) -> CommandResponse:
+        return await self._command(execution_id, "pause", EmptyRequest())
 
-    async def resume(self, execution_id: str) -> Told:
-        return await self._command(execution_id, "resume", {})
+    async def resume(self, execution_id: str) -> CommandResponse:
+        return await self._command(execution_id, "resume", EmptyRequest())
 
-    async def retry(self, execution_id: str, step: str | None = None, *, from_start: bool = False) -> Told:
-        asked = {"step": step} if step is not None else {}
-        return await self._command(execution_id, "retry", {**asked, "from_start": from_start})
+    async def retry(
+        self, execution_id: str, step: str | None = None, *, from_start: bool = False
+    ) -> CommandResponse:
+        return await self._command(execution_id, "retry", RetryRequest(step=step, from_start=from_start))
 
-    async def signal(self, execution_id: str, name: str, data: JSON = None) -> Told:
-        return await self._command(execution_id, "signal", {"name": name, "data": data})
+    async def signal(self, execution_id: str, name: str, data: JSON = None) -> CommandResponse:
+        return await self._command(execution_id, "signal", SignalRequest(name=name, data=data))
+
+    async def _command(self, execution_id: str, verb: str, body: Struct) -> CommandResponse:
+        response = await self.http.request("POST", f"{execution_path(execution_id)}/{verb}", body=body)
+        return response.read(CommandResponse)
 
     # Credentials, tokens, workers
 
-    async def credentials(self) -> list[CredentialSeen]:
-        """Names and versions; never a value."""
-        return list((await self._get("/credentials", CredentialsPage)).items)
+    async def credentials(self) -> list[CredentialInfo]:
+        """Names and versions of stored secrets, without values."""
+        response = await self.http.request("GET", "/credentials")
+        return response.read_as(CredentialList, lambda found: [_info(item) for item in found.items])
 
     async def set_credential(self, name: str, value: str | Secret) -> int:
-        """Its version from now on."""
-        shown = value.reveal() if isinstance(value, Secret) else value
-        answer = await self.wire.ask("PUT", f"/credentials/{quote(name, safe='')}", body={"value": shown})
-        return read(answer.body, Stored, self.url).version
+        """Store a value. Returns its version."""
+        body = CredentialValue(value=value.reveal() if isinstance(value, Secret) else value)
+        response = await self.http.request("PUT", f"/credentials/{quote(name, safe='')}", body=body)
+        return response.read(CredentialStored).version
 
     async def remove_credential(self, name: str) -> None:
-        await self.wire.tell("DELETE", f"/credentials/{quote(name, safe='')}")
+        await self.http.send("DELETE", f"/credentials/{quote(name, safe='')}")
 
     async def tokens(self) -> list[ApiToken]:
-        return [each.told() for each in (await self._get("/tokens", TokensPage)).items]
+        response = await self.http.request("GET", "/tokens")
+        return response.read_as(TokenList, lambda found: list(map(ApiTokenItem.to_token, found.items)))
 
     async def add_token(
         self, name: str, scopes: Collection[str], *, expires_in_s: float | None = None
-    ) -> TokenMade:
-        """The only time that it is shown."""
-        body: dict[str, JSON] = {"name": name, "scopes": sorted(scopes)}
-        if expires_in_s is not None:
-            body["expires_in_s"] = expires_in_s
-        return read((await self.wire.ask("POST", "/tokens", body=body)).body, TokenMade, self.url)
+    ) -> TokenCreated:
+        """Create a token. Its text is not available later."""
+        # The server checks the scopes, and its message names those that exist.
+        body = TokenRequest(name=name, scopes=cast("list[Scope]", sorted(scopes)), expires_in_s=expires_in_s)
+        return (await self.http.request("POST", "/tokens", body=body)).read(TokenCreated)
 
     async def remove_token(self, id: str) -> None:
-        await self.wire.tell("DELETE", f"/tokens/{quote(id, safe='')}")
+        await self.http.send("DELETE", f"/tokens/{quote(id, safe='')}")
 
     async def workers(self) -> dict[str, JSON]:
         """`{workers, pools}`."""
-        return await self._get("/workers", dict[str, JSON])
+        return await self.http.get("/workers", dict[str, JSON])
 
     async def whoami(self) -> dict[str, JSON]:
-        """`{name, scopes, open}`: whose token this is, and what it may."""
-        return await self._get("/whoami", dict[str, JSON])
-
-    async def _get(self, path: str, kind: type[T], params: Mapping[str, JSON] | None = None) -> T:
-        return read((await self.wire.ask("GET", path, params=params)).body, kind, self.url)
-
-    async def _command(self, execution_id: str, verb: str, body: dict[str, JSON]) -> Told:
-        answer = await self.wire.ask("POST", f"{_of(execution_id)}/{verb}", body=body)
-        return read(answer.body, Told, self.url)
+        """`{name, scopes, open}` of the client's token."""
+        return await self.http.get("/whoami", dict[str, JSON])
 
 
-def _of(execution_id: str) -> str:
-    return f"/executions/{quote(execution_id, safe='')}"
+def _info(item: CredentialItem) -> CredentialInfo:
+    return CredentialInfo(item.name, item.version, to_datetime(item.at))
 
 
-def _request(
+def _start_request(
     path: str | None, workload: Mapping[str, JSON] | None, version: int | None, digest: str | None
-) -> dict[str, JSON]:
-    named = {"path": path, "version": version, "digest": digest}
-    said = {key: value for key, value in named.items() if value is not None}
-    return {**said, "workload": dict(workload or {})}
+) -> StartRequest:
+    return StartRequest(path=path, version=version, digest=digest, workload=dict(workload or {}))

@@ -1,7 +1,7 @@
-"""Requests to a server: one session, limits on all that comes back, and errors that are our own.
+"""Requests to a server: one HTTP session, limits on response sizes, and errors as exceptions of noetl.errors.
 
-What may be asked twice is asked again when a connection is lost. A token is sent to its own server only:
-no redirect is followed.
+Idempotent requests are retried when a connection is lost. Redirects are not followed, so that the token is
+sent to its own server only.
 """
 
 from __future__ import annotations
@@ -9,63 +9,134 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
+from msgspec import Struct
 
 from noetl import __version__
-from noetl.client.answers import refusal
+from noetl.api.problems import ProblemDetails, to_problem
 from noetl.clock import Clock, SystemClock
-from noetl.errors import Rejected, Unavailable
+from noetl.errors import Damaged, NoetlError, NotFound, PlaybookError, Problem, Rejected, Unavailable
 from noetl.output import JSON
 from noetl.secret import Secret
 
+T = TypeVar("T")
+R = TypeVar("R")
 CONNECT_S: Final = 10.0
-ANSWER_S: Final = 60.0  # for a whole answer, besides the time that was asked to be waited
-ANSWER_BYTES_MAX: Final = 256 << 20
+RESPONSE_S: Final = 60.0  # for a whole response, besides the time that the request asks the server to wait
+RESPONSE_BYTES_MAX: Final = 256 << 20
 CHUNK_BYTES: Final = 1 << 18
-TRIES: Final = 4  # of what may be asked twice
-AGAIN_S: Final = 0.2  # before the second try; twice that before the third
-AGAIN_MAX_S: Final = 5.0  # however long a server wants us to wait
-_LATER: Final = frozenset({429, 502, 503, 504})
+TRIES: Final = 4  # of a request that may be repeated
+RETRY_S: Final = 0.2  # before the second try; doubled before each further one
+RETRY_MAX_S: Final = 5.0  # even when the server asks for a longer delay
+DETAIL_CHARS_MAX: Final = 2_000  # of an error message from the server; the rest is cut off
+_RETRYABLE: Final = frozenset({429, 502, 503, 504})
+_TEMPORARY: Final = frozenset({429, 500, 502, 503, 504, 507})
+_TOKEN_HINT: Final = "a token comes from NOETL_TOKEN, or from `noetl context set NAME URL --token-file FILE`"
 
 
-class Answer(NamedTuple):
-    status: int
-    body: bytes
-    headers: Mapping[str, str]
+class PlaybookRefused(PlaybookError):
+    """A playbook that cannot run. The log records the request as an execution that never began (D65)."""
+
+    def __init__(self, problems: Iterable[Problem], execution_id: str) -> None:
+        super().__init__(problems)
+        self.execution_id = execution_id
 
 
-class _Later(Unavailable):
-    """It may work in a moment."""
+class _RetryLater(Unavailable):
+    """A failure that a retry may resolve."""
 
-    def __init__(self, words: str, after_s: float = 0.0) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, after_s: float = 0.0) -> None:
+        super().__init__(message)
         self.after_s = after_s
 
 
+class ServerResponse(NamedTuple):
+    """A successful response, read to its end."""
+
+    status: int
+    body: bytes
+    url: str  # of the server
+
+    def read(self, kind: type[T]) -> T:
+        """Raises Unavailable when the body is not what this version of NoETL expects."""
+        return decode(self.body, kind, self.url)
+
+    def read_as(self, kind: type[T], convert: Callable[[T], R]) -> R:
+        """The same, converted; `convert` may raise msgspec.ValidationError."""
+        with _decoding(self.url):
+            return convert(msgspec.json.decode(self.body, type=kind))
+
+
+def decode(body: bytes, kind: type[T], url: str) -> T:
+    """Raises Unavailable when the body is not what this version of NoETL expects."""
+    with _decoding(url):
+        return msgspec.json.decode(body, type=kind)
+
+
+@contextmanager
+def _decoding(url: str) -> Iterator[None]:
+    try:
+        yield
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        hint = "check the address, and that the server is not newer than this noetl"
+        raise Unavailable(f"{url} does not respond like a NoETL server ({error}): {hint}") from error
+
+
+def error_from(status: int, body: bytes, url: str, file: str = "playbook") -> NoetlError:
+    """The exception for an error response. `file`: the name of the playbook in the positions of problems."""
+    try:
+        details = msgspec.json.decode(body, type=ProblemDetails)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        details = ProblemDetails(type="", title="", status=status, detail="", code="")
+    message = (details.detail or details.title)[:DETAIL_CHARS_MAX].removeprefix(f"{details.code}: ")
+    if details.problems:
+        problems = tuple(to_problem(each, file) for each in details.problems)
+        id = details.execution_id
+        return PlaybookRefused(problems, id) if id else PlaybookError(problems)
+    if 300 <= status < 400:
+        return Unavailable(f"{url} redirects (HTTP {status}): use the address of the server itself")
+    if details.code == "damaged":
+        return Damaged(message)
+    if status in _TEMPORARY:
+        return Unavailable(f"{url} is temporarily unable to do this: {message or f'HTTP {status}'}")
+    if not details.code and not message:
+        return Unavailable(f"{url} does not respond like a NoETL server (HTTP {status})")
+    if status == 401:
+        return Rejected(details.code or "unauthorized", f"{message}; {_TOKEN_HINT}")
+    if status == 404:
+        recorded = f"; the log records the request as {details.execution_id}" if details.execution_id else ""
+        return NotFound(f"{message}{recorded}")
+    return Rejected(details.code or f"http-{status}", message or f"HTTP {status}")
+
+
 def address(url: str) -> str:
-    """The address of a server, as it is kept and shown. Raises Rejected."""
+    """The normalized address of a server, without a trailing slash. Raises Rejected."""
     try:
         parts = urlsplit(url.strip())
         host, _port = parts.hostname, parts.port
     except ValueError as error:
-        raise Rejected("bad-address", f'"{url}" is no address of a server: {error}') from error
+        raise Rejected("bad-address", f'"{url}" is not the address of a server: {error}') from error
     if parts.scheme not in ("http", "https") or not host:
-        raise Rejected("bad-address", f'"{url}" is no address of a server: write it as https://host:port')
+        raise Rejected(
+            "bad-address", f'"{url}" is not the address of a server: write it as https://host:port'
+        )
     if parts.username is not None or parts.password is not None:
-        raise Rejected("bad-address", "an address holds no user and no password: servers ask for a token")
+        raise Rejected("bad-address", "an address contains no user and no password: servers use tokens")
     if parts.query or parts.fragment or not url.strip().isprintable() or " " in url.strip():
-        raise Rejected("bad-address", f'"{url}" is no address of a server: leave out what is behind its path')
+        raise Rejected(
+            "bad-address", f'"{url}" is not the address of a server: remove everything after its path'
+        )
     return f"{parts.scheme}://{parts.netloc.lower()}{parts.path.rstrip('/')}"
 
 
 def is_private(url: str) -> bool:
-    """Can nobody on the way read what is sent? Over TLS, or to this machine."""
+    """Whether the connection is protected from eavesdropping: over TLS, or on the loopback interface."""
     parts = urlsplit(url)
     if parts.scheme == "https" or parts.hostname == "localhost":
         return True
@@ -76,38 +147,40 @@ def is_private(url: str) -> bool:
 
 
 def token_value(token: str | Secret | None) -> Secret | None:
-    """Raises Rejected for what can be no token, and does not repeat it."""
+    """Raises Rejected for an invalid token; the message does not contain it."""
     if token is None:
         return None
     value = (token.reveal() if isinstance(token, Secret) else token).strip()
     if not value or not value.isascii() or not value.isprintable() or " " in value:
-        raise Rejected("bad-token", "a token is one word of ASCII, as `noetl token create` gives it")
+        raise Rejected(
+            "bad-token", "a token is one word of ASCII characters, as `noetl token create` prints it"
+        )
     return Secret(value)
 
 
-class Wire:
-    """The session belongs to the loop that runs, and is closed with it at the latest."""
+class HttpTransport:
+    """Sends requests to one server. Its session belongs to the running event loop and is closed with it."""
 
     def __init__(self, url: str, token: str | Secret | None = None, clock: Clock | None = None) -> None:
         self.url = address(url)
         self.clock = clock or SystemClock()
         self._token = token_value(token)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._keeper: AsyncGenerator[aiohttp.ClientSession, None] | None = None
+        self._holder: AsyncGenerator[aiohttp.ClientSession, None] | None = None
         self._session: aiohttp.ClientSession | None = None
 
     async def session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
         if self._session is None or self._loop is not loop or self._session.closed:
-            # A loop that ends closes its generators: that is how a session never outlives it.
-            self._keeper = _kept(self._headers())
-            self._loop, self._session = loop, await anext(self._keeper)
+            # A loop closes its asynchronous generators when it ends, so a session never outlives its loop.
+            self._holder = _open_session(self._headers())
+            self._loop, self._session = loop, await anext(self._holder)
         return self._session
 
     async def close(self) -> None:
-        if self._keeper is not None and self._loop is asyncio.get_running_loop():
-            await self._keeper.aclose()
-        self._keeper = self._session = None
+        if self._holder is not None and self._loop is asyncio.get_running_loop():
+            await self._holder.aclose()
+        self._holder = self._session = None
 
     def _headers(self) -> dict[str, str]:
         headers = {"User-Agent": f"noetl/{__version__}"}
@@ -115,98 +188,120 @@ class Wire:
             headers["Authorization"] = f"Bearer {self._token.reveal()}"
         return headers
 
-    async def ask(
+    async def request(
         self,
         method: str,
         path: str,
         *,
         params: Mapping[str, JSON] | None = None,
-        body: JSON = None,
+        body: Struct | None = None,
         headers: Mapping[str, str] | None = None,
-        twice: bool | None = None,
+        retry: bool | None = None,
         wait_s: float = 0.0,
         file: str = "playbook",
-    ) -> Answer:
-        """The answer when it is a success. `twice`: it may be asked again; None: by its method.
+    ) -> ServerResponse:
+        """The response of a request that succeeds.
 
-        Raises Unavailable, NotFound, Rejected, or PlaybookError whose marks are in `file`.
+        `retry`: the request may be repeated; None: only a GET. `wait_s`: how long the server may wait before
+        it responds. Raises Unavailable, NotFound, Rejected, or PlaybookError with positions in `file`.
         """
-        request = _Request(
-            method, path, _plain(params), None if body is None else msgspec.json.encode(body), headers or {}
-        )
-        tries = TRIES if (method == "GET" if twice is None else twice) else 1
+        encoded = None if body is None else msgspec.json.encode(body)
+        request = _Request(method, path, _query(params), encoded, headers or {})
+        tries = TRIES if (method == "GET" if retry is None else retry) else 1
         for number in range(1, tries + 1):
             try:
-                return await self._once(request, ANSWER_S + wait_s, file)
-            except _Later as error:
+                return await self._once(request, RESPONSE_S + wait_s, file)
+            except _RetryLater as error:
                 if number == tries:
                     raise Unavailable(str(error)) from error
-                pause = max(AGAIN_S * 2 ** (number - 1), min(error.after_s, AGAIN_MAX_S))
-                await self.clock.sleep(pause)
+                delay_s = max(RETRY_S * 2 ** (number - 1), min(error.after_s, RETRY_MAX_S))
+                await self.clock.sleep(delay_s)
         raise AssertionError("there is at least one try")
 
-    async def tell(self, method: str, path: str, *, params: Mapping[str, JSON] | None = None) -> None:
-        """What is answered with nothing. Raises as `ask` does."""
-        answer = await self.ask(method, path, params=params)
-        if answer.status != 204:
-            raise Unavailable(f"{self.url} answers as no NoETL server does (HTTP {answer.status})")
+    async def get(self, path: str, kind: type[T], params: Mapping[str, JSON] | None = None) -> T:
+        """The decoded response of a GET. Raises as `request` does."""
+        return (await self.request("GET", path, params=params)).read(kind)
 
-    async def _once(self, request: _Request, timeout_s: float, file: str) -> Answer:
-        async with self.opened(request, timeout_s, file) as response:
+    async def send(self, method: str, path: str, *, params: Mapping[str, JSON] | None = None) -> None:
+        """A request whose response has no body. Raises as `request` does."""
+        response = await self.request(method, path, params=params)
+        if response.status != 204:
+            raise Unavailable(f"{self.url} does not respond like a NoETL server (HTTP {response.status})")
+
+    async def _once(self, request: _Request, timeout_s: float, file: str) -> ServerResponse:
+        async with self._open(request, timeout_s, file) as response:
             chunks, size = [], 0
             async for chunk in response.content.iter_chunked(CHUNK_BYTES):
                 chunks.append(chunk)
                 size += len(chunk)
-                if size > ANSWER_BYTES_MAX:
-                    raise Unavailable(f"{self.url} answers with more than {ANSWER_BYTES_MAX >> 20} MiB")
-            return Answer(response.status, b"".join(chunks), dict(response.headers))
+                if size > RESPONSE_BYTES_MAX:
+                    raise Unavailable(f"{self.url} sent a response of over {RESPONSE_BYTES_MAX >> 20} MiB")
+            return ServerResponse(response.status, b"".join(chunks), self.url)
 
     @asynccontextmanager
-    async def opened(
-        self, request: _Request, timeout_s: float | None, file: str = "playbook", quiet_s: float | None = None
+    async def open_get(
+        self,
+        path: str,
+        params: Mapping[str, JSON] | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        silence_s: float,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A response that is a success, whose body is still to come. `quiet_s`: silence that is too long."""
+        """The response of a GET whose body is still to be read. `silence_s`: longest time without data."""
+        request = _Request("GET", path, _query(params), None, headers or {})
+        async with self._open(request, None, silence_s=silence_s) as response:
+            yield response
+
+    @asynccontextmanager
+    async def _open(
+        self,
+        request: _Request,
+        timeout_s: float | None,
+        file: str = "playbook",
+        silence_s: float | None = None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         session = await self.session()
         headers = dict(request.headers)
         if request.body is not None:
             headers["Content-Type"] = "application/json"
-        times = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_S, sock_read=quiet_s)
-        with self._translated():
+        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_S, sock_read=silence_s)
+        with self._errors_translated():
             async with session.request(
                 request.method,
                 self.url + request.path,
                 params=request.params,
                 data=request.body,
                 headers=headers,
-                timeout=times,
+                timeout=timeout,
                 allow_redirects=False,
             ) as response:
                 if not 200 <= response.status < 300:
-                    await self._refuse(response, file)
+                    await self._raise_error(response, file)
                 yield response
 
-    async def _refuse(self, response: aiohttp.ClientResponse, file: str) -> None:
+    async def _raise_error(self, response: aiohttp.ClientResponse, file: str) -> None:
         body = await response.content.read(1 << 20)
         while not response.content.at_eof() and len(body) < 1 << 22:
             body += await response.content.read(1 << 20)
-        error = refusal(response.status, body, self.url, file)
-        if response.status in _LATER and isinstance(error, Unavailable):
-            raise _Later(str(error), _seconds(response.headers.get("Retry-After", "")))
+        error = error_from(response.status, body, self.url, file)
+        if response.status in _RETRYABLE and isinstance(error, Unavailable):
+            raise _RetryLater(str(error), _seconds(response.headers.get("Retry-After", "")))
         raise error
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _errors_translated(self) -> Iterator[None]:
         try:
             yield
         except aiohttp.ClientConnectorCertificateError as error:
-            words = f"the certificate of {self.url} is not trusted here"
-            raise Unavailable(f"{words}: {error.certificate_error}") from error
+            message = f"the certificate of {self.url} is not trusted"
+            raise Unavailable(f"{message}: {error.certificate_error}") from error
         except aiohttp.ClientConnectorError as error:
             raise Unavailable(f"no server answers at {self.url}: {_reason(error.os_error)}") from error
         except aiohttp.ClientError as error:
-            raise _Later(f"the connection to {self.url} was lost: {error or type(error).__name__}") from error
+            message = f"the connection to {self.url} was lost: {error or type(error).__name__}"
+            raise _RetryLater(message) from error
         except TimeoutError as error:
-            raise _Later(f"{self.url} has not answered in time") from error
+            raise _RetryLater(f"{self.url} did not respond in time") from error
 
 
 class _Request(NamedTuple):
@@ -217,22 +312,17 @@ class _Request(NamedTuple):
     headers: Mapping[str, str]
 
 
-def getting(path: str, params: Mapping[str, JSON] | None, headers: Mapping[str, str]) -> _Request:
-    return _Request("GET", path, _plain(params), None, headers)
-
-
-def _plain(params: Mapping[str, JSON] | None) -> dict[str, str]:
-    """As a query has them; what is None is not said."""
-    said = {} if params is None else params
+def _query(params: Mapping[str, JSON] | None) -> dict[str, str]:
+    """The parameters of a query string, without those that are None."""
     return {
         key: str(value).lower() if isinstance(value, bool) else str(value)
-        for key, value in said.items()
+        for key, value in (params or {}).items()
         if value is not None
     }
 
 
 def _reason(error: OSError) -> str:
-    """asyncio puts words of its own in the place of the system's; a name that is not found has none there."""
+    """The message of the operating system: asyncio replaces it, and a failed name lookup has no errno."""
     number = error.errno or 0
     return (os.strerror(number) if number > 0 else error.strerror or str(error)).lower()
 
@@ -241,6 +331,6 @@ def _seconds(text: str) -> float:
     return float(text) if text.isdecimal() and len(text) < 6 else 0.0
 
 
-async def _kept(headers: dict[str, str]) -> AsyncGenerator[aiohttp.ClientSession, None]:
+async def _open_session(headers: dict[str, str]) -> AsyncGenerator[aiohttp.ClientSession, None]:
     async with aiohttp.ClientSession(headers=headers, cookie_jar=aiohttp.DummyCookieJar()) as session:
         yield session

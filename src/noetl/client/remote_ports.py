@@ -1,6 +1,6 @@
-"""The ports that reading commands need, over HTTP: facts come raw, and whoever reads folds them himself.
+"""The reading ports of a server over HTTP. The log comes as raw facts, and the reader folds them itself.
 
-So there is one interpreter of logs, and it is not the server.
+So there is one interpreter of logs, and it runs in the client, not in the server.
 """
 
 from __future__ import annotations
@@ -10,39 +10,46 @@ from collections.abc import AsyncIterator
 from typing import Final, TypeAlias
 from urllib.parse import quote
 
-from noetl.client.answers import (
-    BranchSeen,
-    Found,
-    HeadSeen,
-    HeadsPage,
-    Last,
-    Registered,
-    RowsPage,
-    TextSeen,
-    VersionsPage,
-    read,
+from noetl.api.executions import (
+    Dialect,
+    ExecutionIds,
+    ExecutionsPage,
+    ExecutionSummary,
+    ExecutionTree,
+    LastExecution,
+    LogPage,
 )
-from noetl.client.http import CHUNK_BYTES, Wire, getting
+from noetl.api.playbooks import (
+    PlaybookTextRequest,
+    PlaybookTextResponse,
+    PlaybookVersionsPage,
+    RegisterResponse,
+)
+from noetl.client.http import CHUNK_BYTES, HttpTransport
 from noetl.engine.state import Status
 from noetl.errors import Damaged, NotFound, Unavailable
 from noetl.output import JSON
 from noetl.ports import ExecutionHead, LogRow, PlaybookText, PlaybookVersion, Snapshot
 
-HEADS_PAGE: Final = 100
-ROWS_PAGE: Final = 10_000  # facts
+EXECUTIONS_PAGE: Final = 100
+LOG_PAGE_FACTS: Final = 10_000
 VERSIONS_PAGE: Final = 100
-Versions: TypeAlias = list[PlaybookVersion]  # in a class that has a method `list`
-QUIET_S: Final = 60.0  # between two chunks of a result
+Versions: TypeAlias = list[PlaybookVersion]  # for use in a class that has a method `list`
+SILENCE_S: Final = 60.0  # between two chunks of a result
 
 
-class ServerStore:
-    """Of EventStore what reads."""
+def execution_path(execution_id: str) -> str:
+    return f"/executions/{quote(execution_id, safe='')}"
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+
+class RemoteStore:
+    """The reading half of EventStore."""
+
+    def __init__(self, http: HttpTransport) -> None:
+        self._http = http
 
     async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]:
-        """Empty when there is no such execution."""
+        """Empty when the execution does not exist."""
         rows: list[LogRow] = []
         try:
             async for page in self.pages(execution_id, after):
@@ -54,38 +61,42 @@ class ServerStore:
         return rows
 
     async def pages(self, execution_id: str, after: int = 0) -> AsyncIterator[list[LogRow]]:
-        """The same a page at a time. Raises NotFound."""
-        path = f"/executions/{quote(execution_id, safe='')}/log"
+        """The same, one page at a time. Raises NotFound."""
+        path = f"{execution_path(execution_id)}/log"
         while True:
-            answer = await self._wire.ask("GET", path, params={"after": after, "limit": ROWS_PAGE})
-            page = read(answer.body, RowsPage, self._wire.url)
-            rows = [each.row() for each in page.items]
+            params: dict[str, JSON] = {"after": after, "limit": LOG_PAGE_FACTS}
+            response = await self._http.request("GET", path, params=params)
+            rows, more = response.read_as(LogPage, _rows)
             if rows:
                 last = rows[-1].first_seq + len(rows[-1].facts) - 1
                 if last <= after:
-                    raise Unavailable(f"{self._wire.url} gives the same facts again")
+                    raise Unavailable(f"{self._http.url} returned the same facts twice")
                 yield rows
                 after = last
-            if page.next is None or not rows:
+            if not more or not rows:
                 return
 
     async def status(self, execution_id: str) -> Status | None:
         try:
-            return (await ServerListing(self._wire).head(execution_id)).status
+            return (await RemoteListing(self._http).head(execution_id)).status
         except NotFound:
             return None
 
     async def snapshot(self, execution_id: str) -> Snapshot | None:
-        """The server keeps its own, and shows them to nobody."""
+        """None: a server does not give out its snapshots."""
         del execution_id
         return None
 
 
-class ServerListing:
-    """Keeps the contract of Listing."""
+def _rows(page: LogPage) -> tuple[list[LogRow], bool]:
+    return [entry.to_row() for entry in page.items], page.next is not None
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+
+class RemoteListing:
+    """Implements ExecutionListing."""
+
+    def __init__(self, http: HttpTransport) -> None:
+        self._http = http
 
     async def executions(
         self,
@@ -97,47 +108,53 @@ class ServerListing:
         path: str | None = None,
     ) -> list[ExecutionHead]:
         heads: list[ExecutionHead] = []
-        wanted = {"status": status, "open": open_only or None, "path": path}
+        filters: dict[str, JSON] = {"status": status, "open": open_only or None, "path": path}
         while len(heads) < limit:
-            params = {**wanted, "before": before, "limit": min(HEADS_PAGE, limit - len(heads))}
-            answer = await self._wire.ask("GET", "/executions", params=params)
-            page = read(answer.body, HeadsPage, self._wire.url)
-            heads += [each.head() for each in page.items]
-            if page.next is None or not page.items:
+            params = {**filters, "before": before, "limit": min(EXECUTIONS_PAGE, limit - len(heads))}
+            response = await self._http.request("GET", "/executions", params=params)
+            found, before = response.read_as(ExecutionsPage, _heads)
+            heads += found
+            if before is None or not found:
                 break
-            before = page.items[-1].execution_id
         return heads[:limit]
 
     async def head(self, execution_id: str) -> ExecutionHead:
-        path = f"/executions/{quote(execution_id, safe='')}/head"
-        answer = await self._wire.ask("GET", path)
-        return read(answer.body, HeadSeen, self._wire.url).head()
+        response = await self._http.request("GET", f"{execution_path(execution_id)}/head")
+        return response.read_as(ExecutionSummary, ExecutionSummary.to_head)
 
     async def children(self, execution_id: str) -> list[ExecutionHead]:
-        answer = await self._wire.ask("GET", f"/executions/{quote(execution_id, safe='')}/tree")
-        tree = read(answer.body, BranchSeen, self._wire.url)
-        return [each.execution.head() for each in tree.children]
+        response = await self._http.request("GET", f"{execution_path(execution_id)}/tree")
+        return response.read_as(
+            ExecutionTree, lambda tree: [child.execution.to_head() for child in tree.children]
+        )
 
     async def find(self, prefix: str) -> list[str]:
-        answer = await self._wire.ask("GET", "/executions/find", params={"prefix": prefix})
-        return list(read(answer.body, Found, self._wire.url).ids)
+        return list((await self._http.get("/executions/find", ExecutionIds, {"prefix": prefix})).ids)
 
     async def last(self) -> str:
-        answer = await self._wire.ask("GET", "/executions/last")
-        return read(answer.body, Last, self._wire.url).execution_id
+        return (await self._http.get("/executions/last", LastExecution)).execution_id
 
 
-class ServerCatalog:
-    """Keeps the contract of Catalog, but that a server takes only what can run. Raises PlaybookError."""
+def _heads(page: ExecutionsPage) -> tuple[list[ExecutionHead], str | None]:
+    return [summary.to_head() for summary in page.items], page.next
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
 
-    async def register(self, text: str, *, dialect: str = "canonical", file: str = "playbook") -> Registered:
-        """The same text is the same version. `file`: how problems call it. Raises PlaybookError."""
-        body = {"text": text, "dialect": dialect}
-        answer = await self._wire.ask("POST", "/playbooks", body=body, twice=True, file=file)
-        return read(answer.body, Registered, self._wire.url)
+class RemoteCatalog:
+    """Implements Catalog, but a server accepts only playbooks without errors (PlaybookError)."""
+
+    def __init__(self, http: HttpTransport) -> None:
+        self._http = http
+
+    async def register(
+        self, text: str, *, dialect: Dialect = "canonical", file: str = "playbook"
+    ) -> RegisterResponse:
+        """Register a text; the same text is the same version.
+
+        `file`: the name of the text in the positions of problems. Raises PlaybookError.
+        """
+        body = PlaybookTextRequest(text=text, dialect=dialect)
+        response = await self._http.request("POST", "/playbooks", body=body, retry=True, file=file)
+        return response.read(RegisterResponse)
 
     async def put(self, text: PlaybookText) -> None:
         await self.register(text.text, file=text.origin or text.path)
@@ -151,38 +168,38 @@ class ServerCatalog:
         return await self._text("/playbooks/one", {"path": path, "version": version})
 
     async def list(self, *, after: str = "", limit: int = 100, archived: bool = False) -> Versions:
-        found: Versions = []
-        while len(found) < limit:
-            size = min(VERSIONS_PAGE, limit - len(found))
-            params = {"after": after or None, "limit": size, "archived": archived or None}
-            page = await self._versions("/playbooks", params)
-            found += [each.told() for each in page.items]
-            if page.next is None or not page.items:
+        versions: Versions = []
+        while len(versions) < limit:
+            size = min(VERSIONS_PAGE, limit - len(versions))
+            params: dict[str, JSON] = {"after": after or None, "limit": size, "archived": archived or None}
+            found, more = await self._versions("/playbooks", params)
+            versions += found
+            if more is None or not found:
                 break
-            after = page.items[-1].path
-        return found
+            after = more
+        return versions
 
     async def versions(self, path: str) -> Versions:
-        page = await self._versions("/playbooks/versions", {"path": path})
-        return [each.told() for each in page.items]
+        return (await self._versions("/playbooks/versions", {"path": path}))[0]
 
     async def archive(self, path: str) -> None:
-        await self._wire.tell("POST", "/playbooks/archive", params={"path": path})
+        await self._http.send("POST", "/playbooks/archive", params={"path": path})
 
     async def _text(self, path: str, params: dict[str, JSON]) -> PlaybookText:
-        answer = await self._wire.ask("GET", path, params=params)
-        seen = read(answer.body, TextSeen, self._wire.url)
-        return PlaybookText(seen.digest, seen.path, seen.text)
+        return (await self._http.get(path, PlaybookTextResponse, params)).to_text()
 
-    async def _versions(self, path: str, params: dict[str, JSON]) -> VersionsPage:
-        return read((await self._wire.ask("GET", path, params=params)).body, VersionsPage, self._wire.url)
+    async def _versions(self, path: str, params: dict[str, JSON]) -> tuple[Versions, str | None]:
+        response = await self._http.request("GET", path, params=params)
+        return response.read_as(
+            PlaybookVersionsPage, lambda page: ([item.to_version() for item in page.items], page.next)
+        )
 
 
-class ServerResults:
-    """Of ResultStore what reads. What comes is checked against the digest that its log names."""
+class RemoteResults:
+    """The reading half of ResultStore. The content is checked against the digest that the log contains."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, http: HttpTransport) -> None:
+        self._http = http
 
     async def get(self, ref: dict[str, JSON]) -> bytes:
         return b"".join([chunk async for chunk in self.read(ref)])
@@ -191,17 +208,17 @@ class ServerResults:
         key = _key(ref)
         execution_id, _, digest = key.rpartition("/")
         path = f"/results/{quote(execution_id, safe='')}/{quote(digest, safe='')}"
-        seen = hashlib.sha256()
-        async with self._wire.opened(getting(path, None, {}), None, quiet_s=QUIET_S) as response:
+        received = hashlib.sha256()
+        async with self._http.open_get(path, silence_s=SILENCE_S) as response:
             async for chunk in response.content.iter_chunked(CHUNK_BYTES):
-                seen.update(chunk)
+                received.update(chunk)
                 yield chunk
-        if seen.hexdigest() != digest:
-            raise Damaged(f"the result {key} is not what was stored: its digest is another")
+        if received.hexdigest() != digest:
+            raise Damaged(f"the result {key} differs from the stored one: its digest does not match")
 
 
 def _key(ref: dict[str, JSON]) -> str:
     match ref:
         case {"locator": {"key": str(key)}} if "/" in key:
             return key
-    raise Damaged("a Ref names no stored result")
+    raise Damaged("a Ref does not name a stored result")

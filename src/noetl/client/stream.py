@@ -1,142 +1,139 @@
-"""The events of an execution as they come, by SSE. A lost connection is taken up behind the last event.
+"""The events of an execution as they happen, over SSE. A lost connection is resumed after the last event.
 
-Nothing is told twice and nothing is left out, whatever happens to the connection.
+Every event is delivered exactly once, however often the connection is lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import Final, Literal, NamedTuple, TypeAlias
-from urllib.parse import quote
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
-from msgspec import Struct
 
-from noetl.client.answers import Ended, read
-from noetl.client.http import AGAIN_MAX_S, AGAIN_S, Wire, getting
+from noetl.api.executions import StreamEnd, StreamLine
+from noetl.client.http import RETRY_MAX_S, RETRY_S, HttpTransport, decode
+from noetl.client.remote_ports import execution_path
 from noetl.engine import Event
 from noetl.engine.facts import Fact
 from noetl.errors import Unavailable
 from noetl.views.envelopes import Envelope
 
-QUIET_S: Final = 45.0  # a server says something every 15 s; after so long nobody is there
-PATIENCE_S: Final = 120.0  # without a word from the server, until whoever listens is told
+SILENCE_S: Final = 45.0  # a server sends something every 15 s; after this time the connection is dead
+GIVE_UP_S: Final = 120.0  # without a message from the server, until iteration fails
 EVENT_BYTES_MAX: Final = 64 << 20
 
 
-class Line(Struct, frozen=True, kw_only=True):
-    """What a tool says while it works. Nobody keeps it."""
-
-    frame: str = ""
-    kind: Literal["line", "progress"] = "line"
-    words: str = ""
+Streamed: TypeAlias = Envelope | StreamLine | StreamEnd
 
 
-Streamed: TypeAlias = Envelope | Line | Ended
-
-
-class Message(NamedTuple):
+class SseMessage(NamedTuple):
     """One message of a stream, as it was sent."""
 
     event: str
     data: bytes
 
 
-class Stream:
-    """Iterate over it: envelopes, lines of tools, and at the end of the execution `Ended`, once."""
+class EventStream:
+    """Iterates over envelopes, lines of tools and, when the execution has ended, one `StreamEnd`."""
 
-    def __init__(self, wire: Wire, execution_id: str, after: int = 0) -> None:
-        self._wire = wire
-        self._path = f"/executions/{quote(execution_id, safe='')}/stream"
-        self._seq = after  # everything up to here was told
-        self._parts: set[int] = set()  # of the fact behind it
-        self._connected = False  # ever: whoever names a wrong address need not wait
-        self._heard_at = wire.clock.monotonic()
+    def __init__(self, http: HttpTransport, execution_id: str, after: int = 0) -> None:
+        self._http = http
+        self._path = f"{execution_path(execution_id)}/stream"
+        self._seq = after  # everything up to here was delivered
+        self._parts: set[int] = set()  # of the fact after it, those that were delivered
+        self._connected = False  # at any time: a wrong address fails at once
+        self._received_at = http.clock.monotonic()
 
     async def __aiter__(self) -> AsyncIterator[Streamed]:
         tries = 0
         while True:
             try:
                 async for message in self._messages():
-                    tries, self._heard_at = 0, self._wire.clock.monotonic()
-                    for each in self._told(message):
-                        yield each
-                        if isinstance(each, Ended):
+                    tries, self._received_at = 0, self._http.clock.monotonic()
+                    for item in self._items(message):
+                        yield item
+                        if isinstance(item, StreamEnd):
                             return
             except Unavailable as error:
                 if not self._connected:
                     raise
-                if self._wire.clock.monotonic() - self._heard_at > PATIENCE_S:
-                    raise Unavailable(f"{error}; it was tried for {PATIENCE_S:g} s") from error
+                if self._http.clock.monotonic() - self._received_at > GIVE_UP_S:
+                    raise Unavailable(f"{error}; gave up after {GIVE_UP_S:g} s") from error
             tries += 1
-            # A server that drops us at once must not be asked in a circle.
-            await self._wire.clock.sleep(min(AGAIN_S * 2 ** min(tries - 1, 8), AGAIN_MAX_S))
+            # A server that closes every connection at once must not be asked in a tight loop.
+            await self._http.clock.sleep(min(RETRY_S * 2 ** min(tries - 1, 8), RETRY_MAX_S))
 
-    def _told(self, message: Message) -> list[Streamed]:
+    def _items(self, message: SseMessage) -> list[Streamed]:
         match message.event:
             case "event":
-                envelope = read(message.data, Envelope, self._wire.url)
+                envelope = decode(message.data, Envelope, self._http.url)
                 return [envelope] if self._is_new(envelope) else []
             case "line":
-                return [read(message.data, Line, self._wire.url)]
+                return [decode(message.data, StreamLine, self._http.url)]
             case "end":
-                return [read(message.data or b"{}", Ended, self._wire.url)]
-        return []  # a newer server may say more
+                return [decode(message.data or b"{}", StreamEnd, self._http.url)]
+        return []  # a newer server may send more kinds of messages
 
     def _is_new(self, envelope: Envelope) -> bool:
         if envelope.seq <= self._seq:
             return False
-        if envelope.seq > self._seq + 1:  # the one before is complete: the next has begun
+        if envelope.seq > self._seq + 1:  # the fact before this one is complete
             self._seq, self._parts = envelope.seq - 1, set()
         if envelope.part in self._parts:
             return False
         self._parts.add(envelope.part)
         return True
 
-    async def _messages(self) -> AsyncIterator[Message]:
-        """One connection. A fact that was told in part is asked for again: parts are known apart."""
+    async def _messages(self) -> AsyncIterator[SseMessage]:
+        """The messages of one connection.
+
+        A fact that was delivered in part is requested again; `_is_new` drops the parts that were delivered.
+        """
         headers = {"Accept": "text/event-stream"}
         if self._seq:
             headers["Last-Event-ID"] = str(self._seq)
-        request = getting(self._path, {"after": self._seq or None}, headers)
-        async with self._wire.opened(request, None, quiet_s=QUIET_S) as response:
+        params = {"after": self._seq or None}
+        async with self._http.open_get(self._path, params, headers, silence_s=SILENCE_S) as response:
             self._connected = True
             async for message in messages(response.content.iter_any()):
                 yield message
 
 
-async def messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[Message]:
-    """What a stream of SSE says, without its comments; the heartbeat is a message without data."""
-    waiting = b""
+async def messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[SseMessage]:
+    """Parse SSE. A comment, which is the heartbeat, becomes a message without event and data."""
+    rest = b""
     event, data = "", list[bytes]()
     async for chunk in chunks:
-        *whole, waiting = (waiting + chunk).split(b"\n")
-        if len(waiting) > EVENT_BYTES_MAX:
-            raise Unavailable("the server says more at once than anyone should hold")
-        for line in whole:
+        *lines, rest = (rest + chunk).split(b"\n")
+        if len(rest) > EVENT_BYTES_MAX:
+            raise Unavailable(f"the server sent a message of over {EVENT_BYTES_MAX >> 20} MiB")
+        for line in lines:
             line = line.removesuffix(b"\r")
             name, _, value = line.partition(b":")
             value = value.removeprefix(b" ")
             if not line:
                 if data or event:
-                    yield Message(event or "message", b"\n".join(data))
+                    yield SseMessage(event or "message", b"\n".join(data))
                 event, data = "", []
             elif name == b"event":
                 event = value.decode("utf-8", "replace")
             elif name == b"data":
                 data.append(value)
             elif name == b"":
-                yield Message("", b"")
+                yield SseMessage("", b"")
 
 
 def fact_of(envelope: Envelope) -> Event | None:
-    """The fact that it shows; None: it is only derived from one. Raises Unavailable: we do not know it."""
+    """The fact of an envelope; None: the envelope is only derived from a fact.
+
+    Raises Unavailable when this version of NoETL does not know the fact.
+    """
     if envelope.part:
         return None
     try:
         fact: Fact = msgspec.convert({"fact": envelope.name, **envelope.data}, Fact)
     except msgspec.ValidationError as error:
-        words = f"{envelope.event_id} is a fact that this noetl does not know: is the server newer?"
-        raise Unavailable(words) from error
+        message = f"{envelope.event_id} is a fact that this version of noetl does not know"
+        raise Unavailable(f"{message}: is the server newer?") from error
     return Event(envelope.seq, datetime.fromisoformat(envelope.timestamp), fact)

@@ -82,13 +82,13 @@ class LocalServer:
             secrets=disk.secrets,
             tokens=disk.tokens,
             feed=self.feed,
-            roster=OneWorker(self.house),
+            workers=OneWorker(self.house),
             tools=tools,
             kinds=kinds,
             clock=clock,
-            refuse=self._refuse,
+            record_refusal=self._refuse,
             is_ready=lambda: True,
-            take_up=self._take_up,
+            resume_orphan=self._take_up,
         )
         self._disk = disk
         self._served = served

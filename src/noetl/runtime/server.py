@@ -152,11 +152,11 @@ class ServerRuntime:
             secrets=self.secrets,
             tokens=PostgresTokens(self.database),
             feed=self.feed,
-            roster=self.roster,
+            workers=self.roster,
             tools=self.tools,
             kinds=self.kinds,
             clock=self.clock,
-            refuse=self._refuse,
+            record_refusal=self._refuse,
             is_ready=lambda: self.ready and self.connection.connected,
         )
 

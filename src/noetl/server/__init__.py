@@ -1,1 +1,1 @@
-"""The HTTP door of control: routes over the ports, nothing that decides, and no adapter known by name."""
+"""The HTTP API: routes over the ports. It makes no decisions of its own and imports no adapter."""

@@ -1,4 +1,4 @@
-"""Work that takes a processor and no waiting: on threads, a few at once, so that the engine goes on."""
+"""CPU-bound work on threads, so that the event loop stays responsive."""
 
 from __future__ import annotations
 
@@ -6,30 +6,29 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, ParamSpec, TypeVar
 
-from noetl.server.errors import Refused
+from noetl.server.errors import ApiError
 
 P = ParamSpec("P")
 T = TypeVar("T")
-AT_ONCE: Final = 2  # the threads are not ours alone: result stores read and write on them
+THREADS: Final = 2  # few, because result stores read and write on the same thread pool
 WAITING_MAX: Final = 64
 
 
 class CpuPool:
-    """Checks, drawings, comparisons, reasons."""
+    """Limits how many checks, drawings and comparisons run at the same time."""
 
     def __init__(self) -> None:
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(THREADS)
         self._waiting = 0
 
-    async def do(self, work: Callable[P, T], *values: P.args, **named: P.kwargs) -> T:
-        """Raises Refused when too many wait."""
+    async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Raises ApiError when too many requests wait."""
         if self._waiting >= WAITING_MAX:
-            raise Refused(
-                503, "busy", f"{WAITING_MAX} others wait for the same: try again", {"Retry-After": "1"}
-            )
+            detail = f"{WAITING_MAX} other requests wait for the CPU: try again"
+            raise ApiError(503, "busy", detail, {"Retry-After": "1"})
         self._waiting += 1
         try:
-            async with self._places:
-                return await asyncio.to_thread(work, *values, **named)
+            async with self._slots:
+                return await asyncio.to_thread(work, *args, **kwargs)
         finally:
             self._waiting -= 1

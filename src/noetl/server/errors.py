@@ -1,4 +1,4 @@
-"""Exception → application/problem+json, in one table. Nothing is shown of a bug but that there was one."""
+"""Exceptions as application/problem+json, in one table. An unexpected exception reveals no details."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from litestar.exceptions import (
     NotFoundException,
     ValidationException,
 )
-from msgspec import UNSET, Struct, UnsetType
 
+from noetl.api.problems import FieldError, ProblemDetails
 from noetl.errors import Conflict, Damaged, Fenced, NotFound, PlaybookError, Rejected, Unavailable
-from noetl.views.problems import ProblemShown, problem_shown
+from noetl.views.problems import problem_shown
 
 MEDIA_TYPE: Final = "application/problem+json"
 RETRY_AFTER_S: Final = 1
 DETAIL_CHARS_MAX: Final = 2_000
-_PATH_CHARS_MAX: Final = 200  # of a path that an error repeats
+_PATH_CHARS_MAX: Final = 200  # of a path that an error message repeats
 
-# What is refused whatever the state is: to ask again later does not help.
-_UNFIT: Final = frozenset({
+# Codes of requests that are invalid in any state: a later retry does not help.
+_INVALID: Final = frozenset({
     "bad-expiry", "bad-id", "bad-key", "bad-name", "bad-scope", "bad-setting", "bad-spec",
     "idempotency-mismatch", "not-json", "not-text", "too-long", "too-short", "unknown-step", "unknown-store",
 })  # fmt: skip
@@ -43,51 +43,30 @@ _CODES: Final[dict[int, str]] = {
     415: "wrong-content-type",
     429: "too-many-requests",
 }
-_FULL: Final = "storage full"  # how every adapter begins to say it
+_FULL: Final = "storage full"  # the messages of all adapters begin with this
 
 log = structlog.get_logger(__name__)
 
 
-class Field(Struct, frozen=True, kw_only=True):
-    """A part of a request that is not as it must be."""
-
-    name: str
-    message: str
-    where: str  # body, query, path, header
-
-
-class ProblemDetails(Struct, frozen=True, kw_only=True):
-    """RFC 9457: what went wrong, for programs (`code`) and for people (`detail`)."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    code: str  # stable
-    problems: tuple[ProblemShown, ...] | UnsetType = UNSET  # of a playbook
-    execution_id: str | UnsetType = UNSET  # under which a request that can not run is on record
-    fields: tuple[Field, ...] | UnsetType = UNSET  # of the request
-
-
-class Refused(Exception):
-    """What the door itself refuses, before anyone behind it is asked."""
+class ApiError(Exception):
+    """An error response that the HTTP layer itself decides on."""
 
     def __init__(self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
-        self.details = details(status, code, detail)
+        self.details = problem_details(status, code, detail)
         self.headers = dict(headers or {})
 
 
-class OnRecord(Exception):
-    """What can not run: why, and the execution under which the request is on record (D65)."""
+class RecordedRefusal(Exception):
+    """A start request that cannot run: the cause, and the execution that records the request (D65)."""
 
-    def __init__(self, why: NotFound | PlaybookError, execution_id: str) -> None:
-        super().__init__(str(why))
-        self.why = why
+    def __init__(self, cause: NotFound | PlaybookError, execution_id: str) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
         self.execution_id = execution_id
 
 
-def details(status: int, code: str, detail: str) -> ProblemDetails:
+def problem_details(status: int, code: str, detail: str) -> ProblemDetails:
     return ProblemDetails(
         type=f"urn:noetl:problem:{code}",
         title=HTTPStatus(status).phrase,
@@ -98,95 +77,92 @@ def details(status: int, code: str, detail: str) -> ProblemDetails:
 
 
 def details_of(error: Exception) -> tuple[ProblemDetails, dict[str, str]]:
-    """What is answered to whoever asked, and with which headers."""
+    """The body and the headers of the response to an exception."""
     match error:
-        case Refused():
+        case ApiError():
             return error.details, error.headers
-        case OnRecord(why=why, execution_id=id):
-            told, headers = details_of(why)
+        case RecordedRefusal(cause=cause, execution_id=id):
+            details, headers = details_of(cause)
             headers = {**headers, "Location": f"/executions/{id}"}
-            return msgspec.structs.replace(told, execution_id=id), headers
+            return msgspec.structs.replace(details, execution_id=id), headers
         case PlaybookError(problems=problems):
-            shown = tuple(map(problem_shown, problems))
-            told = details(422, "playbook-problems", f"the playbook can not run: {_first(error)}")
-            return msgspec.structs.replace(told, problems=shown), {}
+            first = str(problems[0]) if problems else "it cannot be parsed at all"
+            details = problem_details(422, "playbook-problems", f"the playbook cannot run: {first}")
+            return msgspec.structs.replace(details, problems=tuple(map(problem_shown, problems))), {}
         case NotFound():
-            return details(404, "not-found", str(error)), {}
+            return problem_details(404, "not-found", str(error)), {}
         case Rejected(code=code):
-            status = 413 if code in _TOO_LARGE else 422 if code in _UNFIT else 409
-            return details(status, code, str(error).removeprefix(f"{code}: ")), {}
+            status = 413 if code in _TOO_LARGE else 422 if code in _INVALID else 409
+            return problem_details(status, code, str(error).removeprefix(f"{code}: ")), {}
         case Unavailable() | Conflict() | Fenced():
-            return _away(error)
+            return _unavailable(error)
         case Damaged():
-            return details(500, "damaged", str(error)), {}
+            return problem_details(500, "damaged", str(error)), {}
         case HTTPException():
             return _of_framework(error)
-    return _bug(error)
+    return _internal_error(error)
 
 
-def _bug(error: Exception) -> tuple[ProblemDetails, dict[str, str]]:
-    # Where it was, and not with what: neither the words of a bug nor its values are known to be harmless.
+def _internal_error(error: Exception) -> tuple[ProblemDetails, dict[str, str]]:
+    # The log gets the stack without the message and values, because those may contain secrets.
     trace = "".join(traceback.format_tb(error.__traceback__))
     log.error("request.failed", error=type(error).__name__, trace=trace)
-    return details(500, "internal", "this is a bug of the server; its log says more"), {}
+    return problem_details(500, "internal", "the server has a bug; its log contains the details"), {}
 
 
-def _first(error: PlaybookError) -> str:
-    return str(error.problems[0]) if error.problems else "nothing of it could be read"
-
-
-def _away(error: Exception) -> tuple[ProblemDetails, dict[str, str]]:
+def _unavailable(error: Exception) -> tuple[ProblemDetails, dict[str, str]]:
     if _FULL in str(error):
-        return details(507, "storage-full", str(error)), {}
-    return details(503, "unavailable", str(error)), {"Retry-After": str(RETRY_AFTER_S)}
+        return problem_details(507, "storage-full", str(error)), {}
+    return problem_details(503, "unavailable", str(error)), {"Retry-After": str(RETRY_AFTER_S)}
 
 
 def _of_framework(error: HTTPException) -> tuple[ProblemDetails, dict[str, str]]:
     status = error.status_code
     if status >= 500:
-        if "disconnected" in error.detail:  # nobody reads this answer
-            return details(400, "bad-request", "the request ended too early"), {}
-        return _bug(error)
+        if "disconnected" in error.detail:  # the caller is gone and reads no response
+            return problem_details(400, "bad-request", "the request ended too early"), {}
+        return _internal_error(error)
     code = _CODES.get(status, "bad-request")
     headers = {name: value for name, value in (error.headers or {}).items() if name.lower() == "allow"}
     if isinstance(error, ValidationException):
-        fields = tuple(_fields(error.extra))
-        words = "; ".join(f"{each.name}: {each.message}" if each.name else each.message for each in fields)
-        told = details(status, code, words or "the request is not as it must be")
-        return msgspec.structs.replace(told, fields=fields), headers
+        fields = tuple(_field_errors(error.extra))
+        detail = "; ".join(f"{each.name}: {each.message}" if each.name else each.message for each in fields)
+        details = problem_details(status, code, detail or "the request is invalid")
+        return msgspec.structs.replace(details, fields=fields), headers
     if status == 400:
-        return details(status, "bad-json", f"the body can not be read: {_line(error.detail)}"), headers
-    return details(status, code, _line(error.detail) or HTTPStatus(status).description), headers
+        detail = f"the body cannot be parsed: {_one_line(error.detail)}"
+        return problem_details(status, "bad-json", detail), headers
+    return problem_details(status, code, _one_line(error.detail) or HTTPStatus(status).description), headers
 
 
-def _line(text: str) -> str:
+def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _fields(extra: Any) -> list[Field]:
-    """As the framework tells them; values are not repeated."""
-    told = extra if isinstance(extra, list) else []
+def _field_errors(extra: Any) -> list[FieldError]:
+    """The validation errors of the framework, without the invalid values."""
+    found = extra if isinstance(extra, list) else []
     return [
-        Field(
+        FieldError(
             name=str(each.get("key", "")),
-            message=_line(str(each.get("message", ""))),
+            message=_one_line(str(each.get("message", ""))),
             where=str(getattr(each.get("source"), "value", each.get("source") or "body")),
         )
-        for each in told
+        for each in found
         if isinstance(each, dict)
     ]
 
 
-def answer(error: Exception) -> Response[ProblemDetails]:
-    told, headers = details_of(error)
-    return Response(content=told, status_code=told.status, media_type=MEDIA_TYPE, headers=headers)
+def error_response(error: Exception) -> Response[ProblemDetails]:
+    details, headers = details_of(error)
+    return Response(content=details, status_code=details.status, media_type=MEDIA_TYPE, headers=headers)
 
 
-def handle(request: Request[Any, Any, Any], error: Exception) -> Response[ProblemDetails]:
-    """For every exception that comes out of a route, or when there is none."""
+def handle_exception(request: Request[Any, Any, Any], error: Exception) -> Response[ProblemDetails]:
+    """The response to an exception of a route, or to a request that matches no route."""
     if isinstance(error, NotFoundException | MethodNotAllowedException):
         method, path = str(request.method), str(request.scope["path"])[:_PATH_CHARS_MAX]
-        words = f"there is no {method} {path}: /schema/openapi.json lists what there is"
+        detail = f"there is no route {method} {path}: /schema/openapi.json lists all routes"
         code = _CODES[error.status_code]
-        return answer(Refused(error.status_code, code, words, error.headers))
-    return answer(error)
+        return error_response(ApiError(error.status_code, code, detail, error.headers))
+    return error_response(error)

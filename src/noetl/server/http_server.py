@@ -1,6 +1,6 @@
-"""The application on a socket, by uvicorn, inside of the loop that runs everything else.
+"""The application on a socket, served by uvicorn in the event loop of the process.
 
-It hears no signals of its own: whoever started it stops it, and whoever follows or waits is told.
+The server installs no signal handlers: its owner calls `stop`, which also ends streams and waiting requests.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import uvicorn
 from litestar import Litestar
 
 from noetl.errors import Rejected, Unavailable
-from noetl.server.app import room_of
+from noetl.server.app import context_of
 from noetl.server.middleware import HEADERS_BYTES_MAX
-from noetl.server.slow_clients import patient
+from noetl.server.slow_clients import protocol_with_timeout
 
-KEEP_ALIVE_S: Final = 75  # longer than proxies keep theirs, so that it is not us who hang up
+KEEP_ALIVE_S: Final = 75  # longer than proxies keep connections, so that the server does not close first
 BACKLOG: Final = 2_048
-GRACE_S: Final = 10  # for requests that run when it stops
+GRACE_S: Final = 10  # for running requests when the server stops
 
 
 class _Server(uvicorn.Server):
@@ -31,8 +31,8 @@ class _Server(uvicorn.Server):
         yield
 
 
-class Serving:
-    """`start()`, and `stop()` in the end."""
+class HttpServer:
+    """`start()` it, and `stop()` it in the end."""
 
     def __init__(
         self,
@@ -40,22 +40,24 @@ class Serving:
         host: str = "127.0.0.1",
         port: int = 0,
         *,
-        around: Callable[[Any], Any] = lambda app: app,
+        wrap: Callable[[Any], Any] = lambda app: app,
     ) -> None:
-        """`around`: what stands outside of everything, to see all requests.
+        """`wrap`: adds an outermost middleware, which sees all requests.
 
-        Raises Rejected when everyone may do everything and others reach the address; or Unavailable.
+        Raises Rejected when the application needs no tokens and other machines can reach the address; or
+        Unavailable.
         """
         self._app = app
-        self._socket = _bound(host, port)
-        if room_of(app).settings.open and not _is_here(self._socket):
+        self._socket = _bind(host, port)
+        settings = context_of(app).settings
+        if settings.open and not _is_loopback(self._socket):
             self._socket.close()
-            words = f"{host} can be reached by others: without tokens a server listens on loopback only"
-            raise Rejected("open-door", words)
+            message = f"other machines can reach {host}: without tokens a server listens on loopback only"
+            raise Rejected("open-door", message)
         self.host, self.port = self._socket.getsockname()[:2]
         config = uvicorn.Config(
-            around(app),
-            http=patient(room_of(app).settings.headers_s),  # h11: the others know no limit of headers
+            wrap(app),
+            http=protocol_with_timeout(settings.headers_s),  # h11: uvicorn's httptools has no header limit
             ws="none",
             lifespan="off",
             loop="none",
@@ -77,38 +79,38 @@ class Serving:
         return f"http://{host}:{self.port}"
 
     def start(self) -> None:
-        """Connections wait in the socket until it serves, so nobody has to wait for that."""
+        """Returns at once: connections wait in the backlog of the socket until the server accepts them."""
         self._socket.listen(BACKLOG)
         self._task = asyncio.ensure_future(self._server.serve(sockets=[self._socket]))
 
     async def stop(self) -> None:
-        """Requests that run have some seconds; followers are told to come back."""
+        """Running requests have some seconds to finish; subscribers of streams are asked to reconnect."""
         self._server.should_exit = True
-        await room_of(self._app).close()
+        await context_of(self._app).close()
         if self._task is not None:
             await self._task
         self._socket.close()
 
 
-def _is_here(bound: socket.socket) -> bool:
+def _is_loopback(bound: socket.socket) -> bool:
     return ip_address(str(bound.getsockname()[0]).partition("%")[0]).is_loopback
 
 
-def _bound(host: str, port: int) -> socket.socket:
-    """Raises Unavailable, with words."""
+def _bind(host: str, port: int) -> socket.socket:
+    """Raises Unavailable."""
     try:
         family, kind, proto, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        made = socket.socket(family, kind, proto)
+        bound = socket.socket(family, kind, proto)
     except OSError as error:
-        raise Unavailable(f"{host}: no address of this machine: {error.strerror}") from error
+        raise Unavailable(f"{host} is not an address of this machine: {error.strerror}") from error
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(address)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
     except OSError as error:
-        made.close()
-        words = (error.strerror or str(error)).lower()
-        raise Unavailable(f"{host}:{port} can not be served: {words}; another port?") from error
-    made.setblocking(False)
-    return made
+        bound.close()
+        reason = (error.strerror or str(error)).lower()
+        raise Unavailable(f"cannot listen on {host}:{port}: {reason}; try another port") from error
+    bound.setblocking(False)
+    return bound

@@ -1,6 +1,6 @@
-"""Logs as the routes read them: folded piece by piece, so that others have their turn, and remembered.
+"""Reads logs for the routes: folds them in slices, so that other tasks run in between, and caches the folds.
 
-A log that no engine has written is Damaged, and no bug of ours.
+A log that the engine cannot fold raises Damaged; it is not a bug of the server.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from noetl.views.log import events_of, readable
 from noetl.views.runs import Runs
 
 T = TypeVar("T")
-SLICE_FACTS: Final = 200  # then whatever else is ready goes first
-AHEAD_FACTS: Final = 5_000  # that are read at once
+SLICE_FACTS: Final = 200  # folded before other tasks get their turn
+AHEAD_FACTS: Final = 5_000  # read from the store at once
 ID_PATTERN: Final = r"^[0-9a-zA-Z-]{1,64}\Z"
-REMEMBERED_MAX: Final = 16  # executions whose fold is kept, so that it is only carried on
+CACHED_MAX: Final = 16  # executions whose fold is cached
 
 _ID: Final = re.compile(ID_PATTERN)
 
 
 def checked_id(execution_id: str) -> str:
-    """What can be no id is asked of no store. Raises NotFound."""
+    """Reject a text that cannot be an id before any store is asked. Raises NotFound."""
     if not _ID.fullmatch(execution_id):
         raise NotFound(f"no execution {execution_id[:64]!a}")
     return execution_id
 
 
 async def read_runs(store: EventStore, runs: Runs, up_to: int | None = None) -> None:
-    """Carry the records on, to the end of the log or up to a fact. Raises Damaged."""
+    """Fold further facts into the records, to the end of the log or up to a fact. Raises Damaged."""
     id = runs.state.execution_id
     rows = await store.read(id, runs.state.seq)
-    left = events_of(rows, after=runs.state.seq)
-    while events := list(islice(left, SLICE_FACTS)):
+    remaining = events_of(rows, after=runs.state.seq)
+    while events := list(islice(remaining, SLICE_FACTS)):
         with readable(id):
             for event in events:
                 if up_to is not None and event.seq > up_to:
@@ -52,32 +52,32 @@ async def read_runs(store: EventStore, runs: Runs, up_to: int | None = None) -> 
         await turn()
 
 
-class Memory:
-    """The records of executions that were asked for lately: the next question costs what is new."""
+class RunsCache:
+    """The run records of recently requested executions. A second query reads only the facts since then."""
 
     def __init__(self, store: EventStore) -> None:
         self._store = store
-        self._kept: OrderedDict[str, Runs] = OrderedDict()
+        self._cache: OrderedDict[str, Runs] = OrderedDict()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def ask(self, execution_id: str, question: Callable[[Runs], T]) -> T:
-        """Of the records as they are now. Raises NotFound, or Damaged."""
+    async def query(self, execution_id: str, compute: Callable[[Runs], T]) -> T:
+        """Compute something from the records at the end of the log. Raises NotFound, or Damaged."""
         lock = self._locks.setdefault(execution_id, asyncio.Lock())
         async with lock:
-            # It is taken out while it is carried on: what breaks halfway is not asked again.
-            runs = self._kept.pop(execution_id, None) or Runs(execution_id)
+            # The records leave the cache while they are updated: a failed update must not stay in it.
+            runs = self._cache.pop(execution_id, None) or Runs(execution_id)
             await read_runs(self._store, runs)
             if not runs.state.seq:
                 raise NotFound(f"no execution {execution_id}")
-            self._kept[execution_id] = runs
-            if len(self._kept) > REMEMBERED_MAX:
-                self._kept.popitem(last=False)
+            self._cache[execution_id] = runs
+            if len(self._cache) > CACHED_MAX:
+                self._cache.popitem(last=False)
             with readable(execution_id):
-                return question(runs)
+                return compute(runs)
 
 
-class Reader:
-    """Reads one log from its beginning on, with the fold that envelopes need beside it."""
+class LogReader:
+    """Reads one log from its beginning, with the state that envelopes need."""
 
     def __init__(self, store: EventStore, execution_id: str) -> None:
         self._store = store
@@ -93,7 +93,7 @@ class Reader:
         return self._envelopes.state.seq
 
     async def events(self, limit: int) -> list[Event]:
-        """The next ones; none: the log ends here for now. Each is to be skipped or shown."""
+        """The next events; none at the end of the log. The caller passes each of them to `envelopes`."""
         if not (found := list(islice(self._ahead, limit))):
             up_to = self.seq + max(limit, AHEAD_FACTS)
             rows = await self._store.read(self.state.execution_id, self.seq, up_to)
@@ -101,14 +101,14 @@ class Reader:
             found = list(islice(self._ahead, limit))
         return found
 
-    def let_go(self) -> None:
-        """What was read ahead is read again when it is wanted."""
+    def drop_read_ahead(self) -> None:
+        """Free the facts that were read but not returned; they are read again when needed."""
         self._ahead = iter(())
 
     async def skip(self, up_to: int) -> None:
         """Fold on to a fact, or to the end of the log."""
-        while (room := up_to - self.seq) > 0:
-            events = await self.events(min(room, SLICE_FACTS))
+        while (left := up_to - self.seq) > 0:
+            events = await self.events(min(left, SLICE_FACTS))
             if not events:
                 return
             with readable(self.state.execution_id):
@@ -116,28 +116,29 @@ class Reader:
                     apply(self.state, event.fact, event.at)
             await turn()
 
-    def show(self, event: Event) -> list[Envelope]:
+    def envelopes(self, event: Event) -> list[Envelope]:
+        """Fold an event and return its envelopes."""
         with readable(self.state.execution_id):
             return self._envelopes.feed(event)
 
 
-class Readers:
-    """Readers that wait where a page ended, for whoever asks for the next one."""
+class LogReaderCache:
+    """Readers positioned at the end of a page, for the request of the next page."""
 
     def __init__(self, store: EventStore) -> None:
         self._store = store
-        self._kept: OrderedDict[tuple[str, int], Reader] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, int], LogReader] = OrderedDict()
 
-    async def take(self, execution_id: str, after: int) -> Reader:
-        """It stands behind the fact `after`, or at the end of the log."""
-        reader = self._kept.pop((execution_id, after), None)
+    async def take(self, execution_id: str, after: int) -> LogReader:
+        """A reader positioned after the fact `after`, or at the end of the log."""
+        reader = self._cache.pop((execution_id, after), None)
         if reader is None:
-            reader = Reader(self._store, execution_id)
+            reader = LogReader(self._store, execution_id)
             await reader.skip(after)
         return reader
 
-    def keep(self, reader: Reader) -> None:
-        reader.let_go()
-        self._kept[reader.state.execution_id, reader.seq] = reader
-        if len(self._kept) > REMEMBERED_MAX:
-            self._kept.popitem(last=False)
+    def put(self, reader: LogReader) -> None:
+        reader.drop_read_ahead()
+        self._cache[reader.state.execution_id, reader.seq] = reader
+        if len(self._cache) > CACHED_MAX:
+            self._cache.popitem(last=False)

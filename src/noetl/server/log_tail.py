@@ -1,6 +1,6 @@
-"""The growing end of a log, for all who follow it: read, shown and encoded once, whoever many they are.
+"""The growing end of a log, for all its subscribers: read, converted and encoded once for all of them.
 
-What lies before it is kept in encoded pages while there is room, so that many who come late cost little more.
+Earlier facts are cached in encoded pages, so that many late subscribers cost little more than one.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from noetl.api.executions import StreamEnd
 from noetl.control.live_execution import turn
 from noetl.engine import Event
 from noetl.errors import Damaged, Unavailable
-from noetl.output import JSON
 from noetl.ports import EventStore
 from noetl.server.errors import details_of
-from noetl.server.log_readers import SLICE_FACTS, Reader
+from noetl.server.log_readers import SLICE_FACTS, LogReader
 from noetl.server.services import Services
-from noetl.server.subscriber import RETRY, Subscriber
-from noetl.server.subscriptions import POLL_S, Ear
+from noetl.server.subscriber import RECONNECT, Subscriber
+from noetl.server.subscriptions import POLL_S, Subscription
 
 PAGE_FACTS: Final = 200
 PAGES_BYTES_MAX: Final = 16 << 20  # of all executions
@@ -31,44 +31,44 @@ READERS_MAX: Final = 4
 _encode = msgspec.json.Encoder().encode
 
 
-class Page(NamedTuple):
-    """Facts that follow each other, as they are sent."""
+class EncodedPage(NamedTuple):
+    """Consecutive facts in the form in which they are sent."""
 
     first: int  # the seq of the first
-    frames: tuple[bytes, ...]
+    chunks: tuple[bytes, ...]
 
     @property
     def last(self) -> int:
-        return self.first + len(self.frames) - 1
+        return self.first + len(self.chunks) - 1
 
     def after(self, seq: int) -> bytes:
-        return b"".join(self.frames[max(0, seq + 1 - self.first) :])
+        return b"".join(self.chunks[max(0, seq + 1 - self.first) :])
 
 
-def message(event: str, value: object, seq: int | None = None) -> bytes:
-    """One message of a stream. JSON is one line, whatever is in it."""
+def sse_message(event: str, value: object, seq: int | None = None) -> bytes:
+    """One message of a stream. Encoded JSON never contains a line break."""
     id = b"" if seq is None else b"id: %d\n" % seq
     return b"%sevent: %s\ndata: %s\n\n" % (id, event.encode(), _encode(value))
 
 
-def framed(reader: Reader, event: Event) -> bytes:
-    """All envelopes of a fact. The last of them has the id: who got only some of them gets all again."""
-    *others, last = reader.show(event)
-    return b"".join(message("event", each) for each in others) + message("event", last, event.seq)
+def encoded(reader: LogReader, event: Event) -> bytes:
+    """All envelopes of a fact. Only the last one has the id: a client that missed one gets all again."""
+    *others, last = reader.envelopes(event)
+    return b"".join(sse_message("event", each) for each in others) + sse_message("event", last, event.seq)
 
 
-class Pages:
-    """The past of logs, encoded."""
+class PageCache:
+    """Encoded pages of the past of logs."""
 
     def __init__(self, store: EventStore) -> None:
         self._store = store
-        self._pages: OrderedDict[tuple[str, int], Page] = OrderedDict()
+        self._pages: OrderedDict[tuple[str, int], EncodedPage] = OrderedDict()
         self._bytes = 0
-        self._readers: OrderedDict[str, Reader] = OrderedDict()
+        self._readers: OrderedDict[str, LogReader] = OrderedDict()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def get(self, execution_id: str, seq: int) -> Page:
-        """The page that holds this fact. The last page of a log may be cut short."""
+    async def get(self, execution_id: str, seq: int) -> EncodedPage:
+        """The page with this fact. The last page of a log may be incomplete."""
         number = (seq - 1) // PAGE_FACTS
         lock = self._locks.setdefault(execution_id, asyncio.Lock())
         async with lock:
@@ -80,56 +80,56 @@ class Pages:
                 self._pages.move_to_end((execution_id, number))
         return page
 
-    async def _read(self, execution_id: str, number: int) -> Page:
+    async def _read(self, execution_id: str, number: int) -> EncodedPage:
         reader = self._readers.pop(execution_id, None)
         if reader is None or reader.seq > number * PAGE_FACTS:
-            reader = Reader(self._store, execution_id)
+            reader = LogReader(self._store, execution_id)
         await reader.skip(number * PAGE_FACTS)
-        frames: list[bytes] = []
-        while len(frames) < PAGE_FACTS and (events := await reader.events(PAGE_FACTS - len(frames))):
-            frames += [framed(reader, event) for event in events]
+        chunks: list[bytes] = []
+        while len(chunks) < PAGE_FACTS and (events := await reader.events(PAGE_FACTS - len(chunks))):
+            chunks += [encoded(reader, event) for event in events]
             await turn()
         self._readers[execution_id] = reader
         if len(self._readers) > READERS_MAX:
             self._readers.popitem(last=False)
-        return Page(number * PAGE_FACTS + 1, tuple(frames))
+        return EncodedPage(number * PAGE_FACTS + 1, tuple(chunks))
 
-    def put(self, execution_id: str, page: Page) -> None:
-        """Only whole ones are kept: they do not change any more."""
+    def put(self, execution_id: str, page: EncodedPage) -> None:
+        """Cache a page when it is complete: a complete page never changes."""
         key = (execution_id, (page.first - 1) // PAGE_FACTS)
-        if len(page.frames) < PAGE_FACTS or (page.first - 1) % PAGE_FACTS or key in self._pages:
+        if len(page.chunks) < PAGE_FACTS or (page.first - 1) % PAGE_FACTS or key in self._pages:
             return
         self._pages[key] = page
-        self._bytes += sum(map(len, page.frames))
+        self._bytes += sum(map(len, page.chunks))
         while self._bytes > PAGES_BYTES_MAX:
-            _, old = self._pages.popitem(last=False)
-            self._bytes -= sum(map(len, old.frames))
+            _, oldest = self._pages.popitem(last=False)
+            self._bytes -= sum(map(len, oldest.chunks))
 
-    def tidy(self) -> None:
-        """Nobody reads the past just now: what was read ahead is let go."""
+    def drop_readers(self) -> None:
+        """Free the readers when there are no subscribers."""
         self._readers.clear()
 
 
 class LogTail:
-    """Of one execution, for all who follow it. It lives as long as there is one of them."""
+    """The end of the log of one execution. It exists as long as it has subscribers."""
 
-    def __init__(self, desk: Services, pages: Pages, execution_id: str) -> None:
-        self._desk = desk
+    def __init__(self, services: Services, pages: PageCache, execution_id: str) -> None:
+        self._services = services
         self._pages = pages
-        self._reader = Reader(desk.store, execution_id)
+        self._reader = LogReader(services.store, execution_id)
         self.id = execution_id
-        self.followers: set[Subscriber] = set()
-        self.users = 0  # followers, and those who still read the past
-        self.ready = asyncio.Event()  # it has reached the end of the log once
-        self.first = 0  # frames from here on are held
-        self._frames: list[bytes] = []
-        self.last: bytes | None = None  # what is said last; None: there is more to come
-        self._looked_at = desk.clock.monotonic()
+        self.subscribers: set[Subscriber] = set()
+        self.users = 0  # subscribers, and those that still read the past
+        self.ready = asyncio.Event()  # set once it has reached the end of the log
+        self.first = 0  # `_chunks` begin after this seq
+        self._chunks: list[bytes] = []
+        self.last: bytes | None = None  # the last message; None: the stream has not ended
+        self._read_at = services.clock.monotonic()
         self._task: asyncio.Task[None] | None = None
 
     @property
     def seq(self) -> int:
-        return self.first + len(self._frames)
+        return self.first + len(self._chunks)
 
     def start(self, after: int) -> None:
         self._task = asyncio.ensure_future(self._run(after))
@@ -139,63 +139,63 @@ class LogTail:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def join(self, follower: Subscriber, cursor: int) -> None:
-        """From here on he gets what comes. He has everything up to the cursor."""
-        follower.offer(b"".join(self._frames[max(0, cursor - self.first) :]))
+    def join(self, subscriber: Subscriber, cursor: int) -> None:
+        """Send a subscriber everything after the cursor, now and in the future."""
+        subscriber.push(b"".join(self._chunks[max(0, cursor - self.first) :]))
         if self.last is not None:
-            follower.finish(self.last)
+            subscriber.finish(self.last)
         else:
-            self.followers.add(follower)
+            self.subscribers.add(subscriber)
 
     async def _run(self, after: int) -> None:
         try:
-            async with Ear(self._desk.feed, self.id) as ear:
+            async with Subscription(self._services.feed, self.id) as subscription:
                 await self._reader.skip(after // PAGE_FACTS * PAGE_FACTS)
                 self.first = self._reader.seq
                 await self._catch_up()
                 while self._reader.state.live:
                     self.ready.set()
-                    await self._go_on(ear)
-            said: dict[str, JSON] = {"execution_id": self.id, "status": self._reader.state.status}
-            self._end(message("end", said))
+                    await self._follow(subscription)
+            status = self._reader.state.status
+            self._end(sse_message("end", StreamEnd(execution_id=self.id, status=status)))
         except (Damaged, Unavailable) as error:
-            self._end(message("problem", details_of(error)[0]))
+            self._end(sse_message("problem", details_of(error)[0]))
         finally:
             if self.last is None:
-                self._end(RETRY)  # a bug of ours, or our end: nobody waits for ever
+                self._end(RECONNECT)  # cancelled, or a bug: no subscriber may wait forever
             self.ready.set()
 
-    async def _go_on(self, ear: Ear) -> None:
-        seqs, _, lines = await ear.hear(POLL_S)
+    async def _follow(self, subscription: Subscription) -> None:
+        seqs, _, lines = await subscription.updates(POLL_S)
         for line in lines:
-            self._tell(message("line", line))
-        now = self._desk.clock.monotonic()
-        if seqs.get(self.id, 0) > self.seq or now - self._looked_at >= POLL_S:
-            self._looked_at = now
-            with suppress(Unavailable):  # it is looked for again in a moment
+            self._publish(sse_message("line", line))
+        now = self._services.clock.monotonic()
+        if seqs.get(self.id, 0) > self.seq or now - self._read_at >= POLL_S:
+            self._read_at = now
+            with suppress(Unavailable):  # the next poll tries again
                 await self._catch_up()
 
     async def _catch_up(self) -> None:
         while events := await self._reader.events(SLICE_FACTS):
-            frames = [framed(self._reader, event) for event in events]
-            self._frames += frames
-            self._tell(b"".join(frames))
-            self._turn_pages()
+            chunks = [encoded(self._reader, event) for event in events]
+            self._chunks += chunks
+            self._publish(b"".join(chunks))
+            self._move_full_pages()
             await turn()
 
-    def _turn_pages(self) -> None:
-        """What fills a page is the past: others may have it from there."""
-        while (room := PAGE_FACTS - self.first % PAGE_FACTS) <= len(self._frames):
-            self._pages.put(self.id, Page(self.first + 1, tuple(self._frames[:room])))
-            del self._frames[:room]
-            self.first += room
+    def _move_full_pages(self) -> None:
+        """Move chunks that fill a page to the page cache, where late subscribers read them."""
+        while (missing := PAGE_FACTS - self.first % PAGE_FACTS) <= len(self._chunks):
+            self._pages.put(self.id, EncodedPage(self.first + 1, tuple(self._chunks[:missing])))
+            del self._chunks[:missing]
+            self.first += missing
 
-    def _tell(self, chunk: bytes) -> None:
-        for follower in self.followers:
-            follower.offer(chunk)
+    def _publish(self, chunk: bytes) -> None:
+        for subscriber in self.subscribers:
+            subscriber.push(chunk)
 
     def _end(self, last: bytes) -> None:
         self.last = last
-        for follower in self.followers:
-            follower.finish(last)
-        self.followers.clear()
+        for subscriber in self.subscribers:
+            subscriber.finish(last)
+        self.subscribers.clear()

@@ -1,4 +1,4 @@
-"""The description of the API (OpenAPI 3.1), as data: nothing is fetched from anywhere to look at it."""
+"""The OpenAPI 3.1 document of the API, served as JSON, without a page that loads external assets."""
 
 from __future__ import annotations
 
@@ -11,52 +11,53 @@ from litestar.openapi.spec import Components, SecurityScheme, Tag
 from litestar.status_codes import HTTP_404_NOT_FOUND
 
 from noetl import __version__
+from noetl.api.admin import CredentialValue, TokenRequest
+from noetl.api.executions import CancelRequest, EmptyRequest, RetryRequest, SignalRequest, StartRequest
 from noetl.server.auth import PUBLIC, SCOPE
-from noetl.server.errors import Refused, answer
-from noetl.server.routes.commands import CancelAsked, Nothing, RetryAsked, SignalAsked
-from noetl.server.routes.credentials import ValueGiven
-from noetl.server.routes.tokens import TokenAsked
-from noetl.server.start_request import StartAsked
+from noetl.server.errors import ApiError, error_response
 
-# Bodies of requests: a key that nobody reads is refused, and the framework does not say so by itself.
-_BODIES: Final = (StartAsked, CancelAsked, RetryAsked, SignalAsked, Nothing, ValueGiven, TokenAsked)
+# Request bodies reject unknown fields, which the framework does not put into the document by itself.
+_BODIES: Final = (
+    StartRequest, CancelRequest, RetryRequest, SignalRequest, EmptyRequest, CredentialValue, TokenRequest,
+)  # fmt: skip
 _TAGS: Final = {
-    "playbooks": "The catalog, and looking at playbooks before they run",
-    "executions": "Starting executions, and reading what is on record of them",
-    "commands": "A word to an execution",
-    "streams": "Live, as server-sent events",
+    "playbooks": "The catalog, and checking, explaining and drawing playbooks",
+    "executions": "Start executions and read their logs",
+    "commands": "Commands to an execution",
+    "streams": "Live events, as server-sent events",
     "results": "Large results",
     "credentials": "Stored secrets, write-only",
     "tools": "Kinds of tools",
     "workers": "Workers and pools",
-    "tokens": "Who may ask for what",
+    "tokens": "API tokens and their scopes",
     "server": "The server itself",
 }
 
 
-class _Described(JsonRenderPlugin):
+class _JsonDocument(JsonRenderPlugin):
     """The document, encoded once."""
 
     _body = b""
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
         if not self._body:
-            for each in _BODIES:
-                openapi_schema["components"]["schemas"][each.__name__]["additionalProperties"] = False
+            for body in _BODIES:
+                openapi_schema["components"]["schemas"][body.__name__]["additionalProperties"] = False
             self._body = super().render(request, openapi_schema)
         return self._body
 
 
-async def _no_page(response: Response[Any]) -> Response[Any]:
-    """The framework has a page of its own for what is not there."""
+async def _replace_not_found_page(response: Response[Any]) -> Response[Any]:
+    """The framework has an HTML page of its own for unknown paths below /schema."""
     if response.status_code != HTTP_404_NOT_FOUND:
         return response
-    return answer(Refused(404, "no-such-route", "there is /schema/openapi.json, and nothing else"))
+    detail = "the only document below /schema is /schema/openapi.json"
+    return error_response(ApiError(404, "no-such-route", detail))
 
 
-def description() -> OpenAPIConfig:
+def openapi_config() -> OpenAPIConfig:
     bearer = SecurityScheme(
-        type="http", scheme="bearer", description="`noetl token create` makes a token: noetl_<id>_<secret>"
+        type="http", scheme="bearer", description="`noetl token create` creates a token: noetl_<id>_<secret>"
     )
     return OpenAPIConfig(
         title="NoETL",
@@ -68,12 +69,12 @@ def description() -> OpenAPIConfig:
             route_handlers=[],
             include_in_schema=False,
             opt={SCOPE: PUBLIC},
-            after_request=_no_page,
+            after_request=_replace_not_found_page,
         ),
-        render_plugins=[_Described(path="/openapi.json")],
+        render_plugins=[_JsonDocument(path="/openapi.json")],
         components=Components(security_schemes={"token": bearer}),
         security=[{"token": []}],
-        tags=[Tag(name=name, description=words) for name, words in _TAGS.items()],
+        tags=[Tag(name=name, description=description) for name, description in _TAGS.items()],
         use_handler_docstrings=True,
         operation_id_creator=lambda handler, _method, _path: handler.handler_name,
     )

@@ -1,4 +1,7 @@
-"""What routes are given, by type: the desk, whoever asks, parameters with their limits, and error answers."""
+"""Typed parameters of routes: the shared context, the services, the caller, query parameters with limits.
+
+`error_responses` documents the errors of a route.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,22 @@ from litestar.di import NamedDependency, Provide
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import PathParameter, QueryParameter, SkipValidation
 
+from noetl.api.executions import VERSION_MAX
+from noetl.api.problems import ProblemDetails
 from noetl.server.auth import CALLER, SCOPE, Authenticator, Caller
 from noetl.server.cpu_pool import CpuPool
-from noetl.server.errors import MEDIA_TYPE, ProblemDetails, Refused
-from noetl.server.log_readers import Memory, Readers
+from noetl.server.errors import MEDIA_TYPE, ApiError
+from noetl.server.log_readers import LogReaderCache, RunsCache
 from noetl.server.result_index import ResultIndex
 from noetl.server.services import ServerSettings, Services
-from noetl.server.streams import Streams
-from noetl.server.subscriptions import Waits
-from noetl.server.timeline_cache import Timelines
+from noetl.server.streams import StreamHub
+from noetl.server.subscriptions import CompletionWaiters
+from noetl.server.timeline_cache import TimelineCache
 
 PAGE: Final = 100
 PAGE_MAX: Final = 1_000
 TEXT_CHARS_MAX: Final = 1_000  # of a path, a name, a prefix
 SEQ_MAX: Final = 2**53
-VERSION_MAX: Final = 2**31 - 1
 
 READ: Final = {SCOPE: "read"}
 RUN: Final = {SCOPE: "run"}
@@ -31,99 +35,99 @@ WRITE: Final = {SCOPE: "write"}
 ADMIN: Final = {SCOPE: "admin"}
 
 
-class RequestContext:
-    """All that routes share; made once for an application."""
+class AppContext:
+    """What all routes of an application share: services, caches and open streams."""
 
-    def __init__(self, desk: Services, settings: ServerSettings) -> None:
-        self.desk = desk
+    def __init__(self, services: Services, settings: ServerSettings) -> None:
+        self.services = services
         self.settings = settings
-        self.keeper = Authenticator(desk.tokens, desk.clock)
-        self.memory = Memory(desk.store)
-        self.readers = Readers(desk.store)
-        self.timelines = Timelines(desk.store)
-        self.named = ResultIndex(desk.store)
-        self.thinking = CpuPool()
-        self.streams = Streams(desk, settings.followers_max)
-        self.waits = Waits(desk)
+        self.authenticator = Authenticator(services.tokens, services.clock)
+        self.runs = RunsCache(services.store)
+        self.readers = LogReaderCache(services.store)
+        self.timelines = TimelineCache(services.store)
+        self.result_index = ResultIndex(services.store)
+        self.cpu_pool = CpuPool()
+        self.streams = StreamHub(services, settings.subscribers_max)
+        self.waiters = CompletionWaiters(services)
 
     async def close(self) -> None:
-        """Whoever waits or follows is sent away, with a word."""
-        self.waits.close()
+        """End all waiting requests and all streams; their clients are asked to reconnect."""
+        self.waiters.close()
         await self.streams.close()
 
 
-DeskGiven: TypeAlias = NamedDependency[SkipValidation[Services]]
-RoomGiven: TypeAlias = NamedDependency[SkipValidation[RequestContext]]
-CallerGiven: TypeAlias = NamedDependency[SkipValidation[Caller]]
+ServicesParam: TypeAlias = NamedDependency[SkipValidation[Services]]
+ContextParam: TypeAlias = NamedDependency[SkipValidation[AppContext]]
+CallerParam: TypeAlias = NamedDependency[SkipValidation[Caller]]
 
-ExecutionId: TypeAlias = Annotated[str, PathParameter(description="the whole id of an execution")]
+ExecutionId: TypeAlias = Annotated[str, PathParameter(description="the full id of an execution")]
 PlaybookPath: TypeAlias = Annotated[
     str, QueryParameter(name="path", description="metadata.path of a playbook", max_length=TEXT_CHARS_MAX)
 ]
-VersionAsked: TypeAlias = Annotated[
-    int | None, QueryParameter(name="version", description="none: the current one", ge=1, le=VERSION_MAX)
+VersionParam: TypeAlias = Annotated[
+    int | None, QueryParameter(name="version", description="default: the current one", ge=1, le=VERSION_MAX)
 ]
 Limit: TypeAlias = Annotated[int, QueryParameter(name="limit", ge=1, le=PAGE_MAX)]
 AfterSeq: TypeAlias = Annotated[
-    int, QueryParameter(name="after", description="behind this fact", ge=0, le=SEQ_MAX)
+    int, QueryParameter(name="after", description="only after the fact with this seq", ge=0, le=SEQ_MAX)
 ]
 
 
-async def given_caller(request: Request[Any, Any, Any]) -> Caller:
+async def provide_caller(request: Request[Any, Any, Any]) -> Caller:
     caller = request.scope["state"].get(CALLER)
-    assert isinstance(caller, Caller), "the guard lets nobody else in"
+    assert isinstance(caller, Caller), "the guard rejects requests without a caller"
     return caller
 
 
-def dependencies(room: RequestContext) -> dict[str, Provide]:
-    async def given_room() -> RequestContext:
-        return room
+def dependencies(context: AppContext) -> dict[str, Provide]:
+    async def provide_context() -> AppContext:
+        return context
 
-    async def given_desk() -> Services:
-        return room.desk
+    async def provide_services() -> Services:
+        return context.services
 
     return {
-        "room": Provide(given_room, use_cache=True),
-        "desk": Provide(given_desk, use_cache=True),
-        "caller": Provide(given_caller),
+        "context": Provide(provide_context, use_cache=True),
+        "services": Provide(provide_services, use_cache=True),
+        "caller": Provide(provide_caller),
     }
 
 
-def refusals(*more: int) -> dict[int, ResponseSpec]:
-    """The errors that a route may answer with, all of one shape."""
+def error_responses(*more: int) -> dict[int, ResponseSpec]:
+    """The error responses that a route may send: those of every route, and `more`."""
     always = (400, 401, 403, 408, 413, 415, 429, 500, 503, 507)
-    return {status: problem(status) for status in sorted({*always, *more})}
+    return {status: _error_response(status) for status in sorted({*always, *more})}
 
 
-def problem(status: int) -> ResponseSpec:
+def _error_response(status: int) -> ResponseSpec:
     return ResponseSpec(
         data_container=ProblemDetails,
         generate_examples=False,
-        description=_WORDS[status],
+        description=_DESCRIPTIONS[status],
         media_type=MEDIA_TYPE,
     )
 
 
 def clean_text(value: str, name: str) -> str:
-    """No store is asked for what no text holds. Raises Refused."""
+    """Reject characters that a store cannot hold. Raises ApiError."""
     if "\0" in value:
-        raise Refused(400, "bad-request", f"{name}: it holds a zero character")
+        raise ApiError(400, "bad-request", f"{name}: it contains a NUL character")
     return value
 
 
-_WORDS: Final = {
-    400: "The request is not as it must be",
-    401: "No token, or one that is not valid",
-    403: "The token lacks the scope; or a page of another site asks",
-    404: "There is nothing of that name",
-    408: "The body came too slowly",
-    409: "It can not be done as things stand",
+_DESCRIPTIONS: Final = {
+    400: "The request is invalid",
+    401: "The token is missing or invalid",
+    403: "The token lacks the scope, or the request comes from a page of another site",
+    404: "There is no such object",
+    408: "The body arrived too slowly",
+    409: "The current state does not allow this",
     413: "The body is too large",
-    415: "The body is of another type than expected",
-    416: "The range lies outside of the result",
-    422: "It can never be done so: the playbook has problems, or a value does not fit",
+    415: "The body has the wrong content type",
+    416: "The range is outside of the result",
+    422: "The request can never succeed: the playbook has problems, or a value is invalid",
     429: "Too many requests",
     500: "Stored data is damaged, or the server has a bug",
-    503: "Something outside does not answer; try again",
+    503: "A service that the server needs is unavailable; try again",
     507: "The disk is full",
 }

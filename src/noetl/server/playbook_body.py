@@ -1,78 +1,63 @@
-"""Playbooks as requests bring them: a text as YAML or in JSON, or the name of one that is registered.
+"""Playbooks in request bodies: a text as YAML or in JSON, or a reference to a registered one.
 
-They are checked on a thread, so that a large one keeps nobody else waiting.
+Playbooks are checked on a thread, so that a large one does not block other requests.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from litestar import Request
 from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
 from litestar.openapi.spec.enums import OpenAPIType
-from msgspec import Struct
 
+from noetl.api.analysis import PlaybookReference
+from noetl.api.playbooks import PlaybookTextRequest
 from noetl.check.checker import Checked, check
 from noetl.errors import NotFound, PlaybookError
 from noetl.playbook.migrate import Note, migrate
-from noetl.server.errors import Refused
-from noetl.server.params import RequestContext, clean_text
+from noetl.server.errors import ApiError
+from noetl.server.params import AppContext, clean_text
 from noetl.server.services import Services
 
+T = TypeVar("T")
 PLAYBOOK_BODY_MAX: Final = 1 << 20
-FILE: Final = "playbook"  # how problems call a text that came without a file
+FILE: Final = "playbook"  # the file name in the positions of problems
 _JSON: Final = "application/json"
 
 
-class TextGiven(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The text of a playbook."""
-
-    text: str
-    dialect: Literal["canonical", "auto"] = "canonical"  # auto: an older dialect is upgraded first
-
-
-class PlaybookMeant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A text; or what is registered under a path, or known by its digest. One of the three."""
-
-    text: str | None = None
-    dialect: Literal["canonical", "auto"] = "canonical"
-    path: str | None = None
-    version: int | None = None  # None: the current one
-    digest: str | None = None
-
-
-class Upgraded(NamedTuple):
-    """A text in canonical form, checked."""
+class UpgradedText(NamedTuple):
+    """A text in the canonical dialect, with the result of its check."""
 
     checked: Checked
     text: str
     notes: tuple[Note, ...] = ()  # what the upgrade could not keep
 
 
-def _schema(named: bool) -> Schema:
+def _schema(*, with_reference: bool) -> Schema:
     text = Schema(type=OpenAPIType.STRING, description="the playbook, in YAML")
     dialect = Schema(type=OpenAPIType.STRING, enum=["canonical", "auto"], default="canonical")
     properties: dict[str, Any] = {"text": text, "dialect": dialect}
-    if named:
+    if with_reference:
         properties |= {
-            "path": Schema(type=OpenAPIType.STRING, description="metadata.path of one that is registered"),
+            "path": Schema(type=OpenAPIType.STRING, description="metadata.path of a registered playbook"),
             "version": Schema(type=OpenAPIType.INTEGER, minimum=1),
             "digest": Schema(type=OpenAPIType.STRING),
         }
     return Schema(
         type=OpenAPIType.OBJECT,
         properties=properties,
-        required=None if named else ["text"],
+        required=None if with_reference else ["text"],
         additional_properties=False,
     )
 
 
-def _body(named: bool) -> RequestBody:
+def _body(*, with_reference: bool) -> RequestBody:
     yaml = OpenAPIMediaType(schema=Schema(type=OpenAPIType.STRING))
-    content = {_JSON: OpenAPIMediaType(schema=_schema(named)), "text/yaml": yaml, "application/yaml": yaml}
-    return RequestBody(content=content, required=True)
+    json = OpenAPIMediaType(schema=_schema(with_reference=with_reference))
+    return RequestBody(content={_JSON: json, "text/yaml": yaml, "application/yaml": yaml}, required=True)
 
 
 @dataclass
@@ -80,81 +65,78 @@ class TextOperation(Operation):
     """A route whose body is a playbook."""
 
     def __post_init__(self) -> None:
-        self.request_body = _body(named=False)
+        self.request_body = _body(with_reference=False)
 
 
 @dataclass
-class MeantOperation(Operation):
-    """A route whose body is a playbook, or names one."""
+class ReferenceOperation(Operation):
+    """A route whose body is a playbook, or refers to one."""
 
     def __post_init__(self) -> None:
-        self.request_body = _body(named=True)
+        self.request_body = _body(with_reference=True)
 
 
-async def given_text(request: Request[Any, Any, Any]) -> TextGiven:
-    """Raises Refused."""
+async def read_text(request: Request[Any, Any, Any]) -> PlaybookTextRequest:
+    """The text in the body. Raises ApiError."""
     body = await request.body()
     if request.content_type[0] != _JSON:
-        return TextGiven(text=_decoded(body))
-    try:
-        return msgspec.json.decode(body, type=TextGiven)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise _unreadable(error) from error
+        return PlaybookTextRequest(text=_decode_yaml(body))
+    return _decode_json(body, PlaybookTextRequest)
 
 
-async def meant(request: Request[Any, Any, Any], desk: Services) -> TextGiven:
-    """The text that is meant. Raises Refused, or NotFound."""
+async def resolve_text(request: Request[Any, Any, Any], services: Services) -> PlaybookTextRequest:
+    """The text in the body, or the one that the body refers to. Raises ApiError, or NotFound."""
     body = await request.body()
     if request.content_type[0] != _JSON:
-        return TextGiven(text=_decoded(body))
-    try:
-        asked = msgspec.json.decode(body, type=PlaybookMeant)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise _unreadable(error) from error
-    if sum(each is not None for each in (asked.text, asked.path, asked.digest)) != 1:
-        raise Refused(400, "bad-request", "give exactly one of text, path and digest")
-    if asked.text is not None:
-        return TextGiven(text=asked.text, dialect=asked.dialect)
-    if asked.digest is not None:
-        return TextGiven(text=(await desk.catalog.get(clean_text(asked.digest, "digest"))).text)
-    return TextGiven(text=await registered(desk, asked.path or "", asked.version))
+        return PlaybookTextRequest(text=_decode_yaml(body))
+    reference = _decode_json(body, PlaybookReference)
+    if sum(each is not None for each in (reference.text, reference.path, reference.digest)) != 1:
+        raise ApiError(400, "bad-request", "give exactly one of text, path and digest")
+    if reference.text is not None:
+        return PlaybookTextRequest(text=reference.text, dialect=reference.dialect)
+    if reference.digest is not None:
+        digest = clean_text(reference.digest, "digest")
+        return PlaybookTextRequest(text=(await services.catalog.get(digest)).text)
+    return PlaybookTextRequest(text=await registered_text(services, reference.path or "", reference.version))
 
 
-async def registered(desk: Services, path: str, version: int | None) -> str:
-    """The text of a version, also of a path that is archived. Raises NotFound."""
-    for each in await desk.catalog.versions(clean_text(path, "path")):
+async def registered_text(services: Services, path: str, version: int | None) -> str:
+    """The text of a version, even when the path is archived. Raises NotFound."""
+    for each in await services.catalog.versions(clean_text(path, "path")):
         if each.current if version is None else each.version == version:
-            return (await desk.catalog.get(each.digest)).text
+            return (await services.catalog.get(each.digest)).text
     raise NotFound(f'"{path}" has no version {version}')
 
 
-def _decoded(body: bytes) -> str:
+def _decode_yaml(body: bytes) -> str:
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Refused(
-            400, "bad-text", f"the playbook is no UTF-8: {error.reason} at {error.start}"
-        ) from error
+        detail = f"the playbook is not valid UTF-8: {error.reason} at {error.start}"
+        raise ApiError(400, "bad-text", detail) from error
 
 
-def _unreadable(error: Exception) -> Refused:
-    if isinstance(error, msgspec.ValidationError):
-        return Refused(400, "bad-request", str(error))
-    words = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
-    return Refused(400, "bad-json", f"the body can not be read: {words}")
+def _decode_json(body: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise ApiError(400, "bad-request", str(error)) from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise ApiError(400, "bad-json", f"the body cannot be parsed: {reason}") from error
 
 
-async def checked_text(room: RequestContext, given: TextGiven) -> Upgraded:
-    """Raises PlaybookError when it can not be upgraded."""
-    return await room.thinking.do(_checked, room.desk, given)
+async def check_text(context: AppContext, text: PlaybookTextRequest) -> UpgradedText:
+    """Upgrade and check a text. Raises PlaybookError when it cannot be upgraded."""
+    return await context.cpu_pool.run(_check, context.services, text)
 
 
-def _checked(desk: Services, given: TextGiven) -> Upgraded:
-    if given.dialect == "auto":
+def _check(services: Services, request: PlaybookTextRequest) -> UpgradedText:
+    if request.dialect == "auto":
         try:
-            made = migrate(given.text, FILE)
+            migrated = migrate(request.text, FILE)
         except RecursionError as error:
-            raise PlaybookError(check(given.text, desk.kinds, FILE).problems) from error
-        if made.changed:
-            return Upgraded(check(made.text, desk.kinds, FILE), made.text, made.notes)
-    return Upgraded(check(given.text, desk.kinds, FILE), given.text)
+            raise PlaybookError(check(request.text, services.kinds, FILE).problems) from error
+        if migrated.changed:
+            return UpgradedText(check(migrated.text, services.kinds, FILE), migrated.text, migrated.notes)
+    return UpgradedText(check(request.text, services.kinds, FILE), request.text)

@@ -1,4 +1,4 @@
-"""What the API works with: the ports of a house, whichever house it is, and the settings of the door."""
+"""What the API works with: the ports of a runtime, and the settings of the HTTP server."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 REQUESTS_PER_S: Final = 2_000.0  # of one token, or of one address without a token
 REQUESTS_BURST: Final = 4_000.0
-FOLLOWERS_MAX: Final = 2_000  # of streams, in all
-HEADERS_S: Final = 15.0  # from the first byte of a request, or from the connection, to the end of its headers
+SUBSCRIBERS_MAX: Final = 2_000  # of all streams together
+HEADERS_S: Final = 15.0  # from the connection, or the first byte of a request, to the end of its headers
 BODY_S: Final = 30.0  # between two pieces of a body
 UI: Final = Path(__file__).parent / "static"
 
 
 class StoredSecret(Protocol):
-    """A secret as people see it."""
+    """A stored secret without its value."""
 
     @property
     def name(self) -> str: ...
@@ -48,12 +48,12 @@ class StoredSecret(Protocol):
 
 
 class Secrets(Protocol):
-    """Stored secrets, written and never read: their names and versions, and no value."""
+    """Stored secrets. The API writes values and reads only names and versions."""
 
     async def list(self) -> Sequence[StoredSecret]: ...
 
     async def set(self, name: str, value: str) -> int:
-        """Its new version. Raises Rejected when it can not be a secret."""
+        """Store a value. Returns its version. Raises Rejected when the name or the value is invalid."""
         ...
 
     async def remove(self, name: str) -> None:
@@ -62,7 +62,7 @@ class Secrets(Protocol):
 
 
 class Services(NamedTuple):
-    """Whatever a route may reach."""
+    """Everything that a route may use."""
 
     link: Link  # to the owner of any execution
     store: EventStore
@@ -73,23 +73,26 @@ class Services(NamedTuple):
     secrets: Secrets
     tokens: ApiTokenStore
     feed: Feed
-    roster: WorkerRegistry
+    workers: WorkerRegistry
     tools: Tools
     kinds: Kinds
     clock: Clock
-    refuse: Callable[[Refusal], Awaitable[str]]  # on record (D65): the id of its execution
+    record_refusal: Callable[
+        [Refusal], Awaitable[str]
+    ]  # writes it to the log (D65); returns the execution id
     is_ready: Callable[[], bool]
-    take_up: Callable[[str], Awaitable[None]] | None = None  # what nobody has; None: soon somebody will
+    # Resumes an execution without a live owner. None: another server takes such executions over by itself.
+    resume_orphan: Callable[[str], Awaitable[None]] | None = None
 
 
 class ServerSettings(NamedTuple):
-    """How the door is set."""
+    """Settings of the HTTP server."""
 
-    open: bool = False  # everyone may do everything: only for an address that no other machine reaches
-    registry: CollectorRegistry | None = None  # what /metrics shows; None: nothing
+    open: bool = False  # no tokens, every caller is an admin: only for a loopback address
+    registry: CollectorRegistry | None = None  # what /metrics returns; None: nothing
     requests_per_s: float = REQUESTS_PER_S
     requests_burst: float = REQUESTS_BURST
-    followers_max: int = FOLLOWERS_MAX
+    subscribers_max: int = SUBSCRIBERS_MAX
     headers_s: float = HEADERS_S
     body_s: float = BODY_S
-    ui: Path = UI  # where the built UI lies
+    ui: Path = UI  # the folder of the built UI

@@ -1,7 +1,7 @@
-"""Connections that send their headers too slowly, never, or without end are closed.
+"""Closes connections that send their headers too slowly, never, or without end.
 
-uvicorn alone would wait for ever, and read whatever comes in one piece: ten thousand headers that no one
-wants would hold up everyone else.
+uvicorn alone waits forever, and parses any number of headers that arrive in one piece, which would block all
+other requests.
 """
 
 from __future__ import annotations
@@ -21,50 +21,50 @@ class SlowClientProtocol(H11Protocol):
     """One connection."""
 
     headers_s = HEADERS_S
-    _late: asyncio.TimerHandle | None = None
-    _in_head = True  # what comes belongs to a request line or headers
+    _timer: asyncio.TimerHandle | None = None
+    _in_headers = True  # the data belongs to a request line or to headers
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
-        self._wait()
+        self._start_timer()
 
     def data_received(self, data: bytes) -> None:
-        # h11 measures only what is not whole yet: it is shown no more than a head may have, then the rest.
-        much = HEADERS_BYTES_MAX + 1 if self.conn.their_state is h11.IDLE else len(data)
-        for piece in (data[:much], data[much:]):
+        # h11 measures only incomplete headers, so it first gets no more data than headers may have.
+        size = HEADERS_BYTES_MAX + 1 if self.conn.their_state is h11.IDLE else len(data)
+        for piece in (data[:size], data[size:]):
             if piece and not self.transport.is_closing():
-                self._in_head = self.conn.their_state is h11.IDLE
+                self._in_headers = self.conn.their_state is h11.IDLE
                 super().data_received(piece)
         if self.conn.their_state is not h11.IDLE:
-            self._wait_no_more()
-        elif self._late is None:
-            self._wait()
+            self._stop_timer()
+        elif self._timer is None:
+            self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._wait_no_more()
+        self._stop_timer()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """For whatever h11 can not read."""
-        if not self._in_head or len(self.conn.trailing_data[0]) <= HEADERS_BYTES_MAX:
+        """The response to a request that h11 cannot parse."""
+        if not self._in_headers or len(self.conn.trailing_data[0]) <= HEADERS_BYTES_MAX:
             super().send_400_response(msg)
             return
-        told = headers_too_large().details
+        details = headers_too_large().details
         headers = [("content-type", MEDIA_TYPE), ("connection", "close")]
-        answer = h11.Response(status_code=told.status, headers=headers, reason=told.title.encode())
-        for event in (answer, h11.Data(data=msgspec.json.encode(told)), h11.EndOfMessage()):
+        response = h11.Response(status_code=details.status, headers=headers, reason=details.title.encode())
+        for event in (response, h11.Data(data=msgspec.json.encode(details)), h11.EndOfMessage()):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 
-    def _wait(self) -> None:
-        self._late = self.loop.call_later(self.headers_s, self.transport.abort)
+    def _start_timer(self) -> None:
+        self._timer = self.loop.call_later(self.headers_s, self.transport.abort)
 
-    def _wait_no_more(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
-def patient(headers_s: float) -> type[SlowClientProtocol]:
-    """With another patience."""
-    return type("Patient", (SlowClientProtocol,), {"headers_s": headers_s})
+def protocol_with_timeout(headers_s: float) -> type[SlowClientProtocol]:
+    """A protocol class that allows `headers_s` for the headers of a request."""
+    return type("TimedProtocol", (SlowClientProtocol,), {"headers_s": headers_s})

@@ -1,89 +1,82 @@
-"""What a request asks to run: found, or registered. What can not run is refused, and on record (D65)."""
+"""Resolves a start request to a digest. The log records a request that cannot run (D65)."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated, Literal, NamedTuple
+from typing import NamedTuple
 
-from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from noetl.api.executions import StartRequest
+from noetl.api.playbooks import PlaybookTextRequest
 from noetl.control.refusals import Refusal, is_path, path_in, reason_of
 from noetl.errors import NotFound, PlaybookError, Problem
-from noetl.output import JSON
 from noetl.playbook.source import parse
 from noetl.server.auth import Caller
-from noetl.server.errors import OnRecord, Refused
-from noetl.server.params import VERSION_MAX, RequestContext, clean_text
-from noetl.server.playbook_body import FILE, PLAYBOOK_BODY_MAX, TextGiven, checked_text
+from noetl.server.errors import ApiError, RecordedRefusal
+from noetl.server.params import AppContext, clean_text
+from noetl.server.playbook_body import FILE, PLAYBOOK_BODY_MAX, check_text
 from noetl.server.services import Services
 
 
-class StartAsked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to run: the current version of a path, a version of it, a text by its digest, or a text itself."""
-
-    path: str | None = None
-    version: Annotated[int, Meta(ge=1, le=VERSION_MAX)] | None = None
-    digest: str | None = None
-    text: str | None = None  # a new one is registered; that asks for the scope `write` besides `run`
-    dialect: Literal["canonical", "auto"] = "canonical"  # of a text; auto: an older one is upgraded first
-    workload: dict[str, JSON] = {}
-
-
-class Meant(NamedTuple):
-    """What is to run."""
+class ResolvedStart(NamedTuple):
+    """The playbook of a start request."""
 
     digest: str
     problems: tuple[Problem, ...] = ()  # of a text: warnings and advice
 
 
-async def checked_asked(room: RequestContext, asked: StartAsked, caller: Caller) -> StartAsked:
-    """Before anything is checked or put on record. A text that is registered is asked for by its digest
-    where the caller may not register one. Raises Refused.
+async def authorize(context: AppContext, request: StartRequest, caller: Caller) -> StartRequest:
+    """Check the form of a request and the scopes of its caller, before anything is looked up or recorded.
+
+    A caller who may not register playbooks may send a registered text: the request returned then has the
+    digest instead of the text. Raises ApiError.
     """
-    if sum(each is not None for each in (asked.path, asked.digest, asked.text)) != 1:
-        raise Refused(400, "bad-request", "give exactly one of path, digest and text")
-    if asked.text is None:
-        return asked
-    if len(asked.text.encode()) > PLAYBOOK_BODY_MAX:
-        raise Refused(413, "body-too-large", f"a text has {PLAYBOOK_BODY_MAX:,} bytes at most")
+    if sum(each is not None for each in (request.path, request.digest, request.text)) != 1:
+        raise ApiError(400, "bad-request", "give exactly one of path, digest and text")
+    if request.text is None:
+        return request
+    if len(request.text.encode()) > PLAYBOOK_BODY_MAX:
+        raise ApiError(413, "body-too-large", f"a text has at most {PLAYBOOK_BODY_MAX:,} bytes")
     if caller.may("write"):
-        return asked
-    digest = _digest(asked.text)
-    if await _may_start(room.desk, digest):
-        return replace(asked, text=None, digest=digest)
-    words = "which a text asks for that is new or archived: it is registered"
-    raise Refused(403, "low-scope", f'the token "{caller.name}" lacks the scope "write", {words}')
+        return request
+    digest = _digest(request.text)
+    if await _is_startable(context.services, digest):
+        return replace(request, text=None, digest=digest)
+    reason = "which is needed to start a text that is not registered, or is archived"
+    raise ApiError(403, "low-scope", f'the token "{caller.name}" lacks the scope "write", {reason}')
 
 
-async def _may_start(desk: Services, digest: str) -> bool:
-    """Whether it stands in the catalog, under a path that is not archived."""
-    if (path := await _path_of(desk, digest)) is None:
+async def _is_startable(services: Services, digest: str) -> bool:
+    """Whether the catalog contains the text under a path that is not archived."""
+    if (path := await _path_of(services, digest)) is None:
         return False
-    return any(each.digest == digest and not each.archived for each in await desk.catalog.versions(path))
+    return any(each.digest == digest and not each.archived for each in await services.catalog.versions(path))
 
 
-async def look_up(room: RequestContext, asked: StartAsked) -> Meant:
-    """Raises NotFound, or PlaybookError."""
-    desk = room.desk
-    if asked.digest is not None:
-        return Meant((await desk.catalog.get(clean_text(asked.digest, "digest"))).digest)
-    if asked.text is None:
-        return Meant((await desk.catalog.newest(clean_text(asked.path or "", "path"), asked.version)).digest)
-    made = await checked_text(room, TextGiven(text=asked.text, dialect=asked.dialect))
-    if made.checked.errors or made.checked.playbook is None:
-        raise PlaybookError(made.checked.problems)
-    return Meant(await desk.playbooks.add(made.text, None, made.checked), made.checked.problems)
+async def resolve(context: AppContext, request: StartRequest) -> ResolvedStart:
+    """Look the playbook up; a text is registered. Raises NotFound, or PlaybookError."""
+    services = context.services
+    if request.digest is not None:
+        return ResolvedStart((await services.catalog.get(clean_text(request.digest, "digest"))).digest)
+    if request.text is None:
+        path = clean_text(request.path or "", "path")
+        return ResolvedStart((await services.catalog.newest(path, request.version)).digest)
+    upgraded = await check_text(context, PlaybookTextRequest(text=request.text, dialect=request.dialect))
+    if upgraded.checked.errors or upgraded.checked.playbook is None:
+        raise PlaybookError(upgraded.checked.problems)
+    digest = await services.playbooks.add(upgraded.text, None, upgraded.checked)
+    return ResolvedStart(digest, upgraded.checked.problems)
 
 
-async def digest_meant(room: RequestContext, asked: StartAsked) -> str:
-    """The same, and nothing is registered."""
-    if asked.text is None:
-        return (await look_up(room, asked)).digest
-    made = await checked_text(room, TextGiven(text=asked.text, dialect=asked.dialect))
-    return _digest(made.text)
+async def resolve_digest(context: AppContext, request: StartRequest) -> str:
+    """The digest alone; nothing is registered."""
+    if request.text is None:
+        return (await resolve(context, request)).digest
+    upgraded = await check_text(context, PlaybookTextRequest(text=request.text, dialect=request.dialect))
+    return _digest(upgraded.text)
 
 
 def _digest(text: str) -> str:
@@ -91,30 +84,32 @@ def _digest(text: str) -> str:
 
 
 @asynccontextmanager
-async def refused_on_record(room: RequestContext, asked: StartAsked, caller: Caller) -> AsyncIterator[None]:
-    """Raises OnRecord for what can not run, unless nobody can say under which path it would stand."""
+async def refusals_recorded(
+    context: AppContext, request: StartRequest, caller: Caller
+) -> AsyncIterator[None]:
+    """Record a request that cannot run, unless its path is unknown. Raises RecordedRefusal."""
     try:
         yield
     except (NotFound, PlaybookError) as error:
-        path, digest = await _named(room, asked)
+        path, digest = await _path_and_digest(context, request)
         if path is None:
             raise
-        refusal = Refusal(path, asked.workload, reason_of(error), digest, caller.name)
-        raise OnRecord(error, await room.desk.refuse(refusal)) from error
+        refusal = Refusal(path, request.workload, reason_of(error), digest, caller.name)
+        raise RecordedRefusal(error, await context.services.record_refusal(refusal)) from error
 
 
-async def _named(room: RequestContext, asked: StartAsked) -> tuple[str | None, str]:
-    """Path and digest of what was asked for, as far as they are known."""
-    if asked.text is not None:
-        document = (await room.thinking.do(parse, asked.text, FILE)).document
-        return path_in(document), _digest(asked.text)
-    if asked.digest is not None:
-        return await _path_of(room.desk, asked.digest), asked.digest
-    return (asked.path if asked.path and is_path(asked.path) else None), ""
+async def _path_and_digest(context: AppContext, request: StartRequest) -> tuple[str | None, str]:
+    """As far as they are known: None and "" where they are not."""
+    if request.text is not None:
+        document = (await context.cpu_pool.run(parse, request.text, FILE)).document
+        return path_in(document), _digest(request.text)
+    if request.digest is not None:
+        return await _path_of(context.services, request.digest), request.digest
+    return (request.path if request.path and is_path(request.path) else None), ""
 
 
-async def _path_of(desk: Services, digest: str) -> str | None:
+async def _path_of(services: Services, digest: str) -> str | None:
     try:
-        return (await desk.catalog.get(digest)).path
+        return (await services.catalog.get(digest)).path
     except NotFound:
         return None

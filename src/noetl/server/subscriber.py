@@ -1,6 +1,6 @@
-"""One follower of a stream: a bounded queue of bytes that others hold too, and the answer that sends them.
+"""One subscriber of a stream: a bounded queue of shared chunks, and the response that sends them.
 
-Whoever reads too slowly is sent away with a hint, and takes up where he was by Last-Event-ID.
+A subscriber that reads too slowly is asked to reconnect; it then continues after its Last-Event-ID.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Final
 
 from litestar.types import HTTPResponseBodyEvent, HTTPResponseStartEvent, Receive, Scope, Send
 
-QUEUE_BYTES_MAX: Final = 4 << 20  # that wait for one follower; the bytes themselves are shared by all
+QUEUE_BYTES_MAX: Final = 4 << 20  # queued for one subscriber; all subscribers share the bytes themselves
 QUEUE_MAX: Final = 1_000
-SEND_S: Final = 30.0  # a follower who takes nothing for so long is gone
-RETRY: Final = b"retry: 1000\n\n"  # come back in a second
-BEAT: Final = b":\n\n"  # a comment, so that nobody in between takes the connection for dead
+SEND_S: Final = 30.0  # a subscriber that accepts no data for this time is disconnected
+RECONNECT: Final = b"retry: 1000\n\n"  # asks the client to reconnect after a second
+HEARTBEAT: Final = b":\n\n"  # a comment, so that proxies do not close an idle connection
 
 _HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -26,71 +26,71 @@ _HEADERS: Final = [
 
 
 class Subscriber:
-    """What waits to be sent to one who follows."""
+    """The queue of one subscriber."""
 
-    __slots__ = ("_bytes", "_chunks", "_stirred", "over")
+    __slots__ = ("_bytes", "_changed", "_chunks", "closed")
 
     def __init__(self) -> None:
         self._chunks: deque[bytes] = deque()
         self._bytes = 0
-        self._stirred = asyncio.Event()
-        self.over = False  # nothing more is taken
+        self._changed = asyncio.Event()
+        self.closed = False  # it accepts no more chunks
 
-    def offer(self, chunk: bytes) -> None:
-        if self.over or not chunk:
+    def push(self, chunk: bytes) -> None:
+        if self.closed or not chunk:
             return
         too_much = self._bytes + len(chunk) > QUEUE_BYTES_MAX or len(self._chunks) >= QUEUE_MAX
         if too_much and self._chunks:
             self._chunks.clear()
-            self.finish(RETRY)
+            self.finish(RECONNECT)
             return
         self._chunks.append(chunk)
         self._bytes += len(chunk)
-        self._stirred.set()
+        self._changed.set()
 
-    def beat(self) -> None:
-        """Only where nothing else waits."""
+    def heartbeat(self) -> None:
+        """Only when the queue is empty: other data serves the same purpose."""
         if not self._chunks:
-            self.offer(BEAT)
+            self.push(HEARTBEAT)
 
     def finish(self, last: bytes = b"") -> None:
-        """What waits is still sent, and then this."""
-        if not self.over:
-            self.over = True
+        """End the stream after the queued chunks and this one."""
+        if not self.closed:
+            self.closed = True
             self._chunks.append(last)
-            self._stirred.set()
+            self._changed.set()
 
-    def leave(self) -> None:
-        """Nobody reads any more."""
+    def disconnect(self) -> None:
+        """The client is gone."""
         self._chunks.clear()
-        self.over = True
-        self._stirred.set()
+        self.closed = True
+        self._changed.set()
 
     async def next(self) -> bytes:
-        """Empty: it is over."""
+        """The next chunk; empty at the end of the stream."""
         while not self._chunks:
-            if self.over:
+            if self.closed:
                 return b""
-            self._stirred.clear()
-            await self._stirred.wait()
+            self._changed.clear()
+            await self._changed.wait()
         chunk = self._chunks.popleft()
         self._bytes -= len(chunk)
         return chunk
 
 
 class SubscriberResponse:
-    """The answer to one who follows: it lasts until he leaves, or there is nothing more to come."""
+    """The response to a subscriber. It lasts until the client disconnects or the stream ends."""
 
     def __init__(self, chunks: Callable[[Subscriber], AsyncIterator[bytes]], send_s: float = SEND_S) -> None:
         self._chunks = chunks
         self._send_s = send_s
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        follower = Subscriber()
-        chunks = self._chunks(follower)
-        # What is refused is refused before anything is sent: then it is an answer like any other.
+        subscriber = Subscriber()
+        chunks = self._chunks(subscriber)
+        # An error raised before the first chunk becomes an ordinary error response.
         first = await anext(chunks, b"")
-        gone = asyncio.ensure_future(_watch(receive, follower))
+        disconnected = asyncio.ensure_future(_watch_disconnect(receive, subscriber))
         try:
             start: HTTPResponseStartEvent = {
                 "type": "http.response.start", "status": 200, "headers": _HEADERS,
@@ -101,11 +101,11 @@ class SubscriberResponse:
                 await self._send(send, chunk, more=True)
             await self._send(send, b"", more=False)
         except TimeoutError:
-            return  # he takes nothing any more: the connection is closed on him
+            return  # the client accepts no data: the connection is closed
         finally:
-            follower.leave()
-            gone.cancel()
-            await asyncio.gather(gone, return_exceptions=True)
+            subscriber.disconnect()
+            disconnected.cancel()
+            await asyncio.gather(disconnected, return_exceptions=True)
             aclose = getattr(chunks, "aclose", None)
             if aclose is not None:
                 await aclose()
@@ -116,7 +116,7 @@ class SubscriberResponse:
             await send(message)
 
 
-async def _watch(receive: Receive, follower: Subscriber) -> None:
+async def _watch_disconnect(receive: Receive, subscriber: Subscriber) -> None:
     while (await receive())["type"] != "http.disconnect":
         continue
-    follower.leave()
+    subscriber.disconnect()

@@ -241,7 +241,7 @@ class House:
         """The sum over all servers."""
         total = 0.0
         for client in self.clients:
-            text = (await client.wire.ask("GET", "/metrics")).body.decode()
+            text = (await client.http.request("GET", "/metrics")).body.decode()
             for family in text_string_to_metric_families(text):
                 for sample in family.samples:
                     if sample.name == name and labels.items() <= sample.labels.items():

@@ -24,7 +24,7 @@ from noetl.runtime.server import ServerOptions, open_server
 from noetl.runtime.settings import LINK_KEY, lease_s
 from noetl.runtime.worker import WorkerOptions, WorkerRuntime
 from noetl.server.app import make_app
-from noetl.server.http_server import Serving
+from noetl.server.http_server import HttpServer
 from noetl.server.services import ServerSettings
 from tests.chaos.distributed.load import Chance
 
@@ -164,7 +164,7 @@ async def serve(asked: argparse.Namespace) -> None:
         environment["NOETL_DB"], environment["NOETL_NATS"], asked.name, environment[LINK_KEY], lease_s()
     )
     async with open_server(given, clock) as house:
-        serving = Serving(make_app(house.desk, ServerSettings()), "127.0.0.1", asked.port)
+        serving = HttpServer(make_app(house.desk, ServerSettings()), "127.0.0.1", asked.port)
         serving.start()
         print("ready", file=sys.stderr, flush=True)
         await told_to_go()

@@ -7,7 +7,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Does the process answer? */
+        /** Whether the process responds */
         get: operations["health"];
         put?: never;
         post?: never;
@@ -24,7 +24,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Can it do its work? */
+        /** Whether the server can process requests */
         get: operations["ready"];
         put?: never;
         post?: never;
@@ -41,7 +41,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Figures, as Prometheus reads them */
+        /** Metrics in the format of Prometheus */
         get: operations["metrics"];
         put?: never;
         post?: never;
@@ -58,7 +58,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whose token is this? */
+        /** The name and the scopes of the caller's token */
         get: operations["whoami"];
         put?: never;
         post?: never;
@@ -80,7 +80,7 @@ export interface paths {
         put?: never;
         /**
          * Register a playbook
-         * @description The same text is the same version. What has errors is refused, with all of its problems.
+         * @description The same text is the same version. A text with errors is rejected; the response lists all problems.
          */
         post: operations["register"];
         delete?: never;
@@ -130,7 +130,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What changed between two */
+        /** Compare two versions */
         get: operations["diff"];
         put?: never;
         post?: never;
@@ -150,8 +150,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Let nothing new start from a path
-         * @description What runs goes on; to register a text opens the path again.
+         * Archive a path: no new executions start from it
+         * @description Running executions continue. Registering a text under the path makes it active again.
          */
         post: operations["archive"];
         delete?: never;
@@ -186,7 +186,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Check a text; nothing is kept of it */
+        /** Check a text without storing it */
         post: operations["check_text"];
         delete?: never;
         options?: never;
@@ -203,7 +203,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** A playbook as a person would tell it */
+        /** Explain a playbook in plain English */
         post: operations["explain_text"];
         delete?: never;
         options?: never;
@@ -220,7 +220,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** A playbook as a net: data, or a drawing */
+        /** The graph of a playbook, as data or as a drawing */
         post: operations["graph"];
         delete?: never;
         options?: never;
@@ -237,7 +237,7 @@ export interface paths {
         };
         /**
          * The JSON Schema of playbooks
-         * @description What `noetl schema` prints: completion, descriptions and first errors, as editors read them.
+         * @description The output of `noetl schema` with the tools of this server, for completion and checks in editors.
          */
         get: operations["playbook_schema"];
         put?: never;
@@ -260,10 +260,11 @@ export interface paths {
         put?: never;
         /**
          * Start a playbook
-         * @description It is on record when this is answered. The same Idempotency-Key from the same token starts it once.
+         * @description When the response arrives, the log contains the start request.
          *
-         *     A new text is registered first, which asks for the scope `write` as well. What can not run is on record,
-         *     too: the answer has its problems and the id of its execution, and the key stays free.
+         *     Requests with the same Idempotency-Key and token start one execution. A new text is registered first,
+         *     which needs the scope `write` as well. The log also records a request that cannot run: the response then
+         *     contains the problems and the id of its execution, and the key remains free.
          */
         post: operations["start"];
         delete?: never;
@@ -279,7 +280,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Ids that begin so */
+        /** Find ids that begin with a prefix */
         get: operations["find"];
         put?: never;
         post?: never;
@@ -296,7 +297,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The one that started last */
+        /** The execution that started last */
         get: operations["last"];
         put?: never;
         post?: never;
@@ -313,7 +314,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** An execution as the list shows it */
+        /** The summary of an execution, as in the list */
         get: operations["head"];
         put?: never;
         post?: never;
@@ -365,8 +366,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Its events, a page at a time
-         * @description `limit` counts facts; one of them may show as several events.
+         * The events of an execution, in pages
+         * @description `limit` counts facts; one fact may appear as several events.
          */
         get: operations["events"];
         put?: never;
@@ -384,7 +385,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Its log as it was written: facts, for programs that fold them themselves */
+        /** The raw log: facts, for programs that fold them */
         get: operations["raw_log"];
         put?: never;
         post?: never;
@@ -401,7 +402,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Where it stood after a fact: tokens, runs, values */
+        /** The state after a fact: tokens, runs, values */
         get: operations["state"];
         put?: never;
         post?: never;
@@ -419,8 +420,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What it gave back, whole, wherever that lies
-         * @description An execution that failed is answered with 409 `execution-failed`, one that runs with 409 `not-over`.
+         * The full output of an execution or a step
+         * @description A failed execution gives 409 `execution-failed`, a running one 409 `not-over`.
          */
         get: operations["output"];
         put?: never;
@@ -458,8 +459,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Cancel it
-         * @description Calls that run have 10 s; children are cancelled, too.
+         * Cancel an execution
+         * @description Running calls have 10 s to stop. Child executions are cancelled, too.
          */
         post: operations["cancel"];
         delete?: never;
@@ -477,7 +478,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Begin nothing more of it */
+        /** Pause an execution: start no further steps */
         post: operations["pause"];
         delete?: never;
         options?: never;
@@ -494,7 +495,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Go on with what is paused or interrupted */
+        /** Resume an execution that is paused or interrupted */
         post: operations["resume"];
         delete?: never;
         options?: never;
@@ -511,7 +512,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Take up what failed */
+        /** Retry the failed parts of a finished execution */
         post: operations["retry"];
         delete?: never;
         options?: never;
@@ -528,7 +529,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Give it what it waits for */
+        /** Send a signal that the execution waits for */
         post: operations["signal"];
         delete?: never;
         options?: never;
@@ -545,9 +546,10 @@ export interface paths {
         };
         /**
          * Follow an execution
-         * @description What is on record behind Last-Event-ID, then what comes; `event: end` when it has ended, and no more.
+         * @description The events in the log after Last-Event-ID, then new ones as they happen, and `event: end` at the end.
          *
-         *     The id of a message is the seq of its fact; of a fact that shows as several, the last message has it.
+         *     The id of a message is the seq of its fact. When a fact appears as several messages, only the last one has
+         *     the id.
          */
         get: operations["follow"];
         put?: never;
@@ -566,8 +568,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Follow all executions, as the list shows them
-         * @description News are gathered for half a second. What happened before is in the list.
+         * Follow all executions, as in the list
+         * @description Changes within half a second are combined. Earlier changes are in the list only.
          */
         get: operations["follow_all"];
         put?: never;
@@ -587,7 +589,7 @@ export interface paths {
         };
         /**
          * A stored result
-         * @description What was packed when it was stored is given unpacked.
+         * @description A result that is stored compressed is sent uncompressed.
          */
         get: operations["result"];
         put?: never;
@@ -605,7 +607,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Names and versions */
+        /** List names and versions of secrets */
         get: operations["credentials"];
         put?: never;
         post?: never;
@@ -625,7 +627,7 @@ export interface paths {
         get?: never;
         /**
          * Set a value
-         * @description It is encrypted, and shown to nobody; tasks get it by `auth` or `keychain`.
+         * @description The value is encrypted and never returned. Tasks use it through `auth` or `keychain`.
          */
         put: operations["set_credential"];
         post?: never;
@@ -643,7 +645,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The kinds of tools */
+        /** List the kinds of tools */
         get: operations["tools"];
         put?: never;
         post?: never;
@@ -660,7 +662,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One kind, in full */
+        /** Describe one kind */
         get: operations["tool"];
         put?: never;
         post?: never;
@@ -677,7 +679,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Workers, and pools of them */
+        /** List workers and pools */
         get: operations["workers"];
         put?: never;
         post?: never;
@@ -694,10 +696,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All tokens, without their secrets */
+        /** List all tokens, without their secrets */
         get: operations["tokens"];
         put?: never;
-        /** Make a token */
+        /** Create a token */
         post: operations["add_token"];
         delete?: never;
         options?: never;
@@ -717,7 +719,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke a token
-         * @description It opens nothing more here at once; on other servers within 5 s.
+         * @description This server rejects the token at once, other servers within 5 s.
          */
         delete: operations["remove_token"];
         options?: never;
@@ -733,8 +735,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * All of it in the size of a screen: steps, runs, arcs and counts along the log
-         * @description Counts of long loops are sampled; where something begins or ends they are exact.
+         * The whole execution for one screen: steps, runs, arcs and counts along the log
+         * @description Counts of long loops are sampled; they are exact wherever something begins or ends.
          */
         get: operations["timeline"];
         put?: never;
@@ -752,7 +754,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Right after a fact: the fact, ctx, and what has changed in it */
+        /** A fact, the ctx right after it, and the changes to ctx */
         get: operations["moment"];
         put?: never;
         post?: never;
@@ -770,8 +772,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Its facts as lines, a page at a time
-         * @description A page may be short, even empty, and have a `next`: so many facts were looked through.
+         * The facts of an execution as lines, in pages
+         * @description A page may be short or even empty and still have a `next`: one request searches 20,000 facts.
          */
         get: operations["facts"];
         put?: never;
@@ -789,7 +791,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One fact, with all that was recorded */
+        /** One fact with all its fields */
         get: operations["one_fact"];
         put?: never;
         post?: never;
@@ -807,8 +809,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Who asked for executions, and how their steps stand
-         * @description Of those that there are, 50 at most.
+         * Who requested executions, and the status of their steps
+         * @description At most 50. Ids that do not exist are left out.
          */
         get: operations["glances"];
         put?: never;
@@ -823,8 +825,8 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** ApiToken */
-        ApiToken: {
+        /** ApiTokenItem */
+        ApiTokenItem: {
             id: string;
             name: string;
             scopes: string[];
@@ -840,22 +842,7 @@ export interface components {
             /** @default  */
             why?: string;
             /** @default [] */
-            seen?: components["schemas"]["Seen"][];
-        };
-        /** ArcDrawn */
-        ArcDrawn: {
-            start: number;
-            to: number;
-            when: string | null;
-            /** @enum {string} */
-            carries: "success" | "failure" | "both";
-            back: boolean;
-            dead: boolean;
-            implied: boolean;
-            points: [
-                number,
-                number
-            ][];
+            seen?: components["schemas"]["SeenValue"][];
         };
         /** ArcLine */
         ArcLine: {
@@ -863,14 +850,6 @@ export interface components {
             place: number;
             to: string | null;
             changes: number[][];
-        };
-        /** Branch */
-        Branch: {
-            execution: components["schemas"]["HeadShown"];
-            /** @default [] */
-            children?: components["schemas"]["Branch"][];
-            /** @default 0 */
-            left_out?: number;
         };
         /** CallBar */
         CallBar: {
@@ -895,8 +874,8 @@ export interface components {
             rule: string | null;
             error: components["schemas"]["Failure"] | null;
         };
-        /** CancelAsked */
-        CancelAsked: {
+        /** CancelRequest */
+        CancelRequest: {
             /** @default  */
             reason?: string;
         };
@@ -908,31 +887,44 @@ export interface components {
             /** @constant */
             fact: "execution.cancelled";
         };
-        /** Change */
-        Change: {
-            path: string;
-            before?: unknown;
-            after?: unknown;
-        };
-        /** CheckShown */
-        CheckShown: {
+        /** CheckResponse */
+        CheckResponse: {
             ok: boolean;
             problems: components["schemas"]["ProblemShown"][];
         };
-        /** CredentialShown */
-        CredentialShown: {
+        /** CommandResponse */
+        CommandResponse: {
+            execution_id: string;
+            /** @enum {string} */
+            status: "new" | "running" | "paused" | "cancelling" | "ok" | "error" | "cancelled";
+        };
+        /** CredentialItem */
+        CredentialItem: {
             name: string;
             version: number;
             at: string;
         };
-        /** CredentialsShown */
-        CredentialsShown: {
-            items: components["schemas"]["CredentialShown"][];
+        /** CredentialList */
+        CredentialList: {
+            items: components["schemas"]["CredentialItem"][];
         };
-        /** Difference */
-        Difference: {
-            diff: string;
+        /** CredentialStored */
+        CredentialStored: {
+            name: string;
+            version: number;
         };
+        /** CredentialValue */
+        CredentialValue: {
+            value: string;
+        };
+        /** CtxChange */
+        CtxChange: {
+            path: string;
+            before?: unknown;
+            after?: unknown;
+        };
+        /** EmptyRequest */
+        EmptyRequest: Record<string, never>;
         /** Envelope */
         Envelope: {
             event_id: string;
@@ -985,6 +977,67 @@ export interface components {
         EventsPage: {
             items: components["schemas"]["Envelope"][];
             next?: number | null;
+        };
+        /** ExecutionIds */
+        ExecutionIds: {
+            ids: string[];
+        };
+        /** ExecutionMoment */
+        ExecutionMoment: {
+            fact: components["schemas"]["FactShown"];
+            /** @enum {string} */
+            status: "new" | "running" | "paused" | "cancelling" | "ok" | "error" | "cancelled";
+            changes: components["schemas"]["CtxChange"][];
+            ctx_seq: number;
+            ctx: {
+                [key: string]: unknown;
+            } | null;
+            workload: {
+                [key: string]: unknown;
+            };
+        };
+        /** ExecutionOverview */
+        ExecutionOverview: {
+            execution_id: string;
+            by: string | null;
+            steps: {
+                [key: string]: number;
+            } | null;
+        };
+        /** ExecutionOverviews */
+        ExecutionOverviews: {
+            items: components["schemas"]["ExecutionOverview"][];
+        };
+        /** ExecutionSummary */
+        ExecutionSummary: {
+            execution_id: string;
+            path: string;
+            digest: string;
+            /** @enum {string} */
+            status: "new" | "running" | "paused" | "cancelling" | "ok" | "error" | "cancelled";
+            seq: number;
+            started_at: string;
+            updated_at: string;
+            parent: string | null;
+            owner_alive: boolean;
+        };
+        /** ExecutionTree */
+        ExecutionTree: {
+            execution: components["schemas"]["ExecutionSummary"];
+            /** @default [] */
+            children?: components["schemas"]["ExecutionTree"][];
+            /** @default 0 */
+            left_out?: number;
+        };
+        /** ExecutionsPage */
+        ExecutionsPage: {
+            items: components["schemas"]["ExecutionSummary"][];
+            next?: string | null;
+        };
+        /** ExplainResponse */
+        ExplainResponse: {
+            text: string;
+            explanation: components["schemas"]["Explanation"];
         };
         /** ExplainedArc */
         ExplainedArc: {
@@ -1056,11 +1109,6 @@ export interface components {
             steps: components["schemas"]["ExplainedPart"][];
             blocks: components["schemas"]["ExplainedPart"][];
         };
-        /** ExplanationShown */
-        ExplanationShown: {
-            text: string;
-            explanation: components["schemas"]["Explanation"];
-        };
         /** FactLine */
         FactLine: {
             seq: number;
@@ -1102,8 +1150,8 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** Field */
-        Field: {
+        /** FieldError */
+        FieldError: {
             name: string;
             message: string;
             where: string;
@@ -1165,10 +1213,6 @@ export interface components {
             /** @constant */
             type: "time";
         };
-        /** Found */
-        Found: {
-            ids: string[];
-        };
         /** FrameParked */
         FrameParked: {
             frame: string;
@@ -1192,24 +1236,40 @@ export interface components {
             /** @constant */
             fact: "frame.resumed";
         };
-        /** Glance */
-        Glance: {
-            execution_id: string;
-            by: string | null;
-            steps: {
-                [key: string]: number;
-            } | null;
+        /** GraphArc */
+        GraphArc: {
+            start: number;
+            to: number;
+            when: string | null;
+            /** @enum {string} */
+            carries: "success" | "failure" | "both";
+            back: boolean;
+            dead: boolean;
+            implied: boolean;
+            points: [
+                number,
+                number
+            ][];
         };
-        /** Glances */
-        Glances: {
-            items: components["schemas"]["Glance"][];
-        };
-        /** GraphDrawn */
-        GraphDrawn: {
+        /** GraphStep */
+        GraphStep: {
+            place: number;
+            /** @enum {string} */
+            role: "entry" | "step" | "end" | "missing" | "any";
             name: string;
             desc: string | null;
-            steps: components["schemas"]["StepDrawn"][];
-            arcs: components["schemas"]["ArcDrawn"][];
+            kinds: string[];
+            loop: string | null;
+            join: boolean;
+            fork: boolean;
+            gate: boolean;
+            reached: boolean;
+            line: number | null;
+            column: number | null;
+            x: number;
+            y: number;
+            width: number;
+            height: number;
         };
         /** GuardAsked */
         GuardAsked: {
@@ -1217,28 +1277,10 @@ export interface components {
             allow: boolean;
             held: boolean | null;
             /** @default [] */
-            seen?: components["schemas"]["Seen"][];
+            seen?: components["schemas"]["SeenValue"][];
         };
-        /** HeadShown */
-        HeadShown: {
-            execution_id: string;
-            path: string;
-            digest: string;
-            /** @enum {string} */
-            status: "new" | "running" | "paused" | "cancelling" | "ok" | "error" | "cancelled";
-            seq: number;
-            started_at: string;
-            updated_at: string;
-            parent: string | null;
-            owner_alive: boolean;
-        };
-        /** HeadsPage */
-        HeadsPage: {
-            items: components["schemas"]["HeadShown"][];
-            next?: string | null;
-        };
-        /** Health */
-        Health: {
+        /** HealthResponse */
+        HealthResponse: {
             status: string;
             version: string;
         };
@@ -1277,13 +1319,19 @@ export interface components {
             failed: number;
             inside?: components["schemas"]["Iterations"] | null;
         };
-        /** Last */
-        Last: {
+        /** LastExecution */
+        LastExecution: {
             execution_id: string;
+        };
+        /** LogEntry */
+        LogEntry: {
+            first_seq: number;
+            at: string;
+            facts: (components["schemas"]["Requested"] | components["schemas"]["Evaluated"] | components["schemas"]["Started"] | components["schemas"]["StepWaiting"] | components["schemas"]["StepScheduled"] | components["schemas"]["StepStarted"] | components["schemas"]["TaskDone"] | components["schemas"]["FrameParked"] | components["schemas"]["FrameResumed"] | components["schemas"]["LoopStarted"] | components["schemas"]["IterationDone"] | components["schemas"]["IterationFailed"] | components["schemas"]["LoopDone"] | components["schemas"]["StepDone"] | components["schemas"]["StepFailed"] | components["schemas"]["NextEvaluated"] | components["schemas"]["Paused"] | components["schemas"]["Resumed"] | components["schemas"]["Cancelled"] | components["schemas"]["Retried"] | components["schemas"]["Finished"] | components["schemas"]["Processed"])[];
         };
         /** LogPage */
         LogPage: {
-            items: components["schemas"]["RowShown"][];
+            items: components["schemas"]["LogEntry"][];
             next?: number | null;
         };
         /** LoopDone */
@@ -1317,25 +1365,12 @@ export interface components {
             /** @constant */
             fact: "loop.started";
         };
-        /** Mark */
-        Mark: {
-            seq: number;
-            name: string;
-            words: string;
-        };
-        /** Moment */
-        Moment: {
-            fact: components["schemas"]["FactShown"];
-            /** @enum {string} */
-            status: "new" | "running" | "paused" | "cancelling" | "ok" | "error" | "cancelled";
-            changes: components["schemas"]["Change"][];
-            ctx_seq: number;
-            ctx: {
-                [key: string]: unknown;
-            } | null;
-            workload: {
-                [key: string]: unknown;
-            };
+        /** MigrationNote */
+        MigrationNote: {
+            code: string;
+            message: string;
+            line: number;
+            column: number;
         };
         /** NextEvaluated */
         NextEvaluated: {
@@ -1356,15 +1391,6 @@ export interface components {
             /** @constant */
             fact: "next.evaluated";
         };
-        /** NoteShown */
-        NoteShown: {
-            code: string;
-            message: string;
-            line: number;
-            column: number;
-        };
-        /** Nothing */
-        Nothing: Record<string, never>;
         /** Output */
         Output: {
             /**
@@ -1407,8 +1433,8 @@ export interface components {
             column: number;
             note: string;
         };
-        /** PlaybookShown */
-        PlaybookShown: {
+        /** PlaybookDetails */
+        PlaybookDetails: {
             path: string;
             version: number;
             digest: string;
@@ -1417,8 +1443,39 @@ export interface components {
             archived: boolean;
             text: string;
         };
-        /** PoolShown */
-        PoolShown: {
+        /** PlaybookDiff */
+        PlaybookDiff: {
+            diff: string;
+        };
+        /** PlaybookGraph */
+        PlaybookGraph: {
+            name: string;
+            desc: string | null;
+            steps: components["schemas"]["GraphStep"][];
+            arcs: components["schemas"]["GraphArc"][];
+        };
+        /** PlaybookTextResponse */
+        PlaybookTextResponse: {
+            digest: string;
+            path: string;
+            text: string;
+        };
+        /** PlaybookVersionItem */
+        PlaybookVersionItem: {
+            path: string;
+            version: number;
+            digest: string;
+            at: string;
+            current: boolean;
+            archived: boolean;
+        };
+        /** PlaybookVersionsPage */
+        PlaybookVersionsPage: {
+            items: components["schemas"]["PlaybookVersionItem"][];
+            next?: string | null;
+        };
+        /** PoolItem */
+        PoolItem: {
             pool: string;
             workers: number;
             slots: number;
@@ -1433,7 +1490,7 @@ export interface components {
             code: string;
             problems?: components["schemas"]["ProblemShown"][];
             execution_id?: string;
-            fields?: components["schemas"]["Field"][];
+            fields?: components["schemas"]["FieldError"][];
         };
         /** ProblemShown */
         ProblemShown: {
@@ -1454,14 +1511,14 @@ export interface components {
             /** @constant */
             fact: "playbook.processed";
         };
-        /** Registered */
-        Registered: {
+        /** RegisterResponse */
+        RegisterResponse: {
             path: string;
             version: number;
             digest: string;
             created: boolean;
             problems: components["schemas"]["ProblemShown"][];
-            notes?: components["schemas"]["NoteShown"][];
+            notes?: components["schemas"]["MigrationNote"][];
         };
         /** Requested */
         Requested: {
@@ -1495,17 +1552,11 @@ export interface components {
             /** @constant */
             fact: "execution.retried";
         };
-        /** RetryAsked */
-        RetryAsked: {
+        /** RetryRequest */
+        RetryRequest: {
             step?: string | null;
             /** @default false */
             from_start?: boolean;
-        };
-        /** RowShown */
-        RowShown: {
-            first_seq: number;
-            at: string;
-            facts: (components["schemas"]["Requested"] | components["schemas"]["Evaluated"] | components["schemas"]["Started"] | components["schemas"]["StepWaiting"] | components["schemas"]["StepScheduled"] | components["schemas"]["StepStarted"] | components["schemas"]["TaskDone"] | components["schemas"]["FrameParked"] | components["schemas"]["FrameResumed"] | components["schemas"]["LoopStarted"] | components["schemas"]["IterationDone"] | components["schemas"]["IterationFailed"] | components["schemas"]["LoopDone"] | components["schemas"]["StepDone"] | components["schemas"]["StepFailed"] | components["schemas"]["NextEvaluated"] | components["schemas"]["Paused"] | components["schemas"]["Resumed"] | components["schemas"]["Cancelled"] | components["schemas"]["Retried"] | components["schemas"]["Finished"] | components["schemas"]["Processed"])[];
         };
         /** RunBar */
         RunBar: {
@@ -1547,7 +1598,7 @@ export interface components {
         RunWhy: {
             id: string;
             /** @default [] */
-            sources?: components["schemas"]["Source"][];
+            sources?: components["schemas"]["WhySource"][];
             called_by?: string | null;
             retry_of?: string | null;
             /** @default false */
@@ -1555,7 +1606,7 @@ export interface components {
             /** @default [] */
             admission?: components["schemas"]["GuardAsked"][];
             /** @default [] */
-            input?: components["schemas"]["Seen"][];
+            input?: components["schemas"]["SeenValue"][];
             calls?: components["schemas"]["CallWhy"][];
             /** @default 0 */
             calls_left_out?: number;
@@ -1571,8 +1622,8 @@ export interface components {
             arcs?: components["schemas"]["ArcAsked"][];
             routing_error?: components["schemas"]["Failure"] | null;
         };
-        /** Seen */
-        Seen: {
+        /** SeenValue */
+        SeenValue: {
             path: string;
             value: string;
         };
@@ -1586,19 +1637,13 @@ export interface components {
             duration_s: number | null;
             steps: components["schemas"]["StepShown"][];
         };
-        /** SignalAsked */
-        SignalAsked: {
+        /** SignalRequest */
+        SignalRequest: {
             name: string;
             data?: unknown;
         };
-        /** Source */
-        Source: {
-            token: string;
-            run?: string | null;
-            arc?: components["schemas"]["ArcAsked"] | null;
-        };
-        /** StartAsked */
-        StartAsked: {
+        /** StartRequest */
+        StartRequest: {
             path?: string | null;
             version?: number | null;
             digest?: string | null;
@@ -1612,8 +1657,8 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** StartTold */
-        StartTold: {
+        /** StartResponse */
+        StartResponse: {
             execution_id: string;
             /** @enum {string} */
             status: "new" | "running" | "paused" | "cancelling" | "ok" | "error" | "cancelled";
@@ -1648,26 +1693,6 @@ export interface components {
             output?: components["schemas"]["Output"] | null;
             /** @constant */
             fact: "step.done";
-        };
-        /** StepDrawn */
-        StepDrawn: {
-            place: number;
-            /** @enum {string} */
-            role: "entry" | "step" | "end" | "missing" | "any";
-            name: string;
-            desc: string | null;
-            kinds: string[];
-            loop: string | null;
-            join: boolean;
-            fork: boolean;
-            gate: boolean;
-            reached: boolean;
-            line: number | null;
-            column: number | null;
-            x: number;
-            y: number;
-            width: number;
-            height: number;
         };
         /** StepFailed */
         StepFailed: {
@@ -1752,11 +1777,6 @@ export interface components {
             /** @constant */
             fact: "step.waiting";
         };
-        /** Stored */
-        Stored: {
-            name: string;
-            version: number;
-        };
         /** TaskDone */
         TaskDone: {
             frame: string;
@@ -1795,12 +1815,6 @@ export interface components {
             /** @constant */
             fact: "task.done";
         };
-        /** TextShown */
-        TextShown: {
-            digest: string;
-            path: string;
-            text: string;
-        };
         /** TimelineDocument */
         TimelineDocument: {
             execution_id: string;
@@ -1818,13 +1832,19 @@ export interface components {
             arcs: components["schemas"]["ArcLine"][];
             waiting: components["schemas"]["WaitingToken"][];
             signals: string[];
-            marks: components["schemas"]["Mark"][];
+            marks: components["schemas"]["TimelineMark"][];
             marks_left_out: number;
             clock: number[][];
             writes: number[][];
             kinds: {
                 [key: string]: number;
             };
+        };
+        /** TimelineMark */
+        TimelineMark: {
+            seq: number;
+            name: string;
+            words: string;
         };
         /** Token */
         Token: {
@@ -1838,16 +1858,27 @@ export interface components {
             } | null;
             deadline_at?: string | null;
         };
-        /** TokenAsked */
-        TokenAsked: {
+        /** TokenCreated */
+        TokenCreated: {
+            id: string;
+            token: string;
+        };
+        /** TokenList */
+        TokenList: {
+            items: components["schemas"]["ApiTokenItem"][];
+        };
+        /** TokenRequest */
+        TokenRequest: {
             name: string;
             scopes: ("read" | "run" | "write" | "admin")[];
             expires_in_s?: number | null;
         };
-        /** TokenMade */
-        TokenMade: {
-            id: string;
-            token: string;
+        /** TokenRoute */
+        TokenRoute: {
+            step: string;
+            arc: components["schemas"]["ArcAsked"];
+            run?: string | null;
+            why: string;
         };
         /** TokenShown */
         TokenShown: {
@@ -1857,31 +1888,14 @@ export interface components {
         };
         /** TokenWhy */
         TokenWhy: {
-            source: components["schemas"]["Source"];
+            source: components["schemas"]["WhySource"];
             join: boolean;
             admission: components["schemas"]["GuardAsked"][];
             held_by: string[];
             error: components["schemas"]["Failure"] | null;
         };
-        /** TokensShown */
-        TokensShown: {
-            items: components["schemas"]["ApiToken"][];
-        };
-        /** Told */
-        Told: {
-            execution_id: string;
-            /** @enum {string} */
-            status: "new" | "running" | "paused" | "cancelling" | "ok" | "error" | "cancelled";
-        };
-        /** ToolShown */
-        ToolShown: {
-            kind: string;
-            summary: string;
-            pure: boolean;
-            free_input: boolean;
-        };
-        /** ToolTold */
-        ToolTold: {
+        /** ToolDetails */
+        ToolDetails: {
             kind: string;
             doc: string;
             pure: boolean;
@@ -1891,27 +1905,16 @@ export interface components {
             notes: string[];
             example: string;
         };
-        /** ToolsShown */
-        ToolsShown: {
-            items: components["schemas"]["ToolShown"][];
+        /** ToolList */
+        ToolList: {
+            items: components["schemas"]["ToolSummary"][];
         };
-        /** ValueGiven */
-        ValueGiven: {
-            value: string;
-        };
-        /** VersionShown */
-        VersionShown: {
-            path: string;
-            version: number;
-            digest: string;
-            at: string;
-            current: boolean;
-            archived: boolean;
-        };
-        /** VersionsPage */
-        VersionsPage: {
-            items: components["schemas"]["VersionShown"][];
-            next?: string | null;
+        /** ToolSummary */
+        ToolSummary: {
+            kind: string;
+            summary: string;
+            pure: boolean;
+            free_input: boolean;
         };
         /** WaitingToken */
         WaitingToken: {
@@ -1919,15 +1922,8 @@ export interface components {
             step: string;
             why: string;
         };
-        /** Way */
-        Way: {
-            step: string;
-            arc: components["schemas"]["ArcAsked"];
-            run?: string | null;
-            why: string;
-        };
-        /** Whoami */
-        Whoami: {
+        /** WhoamiResponse */
+        WhoamiResponse: {
             name: string;
             scopes: string[];
             open: boolean;
@@ -1940,11 +1936,17 @@ export interface components {
             ran: number;
             runs: components["schemas"]["RunWhy"][];
             tokens: components["schemas"]["TokenWhy"][];
-            ways: components["schemas"]["Way"][];
+            ways: components["schemas"]["TokenRoute"][];
             unreached?: string | null;
         };
-        /** WorkerShown */
-        WorkerShown: {
+        /** WhySource */
+        WhySource: {
+            token: string;
+            run?: string | null;
+            arc?: components["schemas"]["ArcAsked"] | null;
+        };
+        /** WorkerItem */
+        WorkerItem: {
             name: string;
             pool: string;
             slots: number;
@@ -1958,10 +1960,10 @@ export interface components {
             leaving: boolean;
             at: string;
         };
-        /** WorkersShown */
-        WorkersShown: {
-            workers: components["schemas"]["WorkerShown"][];
-            pools: components["schemas"]["PoolShown"][];
+        /** WorkersResponse */
+        WorkersResponse: {
+            workers: components["schemas"]["WorkerItem"][];
+            pools: components["schemas"]["PoolItem"][];
         };
     };
     responses: never;
@@ -1987,10 +1989,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Health"];
+                    "application/json": components["schemas"]["HealthResponse"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1999,7 +2001,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2008,7 +2010,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2017,7 +2019,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -2035,7 +2037,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -2062,7 +2064,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -2097,10 +2099,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Health"];
+                    "application/json": components["schemas"]["HealthResponse"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2109,7 +2111,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2118,7 +2120,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2127,7 +2129,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -2145,7 +2147,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -2172,7 +2174,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -2201,7 +2203,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Figures */
+            /** @description The metrics */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2210,7 +2212,7 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2219,7 +2221,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2228,7 +2230,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2237,7 +2239,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -2255,7 +2257,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -2282,7 +2284,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -2317,10 +2319,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Whoami"];
+                    "application/json": components["schemas"]["WhoamiResponse"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2329,7 +2331,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2338,7 +2340,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2347,7 +2349,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -2365,7 +2367,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -2392,7 +2394,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -2415,10 +2417,10 @@ export interface operations {
     playbooks: {
         parameters: {
             query?: {
-                /** @description behind this path */
+                /** @description only after this path */
                 after?: string;
                 limit?: number;
-                /** @description those too that are archived */
+                /** @description include archived playbooks */
                 archived?: boolean;
             };
             header?: never;
@@ -2433,10 +2435,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["VersionsPage"];
+                    "application/json": components["schemas"]["PlaybookVersionsPage"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2445,7 +2447,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2454,7 +2456,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2463,7 +2465,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -2481,7 +2483,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -2508,7 +2510,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -2551,13 +2553,13 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It was known */
+            /** @description It was registered before */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Registered"];
+                    "application/json": components["schemas"]["RegisterResponse"];
                 };
             };
             /** @description It is a new version */
@@ -2566,10 +2568,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Registered"];
+                    "application/json": components["schemas"]["RegisterResponse"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2578,7 +2580,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2587,7 +2589,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2596,7 +2598,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -2614,7 +2616,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -2623,7 +2625,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description It can never be done so: the playbook has problems, or a value does not fit */
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -2650,7 +2652,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -2675,7 +2677,7 @@ export interface operations {
             query: {
                 /** @description metadata.path of a playbook */
                 path: string;
-                /** @description none: the current one */
+                /** @description default: the current one */
                 version?: number | null;
             };
             header?: never;
@@ -2690,10 +2692,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PlaybookShown"];
+                    "application/json": components["schemas"]["PlaybookDetails"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2702,7 +2704,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2711,7 +2713,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2720,7 +2722,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2729,7 +2731,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -2747,7 +2749,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -2774,7 +2776,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -2812,10 +2814,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["VersionsPage"];
+                    "application/json": components["schemas"]["PlaybookVersionsPage"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2824,7 +2826,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2833,7 +2835,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2842,7 +2844,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2851,7 +2853,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -2869,7 +2871,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -2896,7 +2898,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -2936,10 +2938,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Difference"];
+                    "application/json": components["schemas"]["PlaybookDiff"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2948,7 +2950,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2957,7 +2959,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2966,7 +2968,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2975,7 +2977,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -2993,7 +2995,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -3002,7 +3004,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description It can never be done so: the playbook has problems, or a value does not fit */
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -3029,7 +3031,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3068,7 +3070,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3077,7 +3079,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3086,7 +3088,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3095,7 +3097,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3104,7 +3106,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -3122,7 +3124,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -3149,7 +3151,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3187,10 +3189,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TextShown"];
+                    "application/json": components["schemas"]["PlaybookTextResponse"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3199,7 +3201,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3208,7 +3210,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3217,7 +3219,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3226,7 +3228,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -3244,7 +3246,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -3271,7 +3273,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3320,10 +3322,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["CheckShown"];
+                    "application/json": components["schemas"]["CheckResponse"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3332,7 +3334,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3341,7 +3343,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3350,7 +3352,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -3368,7 +3370,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -3395,7 +3397,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3432,7 +3434,7 @@ export interface operations {
                      * @enum {string}
                      */
                     dialect?: "canonical" | "auto";
-                    /** @description metadata.path of one that is registered */
+                    /** @description metadata.path of a registered playbook */
                     path?: string;
                     version?: number;
                     digest?: string;
@@ -3448,10 +3450,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ExplanationShown"];
+                    "application/json": components["schemas"]["ExplainResponse"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3460,7 +3462,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3469,7 +3471,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3478,7 +3480,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3487,7 +3489,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -3505,7 +3507,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -3514,7 +3516,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description It can never be done so: the playbook has problems, or a value does not fit */
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -3541,7 +3543,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3580,7 +3582,7 @@ export interface operations {
                      * @enum {string}
                      */
                     dialect?: "canonical" | "auto";
-                    /** @description metadata.path of one that is registered */
+                    /** @description metadata.path of a registered playbook */
                     path?: string;
                     version?: number;
                     digest?: string;
@@ -3590,16 +3592,16 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The net, or a drawing of it */
+            /** @description The graph, or a drawing of it */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["GraphDrawn"];
+                    "application/json": components["schemas"]["PlaybookGraph"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3608,7 +3610,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3617,7 +3619,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3626,7 +3628,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3635,7 +3637,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -3653,7 +3655,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -3662,7 +3664,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description It can never be done so: the playbook has problems, or a value does not fit */
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -3689,7 +3691,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3729,7 +3731,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3738,7 +3740,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3747,7 +3749,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3756,7 +3758,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -3774,7 +3776,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -3801,7 +3803,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3824,12 +3826,12 @@ export interface operations {
     executions: {
         parameters: {
             query?: {
-                /** @description only these */
+                /** @description only with this status */
                 status?: "new" | "running" | "paused" | "cancelling" | "ok" | "error" | "cancelled" | null;
-                /** @description only those that go on */
+                /** @description only those that have not ended */
                 open?: boolean;
                 path?: string | null;
-                /** @description `next` of the page before */
+                /** @description `next` of the previous page */
                 before?: string | null;
                 limit?: number;
             };
@@ -3845,10 +3847,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HeadsPage"];
+                    "application/json": components["schemas"]["ExecutionsPage"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3857,7 +3859,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3866,7 +3868,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3875,7 +3877,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -3893,7 +3895,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -3920,7 +3922,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3947,7 +3949,7 @@ export interface operations {
                 wait?: number;
             };
             header?: {
-                /** @description the same key is the same start */
+                /** @description a repeated key returns the execution of the first request */
                 "Idempotency-Key"?: string | null;
             };
             path?: never;
@@ -3955,7 +3957,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["StartAsked"];
+                "application/json": components["schemas"]["StartRequest"];
             };
         };
         responses: {
@@ -3968,13 +3970,13 @@ export interface operations {
                     "application/json": components["schemas"]["ShowDocument"];
                 };
             };
-            /** @description It is on record */
+            /** @description It has started */
             201: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StartTold"];
+                    "application/json": components["schemas"]["StartResponse"];
                 };
             };
             /** @description It has not ended within `wait` */
@@ -3983,10 +3985,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StartTold"];
+                    "application/json": components["schemas"]["StartResponse"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3995,7 +3997,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4004,7 +4006,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4013,7 +4015,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4022,7 +4024,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -4031,7 +4033,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description It can not be done as things stand */
+            /** @description The current state does not allow this */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -4049,7 +4051,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -4058,7 +4060,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description It can never be done so: the playbook has problems, or a value does not fit */
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -4085,7 +4087,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4122,10 +4124,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Found"];
+                    "application/json": components["schemas"]["ExecutionIds"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4134,7 +4136,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4143,7 +4145,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4152,7 +4154,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -4170,7 +4172,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -4197,7 +4199,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4232,10 +4234,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Last"];
+                    "application/json": components["schemas"]["LastExecution"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4244,7 +4246,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4253,7 +4255,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4262,7 +4264,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4271,7 +4273,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -4289,7 +4291,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -4316,7 +4318,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4341,7 +4343,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description the whole id of an execution */
+                /** @description the full id of an execution */
                 execution_id: string;
             };
             cookie?: never;
@@ -4354,10 +4356,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HeadShown"];
+                    "application/json": components["schemas"]["ExecutionSummary"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4366,7 +4368,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4375,7 +4377,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4384,7 +4386,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4393,7 +4395,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -4411,7 +4413,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -4438,7 +4440,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4463,7 +4465,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description the whole id of an execution */
+                /** @description the full id of an execution */
                 execution_id: string;
             };
             cookie?: never;
@@ -4476,10 +4478,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Branch"];
+                    "application/json": components["schemas"]["ExecutionTree"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4488,7 +4490,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4497,7 +4499,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4506,7 +4508,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4515,7 +4517,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -4533,7 +4535,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -4560,7 +4562,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4585,7 +4587,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description the whole id of an execution */
+                /** @description the full id of an execution */
                 execution_id: string;
             };
             cookie?: never;
@@ -4601,7 +4603,7 @@ export interface operations {
                     "application/json": components["schemas"]["ShowDocument"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4610,7 +4612,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4619,7 +4621,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4628,7 +4630,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4637,7 +4639,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -4655,7 +4657,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -4682,7 +4684,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4705,13 +4707,13 @@ export interface operations {
     events: {
         parameters: {
             query?: {
-                /** @description behind this fact */
+                /** @description only after the fact with this seq */
                 after?: number;
                 limit?: number;
             };
             header?: never;
             path: {
-                /** @description the whole id of an execution */
+                /** @description the full id of an execution */
                 execution_id: string;
             };
             cookie?: never;
@@ -4727,7 +4729,7 @@ export interface operations {
                     "application/json": components["schemas"]["EventsPage"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4736,7 +4738,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4745,7 +4747,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4754,7 +4756,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4763,7 +4765,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -4781,7 +4783,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -4808,7 +4810,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4831,14 +4833,14 @@ export interface operations {
     raw_log: {
         parameters: {
             query?: {
-                /** @description behind this fact */
+                /** @description only after the fact with this seq */
                 after?: number;
-                /** @description of facts; a row is never cut */
+                /** @description number of facts; a row is never split */
                 limit?: number;
             };
             header?: never;
             path: {
-                /** @description the whole id of an execution */
+                /** @description the full id of an execution */
                 execution_id: string;
             };
             cookie?: never;
@@ -4856,7 +4858,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4865,7 +4867,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4874,7 +4876,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4883,7 +4885,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4892,7 +4894,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -4910,7 +4912,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -4937,7 +4939,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4960,12 +4962,12 @@ export interface operations {
     state: {
         parameters: {
             query?: {
-                /** @description none: the last fact */
+                /** @description the seq of the fact; default: the last */
                 at?: number | null;
             };
             header?: never;
             path: {
-                /** @description the whole id of an execution */
+                /** @description the full id of an execution */
                 execution_id: string;
             };
             cookie?: never;
@@ -4981,7 +4983,7 @@ export interface operations {
                     "application/json": components["schemas"]["StateDocument"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4990,7 +4992,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4999,7 +5001,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5008,7 +5010,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5017,7 +5019,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -5035,7 +5037,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -5062,7 +5064,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5090,7 +5092,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description the whole id of an execution */
+                /** @description the full id of an execution */
                 execution_id: string;
             };
             cookie?: never;
@@ -5106,7 +5108,7 @@ export interface operations {
                     "application/json": unknown;
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5115,7 +5117,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5124,7 +5126,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5133,7 +5135,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5142,7 +5144,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -5151,7 +5153,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description It can not be done as things stand */
+            /** @description The current state does not allow this */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5169,7 +5171,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -5178,7 +5180,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description It can never be done so: the playbook has problems, or a value does not fit */
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -5205,7 +5207,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5233,7 +5235,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description the whole id of an execution */
+                /** @description the full id of an execution */
                 execution_id: string;
             };
             cookie?: never;
@@ -5249,7 +5251,7 @@ export interface operations {
                     "application/json": components["schemas"]["Why"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5258,7 +5260,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5267,7 +5269,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5276,7 +5278,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5285,7 +5287,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -5303,7 +5305,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -5312,7 +5314,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description It can never be done so: the playbook has problems, or a value does not fit */
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -5339,7 +5341,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5364,14 +5366,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description the whole id of an execution */
+                /** @description the full id of an execution */
                 execution_id: string;
             };
             cookie?: never;
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["CancelAsked"] | null;
+                "application/json": components["schemas"]["CancelRequest"] | null;
             };
         };
         responses: {
@@ -5381,10 +5383,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Told"];
+                    "application/json": components["schemas"]["CommandResponse"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5393,7 +5395,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5402,7 +5404,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5411,7 +5413,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5420,7 +5422,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -5429,7 +5431,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description It can not be done as things stand */
+            /** @description The current state does not allow this */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5447,7 +5449,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -5474,7 +5476,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5499,14 +5501,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description the whole id of an execution */
+                /** @description the full id of an execution */
                 execution_id: string;
             };
             cookie?: never;
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["Nothing"] | null;
+                "application/json": components["schemas"]["EmptyRequest"] | null;
             };
         };
         responses: {
@@ -5516,10 +5518,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Told"];
+                    "application/json": components["schemas"]["CommandResponse"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5528,7 +5530,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5537,7 +5539,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5546,7 +5548,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5555,7 +5557,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -5564,7 +5566,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description It can not be done as things stand */
+            /** @description The current state does not allow this */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5582,7 +5584,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -5609,7 +5611,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5634,14 +5636,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description the whole id of an execution */
+                /** @description the full id of an execution */
                 execution_id: string;
             };
             cookie?: never;
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["Nothing"] | null;
+                "application/json": components["schemas"]["EmptyRequest"] | null;
             };
         };
         responses: {
@@ -5651,10 +5653,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Told"];
+                    "application/json": components["schemas"]["CommandResponse"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5663,7 +5665,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5672,7 +5674,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5681,7 +5683,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5690,7 +5692,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -5699,7 +5701,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description It can not be done as things stand */
+            /** @description The current state does not allow this */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5717,7 +5719,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -5744,7 +5746,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5769,14 +5771,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description the whole id of an execution */
+                /** @description the full id of an execution */
                 execution_id: string;
             };
             cookie?: never;
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["RetryAsked"] | null;
+                "application/json": components["schemas"]["RetryRequest"] | null;
             };
         };
         responses: {
@@ -5786,10 +5788,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Told"];
+                    "application/json": components["schemas"]["CommandResponse"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5798,7 +5800,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5807,7 +5809,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5816,7 +5818,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5825,7 +5827,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -5834,7 +5836,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description It can not be done as things stand */
+            /** @description The current state does not allow this */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5852,7 +5854,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -5861,7 +5863,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description It can never be done so: the playbook has problems, or a value does not fit */
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -5888,7 +5890,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5913,14 +5915,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description the whole id of an execution */
+                /** @description the full id of an execution */
                 execution_id: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["SignalAsked"];
+                "application/json": components["schemas"]["SignalRequest"];
             };
         };
         responses: {
@@ -5930,10 +5932,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Told"];
+                    "application/json": components["schemas"]["CommandResponse"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5942,7 +5944,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5951,7 +5953,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5960,7 +5962,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5969,7 +5971,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -5978,7 +5980,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description It can not be done as things stand */
+            /** @description The current state does not allow this */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5996,7 +5998,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -6005,7 +6007,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description It can never be done so: the playbook has problems, or a value does not fit */
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -6032,7 +6034,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6055,15 +6057,15 @@ export interface operations {
     follow: {
         parameters: {
             query?: {
-                /** @description behind this fact */
+                /** @description only after the fact with this seq */
                 after?: number;
             };
             header?: {
-                /** @description beats `after` */
+                /** @description takes precedence over `after` */
                 "Last-Event-ID"?: string | null;
             };
             path: {
-                /** @description the whole id of an execution */
+                /** @description the full id of an execution */
                 execution_id: string;
             };
             cookie?: never;
@@ -6079,7 +6081,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6088,7 +6090,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6097,7 +6099,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6106,7 +6108,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6115,7 +6117,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -6133,7 +6135,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -6160,7 +6162,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6198,7 +6200,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6207,7 +6209,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6216,7 +6218,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6225,7 +6227,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -6243,7 +6245,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -6270,7 +6272,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6294,21 +6296,21 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description one range of bytes */
+                /** @description a single range of bytes */
                 Range?: string | null;
                 "If-Range"?: string | null;
             };
             path: {
-                /** @description the whole id of an execution */
+                /** @description the full id of an execution */
                 execution_id: string;
-                /** @description sha256 of what is stored, in hex */
+                /** @description sha256 of the stored result, in hex */
                 digest: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description All of it */
+            /** @description The whole result */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6317,7 +6319,7 @@ export interface operations {
                     "*/*": string;
                 };
             };
-            /** @description A part of it */
+            /** @description A part of the result */
             206: {
                 headers: {
                     [name: string]: unknown;
@@ -6326,7 +6328,7 @@ export interface operations {
                     "*/*": string;
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6335,7 +6337,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6344,7 +6346,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6353,7 +6355,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6362,7 +6364,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -6380,7 +6382,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -6389,7 +6391,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The range lies outside of the result */
+            /** @description The range is outside of the result */
             416: {
                 headers: {
                     [name: string]: unknown;
@@ -6416,7 +6418,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6451,10 +6453,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["CredentialsShown"];
+                    "application/json": components["schemas"]["CredentialList"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6463,7 +6465,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6472,7 +6474,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6481,7 +6483,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -6499,7 +6501,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -6526,7 +6528,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6551,14 +6553,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description the name that playbooks know it by */
+                /** @description the name that playbooks use */
                 name: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ValueGiven"];
+                "application/json": components["schemas"]["CredentialValue"];
             };
         };
         responses: {
@@ -6568,10 +6570,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Stored"];
+                    "application/json": components["schemas"]["CredentialStored"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6580,7 +6582,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6589,7 +6591,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6598,7 +6600,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -6616,7 +6618,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -6625,7 +6627,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description It can never be done so: the playbook has problems, or a value does not fit */
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -6652,7 +6654,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6677,7 +6679,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description the name that playbooks know it by */
+                /** @description the name that playbooks use */
                 name: string;
             };
             cookie?: never;
@@ -6691,7 +6693,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6700,7 +6702,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6709,7 +6711,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6718,7 +6720,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6727,7 +6729,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -6745,7 +6747,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -6772,7 +6774,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6807,10 +6809,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ToolsShown"];
+                    "application/json": components["schemas"]["ToolList"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6819,7 +6821,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6828,7 +6830,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6837,7 +6839,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -6855,7 +6857,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -6882,7 +6884,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6907,7 +6909,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description as it stands in playbooks */
+                /** @description as playbooks name it */
                 kind: string;
             };
             cookie?: never;
@@ -6920,10 +6922,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ToolTold"];
+                    "application/json": components["schemas"]["ToolDetails"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6932,7 +6934,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6941,7 +6943,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6950,7 +6952,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6959,7 +6961,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -6977,7 +6979,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -7004,7 +7006,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7039,10 +7041,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["WorkersShown"];
+                    "application/json": components["schemas"]["WorkersResponse"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7051,7 +7053,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7060,7 +7062,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7069,7 +7071,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -7087,7 +7089,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -7114,7 +7116,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7149,10 +7151,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TokensShown"];
+                    "application/json": components["schemas"]["TokenList"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7161,7 +7163,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7170,7 +7172,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7179,7 +7181,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -7197,7 +7199,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -7224,7 +7226,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7253,7 +7255,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["TokenAsked"];
+                "application/json": components["schemas"]["TokenRequest"];
             };
         };
         responses: {
@@ -7263,10 +7265,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TokenMade"];
+                    "application/json": components["schemas"]["TokenCreated"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7275,7 +7277,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7284,7 +7286,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7293,7 +7295,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -7302,7 +7304,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description It can not be done as things stand */
+            /** @description The current state does not allow this */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -7320,7 +7322,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -7329,7 +7331,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description It can never be done so: the playbook has problems, or a value does not fit */
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -7356,7 +7358,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7395,7 +7397,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7404,7 +7406,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7413,7 +7415,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7422,7 +7424,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7431,7 +7433,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -7449,7 +7451,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -7476,7 +7478,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7501,7 +7503,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description the whole id of an execution */
+                /** @description the full id of an execution */
                 execution_id: string;
             };
             cookie?: never;
@@ -7517,7 +7519,7 @@ export interface operations {
                     "application/json": components["schemas"]["TimelineDocument"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7526,7 +7528,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7535,7 +7537,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7544,7 +7546,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7553,7 +7555,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -7571,7 +7573,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -7598,7 +7600,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7623,12 +7625,12 @@ export interface operations {
             query: {
                 /** @description the seq of the fact */
                 at: number;
-                /** @description the `ctx_seq` of a ctx that need not be sent again */
+                /** @description the `ctx_seq` of the ctx that the client has: it is not sent again */
                 have?: number | null;
             };
             header?: never;
             path: {
-                /** @description the whole id of an execution */
+                /** @description the full id of an execution */
                 execution_id: string;
             };
             cookie?: never;
@@ -7641,10 +7643,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Moment"];
+                    "application/json": components["schemas"]["ExecutionMoment"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7653,7 +7655,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7662,7 +7664,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7671,7 +7673,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7680,7 +7682,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -7698,7 +7700,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -7725,7 +7727,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7748,20 +7750,20 @@ export interface operations {
     facts: {
         parameters: {
             query?: {
-                /** @description behind this fact */
+                /** @description only after the fact with this seq */
                 after?: number;
                 limit?: number;
-                /** @description names of facts, with commas between them */
+                /** @description names of facts, comma-separated */
                 kind?: string | null;
                 step?: string | null;
-                /** @description that stands in a fact */
+                /** @description only facts that contain it */
                 text?: string | null;
-                /** @description only what has failed */
+                /** @description only failures */
                 bad?: boolean;
             };
             header?: never;
             path: {
-                /** @description the whole id of an execution */
+                /** @description the full id of an execution */
                 execution_id: string;
             };
             cookie?: never;
@@ -7777,7 +7779,7 @@ export interface operations {
                     "application/json": components["schemas"]["FactsPage"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7786,7 +7788,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7795,7 +7797,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7804,7 +7806,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7813,7 +7815,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -7831,7 +7833,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -7858,7 +7860,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7883,9 +7885,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description the whole id of an execution */
+                /** @description the full id of an execution */
                 execution_id: string;
-                /** @description its place in the log */
+                /** @description its position in the log */
                 seq: number;
             };
             cookie?: never;
@@ -7901,7 +7903,7 @@ export interface operations {
                     "application/json": components["schemas"]["FactShown"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7910,7 +7912,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7919,7 +7921,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7928,7 +7930,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is nothing of that name */
+            /** @description There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7937,7 +7939,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -7955,7 +7957,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -7982,7 +7984,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8005,7 +8007,7 @@ export interface operations {
     glances: {
         parameters: {
             query: {
-                /** @description ids with commas between them */
+                /** @description ids, comma-separated */
                 ids: string;
             };
             header?: never;
@@ -8020,10 +8022,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Glances"];
+                    "application/json": components["schemas"]["ExecutionOverviews"];
                 };
             };
-            /** @description The request is not as it must be */
+            /** @description The request is invalid */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8032,7 +8034,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description No token, or one that is not valid */
+            /** @description The token is missing or invalid */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8041,7 +8043,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope; or a page of another site asks */
+            /** @description The token lacks the scope, or the request comes from a page of another site */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8050,7 +8052,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body came too slowly */
+            /** @description The body arrived too slowly */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -8068,7 +8070,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The body is of another type than expected */
+            /** @description The body has the wrong content type */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -8095,7 +8097,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description Something outside does not answer; try again */
+            /** @description A service that the server needs is unavailable; try again */
             503: {
                 headers: {
                     [name: string]: unknown;

@@ -48,7 +48,7 @@ def privacy(url: str, token: Secret | None) -> list[Diagnosis]:
 
 async def reachable(client: Client) -> Diagnosis:
     try:
-        await client.wire.ask("GET", "/health", twice=False)
+        await client.http.request("GET", "/health", retry=False)
     except NoetlError as error:
         cure = "does it run, is the address right, may this machine reach it? noetl server, or noetl up"
         return Diagnosis("server-reachable", "error", str(error), cure)
@@ -58,7 +58,7 @@ async def reachable(client: Client) -> Diagnosis:
 async def ready(client: Client) -> Diagnosis:
     """It answers; has it also what it needs?"""
     try:
-        await client.wire.ask("GET", "/ready", twice=False)
+        await client.http.request("GET", "/ready", retry=False)
     except NoetlError as error:
         cure = "it has lost PostgreSQL or NATS: ask noetl doctor on its own machine, with --db and --nats"
         return Diagnosis("server-ready", "error", str(error), cure)

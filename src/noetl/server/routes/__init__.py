@@ -1,1 +1,1 @@
-"""The routes of the API, one module for each area; every one of them says which scope it asks for."""
+"""The routes of the API, one module for each area. Every route names the scope that it needs."""

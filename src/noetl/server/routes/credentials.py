@@ -1,4 +1,4 @@
-"""Stored secrets: their names are listed, their values are written and never shown."""
+"""Stored secrets: the API lists their names and sets their values, but never returns a value."""
 
 from __future__ import annotations
 
@@ -6,52 +6,43 @@ from typing import Annotated, Final
 
 from litestar import delete, get, put
 from litestar.params import JSONBody, PathParameter
-from msgspec import Struct
 
-from noetl.server.params import READ, WRITE, DeskGiven, clean_text, refusals
+from noetl.api.admin import CredentialItem, CredentialList, CredentialStored, CredentialValue
+from noetl.server.params import READ, WRITE, ServicesParam, clean_text, error_responses
 from noetl.views.log import instant
 
 TAGS: Final = ["credentials"]
 
-CredentialName = Annotated[str, PathParameter(description="the name that playbooks know it by")]
+CredentialName = Annotated[str, PathParameter(description="the name that playbooks use")]
 
 
-class CredentialShown(Struct, frozen=True, kw_only=True):
-    name: str
-    version: int
-    at: str  # when it was set
+@get(
+    "/credentials",
+    opt=READ,
+    tags=TAGS,
+    summary="List names and versions of secrets",
+    responses=error_responses(),
+)
+async def credentials(services: ServicesParam) -> CredentialList:
+    found = await services.secrets.list()
+    items = (CredentialItem(name=each.name, version=each.version, at=instant(each.at)) for each in found)
+    return CredentialList(items=tuple(items))
 
 
-class CredentialsShown(Struct, frozen=True, kw_only=True):
-    items: tuple[CredentialShown, ...]
-
-
-class ValueGiven(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    value: str
-
-
-class Stored(Struct, frozen=True, kw_only=True):
-    name: str
-    version: int
-
-
-@get("/credentials", opt=READ, tags=TAGS, summary="Names and versions", responses=refusals())
-async def credentials(desk: DeskGiven) -> CredentialsShown:
-    found = await desk.secrets.list()
-    items = (CredentialShown(name=each.name, version=each.version, at=instant(each.at)) for each in found)
-    return CredentialsShown(items=tuple(items))
-
-
-@put("/credentials/{name:path}", opt=WRITE, tags=TAGS, summary="Set a value", responses=refusals(422))
-async def set_credential(desk: DeskGiven, name: CredentialName, data: JSONBody[ValueGiven]) -> Stored:
-    """It is encrypted, and shown to nobody; tasks get it by `auth` or `keychain`."""
+@put("/credentials/{name:path}", opt=WRITE, tags=TAGS, summary="Set a value", responses=error_responses(422))
+async def set_credential(
+    services: ServicesParam, name: CredentialName, data: JSONBody[CredentialValue]
+) -> CredentialStored:
+    """The value is encrypted and never returned. Tasks use it through `auth` or `keychain`."""
     known = clean_text(name.removeprefix("/"), "name")
-    return Stored(name=known, version=await desk.secrets.set(known, data.value))
+    return CredentialStored(name=known, version=await services.secrets.set(known, data.value))
 
 
-@delete("/credentials/{name:path}", opt=WRITE, tags=TAGS, summary="Remove a value", responses=refusals(404))
-async def remove_credential(desk: DeskGiven, name: CredentialName) -> None:
-    await desk.secrets.remove(clean_text(name.removeprefix("/"), "name"))
+@delete(
+    "/credentials/{name:path}", opt=WRITE, tags=TAGS, summary="Remove a value", responses=error_responses(404)
+)
+async def remove_credential(services: ServicesParam, name: CredentialName) -> None:
+    await services.secrets.remove(clean_text(name.removeprefix("/"), "name"))
 
 
 ROUTES = [credentials, set_credential, remove_credential]

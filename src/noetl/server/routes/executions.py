@@ -1,4 +1,4 @@
-"""Executions are started, found and listed. A start may wait for the end: a playbook serves as an API."""
+"""Start, find and list executions. A start may wait for the end, so that a playbook can serve as an API."""
 
 from __future__ import annotations
 
@@ -9,84 +9,55 @@ from uuid import UUID
 from litestar import Response, get, post
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import HeaderParameter, JSONBody, QueryParameter
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET
 
+from noetl.api.executions import (
+    ExecutionIds,
+    ExecutionsPage,
+    ExecutionSummary,
+    ExecutionTree,
+    LastExecution,
+    StartRequest,
+    StartResponse,
+)
 from noetl.engine.commands import Start
 from noetl.engine.facts import Requested
 from noetl.engine.state import Status
 from noetl.errors import NotFound, Rejected
 from noetl.output import JSON, NotJSON, clean_decoded
 from noetl.server.auth import Caller
+from noetl.server.documents import load_show_document
 from noetl.server.log_readers import ID_PATTERN, checked_id
 from noetl.server.params import (
     PAGE,
     READ,
     RUN,
     TEXT_CHARS_MAX,
-    CallerGiven,
-    DeskGiven,
+    AppContext,
+    CallerParam,
+    ContextParam,
     ExecutionId,
     Limit,
-    RequestContext,
-    RoomGiven,
+    ServicesParam,
     clean_text,
-    refusals,
+    error_responses,
 )
-from noetl.server.reading import shown
 from noetl.server.services import Services
 from noetl.server.start_request import (
-    Meant,
-    StartAsked,
-    checked_asked,
-    digest_meant,
-    look_up,
-    refused_on_record,
+    ResolvedStart,
+    authorize,
+    refusals_recorded,
+    resolve,
+    resolve_digest,
 )
-from noetl.server.streams import HeadShown, head_shown
 from noetl.views.documents import ShowDocument
-from noetl.views.problems import ProblemShown, problem_shown
+from noetl.views.problems import problem_shown
 
 WAIT_MAX_S: Final = 300.0
 KEY_CHARS_MAX: Final = 255
 TREE_DEPTH_MAX: Final = 16
-TREE_HEADS_MAX: Final = 1_000
+TREE_EXECUTIONS_MAX: Final = 1_000
 TAGS: Final = ["executions"]
-
-
-class Told(Struct, frozen=True, kw_only=True):
-    """An execution, and how it stands."""
-
-    execution_id: str
-    status: Status
-
-
-class StartTold(Struct, frozen=True, kw_only=True):
-    """The same, of one that was asked for."""
-
-    execution_id: str
-    status: Status
-    problems: tuple[ProblemShown, ...] | UnsetType = UNSET  # of a text: warnings and advice
-
-
-class HeadsPage(Struct, frozen=True, kw_only=True):
-    items: tuple[HeadShown, ...]
-    next: str | None = None  # `before` of the next page; None: there is none
-
-
-class Found(Struct, frozen=True, kw_only=True):
-    ids: tuple[str, ...]
-
-
-class Last(Struct, frozen=True, kw_only=True):
-    execution_id: str
-
-
-class Branch(Struct, frozen=True, kw_only=True):
-    """An execution, and those that its steps have started."""
-
-    execution: HeadShown
-    children: tuple[Branch, ...] = ()
-    left_out: int = 0  # children that are not shown: there are too many of them, or they lie too deep
 
 
 @post(
@@ -96,52 +67,59 @@ class Branch(Struct, frozen=True, kw_only=True):
     summary="Start a playbook",
     responses={
         200: ResponseSpec(ShowDocument, generate_examples=False, description="It has ended within `wait`"),
-        201: ResponseSpec(StartTold, generate_examples=False, description="It is on record"),
-        202: ResponseSpec(StartTold, generate_examples=False, description="It has not ended within `wait`"),
-        **refusals(404, 409, 422),
+        201: ResponseSpec(StartResponse, generate_examples=False, description="It has started"),
+        202: ResponseSpec(
+            StartResponse, generate_examples=False, description="It has not ended within `wait`"
+        ),
+        **error_responses(404, 409, 422),
     },
 )
 async def start(
-    data: JSONBody[StartAsked],
-    room: RoomGiven,
-    caller: CallerGiven,
+    data: JSONBody[StartRequest],
+    context: ContextParam,
+    caller: CallerParam,
     wait: Annotated[
         float, QueryParameter(description="seconds to wait for its end", ge=0, le=WAIT_MAX_S)
     ] = 0.0,
     key: Annotated[
         str | None,
         HeaderParameter(
-            name="Idempotency-Key", description="the same key is the same start", max_length=KEY_CHARS_MAX
+            name="Idempotency-Key",
+            description="a repeated key returns the execution of the first request",
+            max_length=KEY_CHARS_MAX,
         ),
     ] = None,
 ) -> Response[Any]:
-    """It is on record when this is answered. The same Idempotency-Key from the same token starts it once.
+    """When the response arrives, the log contains the start request.
 
-    A new text is registered first, which asks for the scope `write` as well. What can not run is on record,
-    too: the answer has its problems and the id of its execution, and the key stays free.
+    Requests with the same Idempotency-Key and token start one execution. A new text is registered first,
+    which needs the scope `write` as well. The log also records a request that cannot run: the response then
+    contains the problems and the id of its execution, and the key remains free.
     """
-    desk = room.desk
-    data = await checked_asked(room, data, caller)
+    services = context.services
+    data = await authorize(context, data, caller)
     workload = _checked_workload(data.workload)
-    execution_id = desk.clock.new_id() if key is None else _derived_id(caller, key)
-    where = {"Location": f"/executions/{execution_id}"}
-    is_new = key is None or await desk.store.status(execution_id) is None
-    started: Meant | None = None
-    async with room.waits.waiting(execution_id, wait) as waiting:
+    execution_id = services.clock.new_id() if key is None else _derived_id(caller, key)
+    headers = {"Location": f"/executions/{execution_id}"}
+    is_new = key is None or await services.store.status(execution_id) is None
+    resolved: ResolvedStart | None = None
+    async with context.waiters.waiter(execution_id, wait) as waiter:
         if is_new:
-            async with refused_on_record(room, data, caller):
-                started = await look_up(room, data)
-                await desk.link.start(execution_id, started.digest, Start(workload=workload, by=caller.name))
+            async with refusals_recorded(context, data, caller):
+                resolved = await resolve(context, data)
+                command = Start(workload=workload, by=caller.name)
+                await services.link.start(execution_id, resolved.digest, command)
         if key is not None:
-            await _compare(room, execution_id, data, started)
-        if await waiting.has_ended(is_new=is_new):
-            return Response(await shown(room.memory, desk, execution_id), status_code=200, headers=where)
-        told = StartTold(
+            await _check_same_start(context, execution_id, data, resolved)
+        if await waiter.has_ended(is_new=is_new):
+            document = await load_show_document(context.runs, services, execution_id)
+            return Response(document, status_code=200, headers=headers)
+        response = StartResponse(
             execution_id=execution_id,
-            status=await waiting.status(),
-            problems=tuple(map(problem_shown, started.problems if started else ())) or UNSET,
+            status=await waiter.status(),
+            problems=tuple(map(problem_shown, resolved.problems if resolved else ())) or UNSET,
         )
-    return Response(told, status_code=202 if wait else 201, headers=where)
+    return Response(response, status_code=202 if wait else 201, headers=headers)
 
 
 def _checked_workload(workload: dict[str, JSON]) -> dict[str, JSON]:
@@ -154,39 +132,41 @@ def _checked_workload(workload: dict[str, JSON]) -> dict[str, JSON]:
 
 def _derived_id(caller: Caller, key: str) -> str:
     if not key or not key.isprintable():
-        raise Rejected(
-            "bad-key", f"an Idempotency-Key has 1 to {KEY_CHARS_MAX} characters that can be printed"
-        )
+        raise Rejected("bad-key", f"an Idempotency-Key has 1 to {KEY_CHARS_MAX} printable characters")
     seed = hashlib.sha256(f"start {caller.id} {key}".encode()).digest()[:16]
     return str(UUID(bytes=seed, version=5))
 
 
-async def _compare(room: RequestContext, execution_id: str, asked: StartAsked, started: Meant | None) -> None:
-    """Is what stands on record what is asked for? The key may have been used for something else."""
-    rows = await room.desk.store.read(execution_id, 0, 1)
+async def _check_same_start(
+    context: AppContext, execution_id: str, request: StartRequest, resolved: ResolvedStart | None
+) -> None:
+    """Compare the request in the log with this one. Raises Rejected when they differ."""
+    rows = await context.services.store.read(execution_id, 0, 1)
     first = rows[0].facts[0] if rows else None
-    assert isinstance(first, Requested), "a log begins with its request"
-    same = first.workload == asked.workload and asked.path in (None, first.path)
-    if same and (asked.path is None or asked.version is not None):
-        same = first.digest == (started.digest if started else await digest_meant(room, asked))
+    assert isinstance(first, Requested), "the first fact of a log is the request"
+    same = first.workload == request.workload and request.path in (None, first.path)
+    if same and (request.path is None or request.version is not None):
+        same = first.digest == (resolved.digest if resolved else await resolve_digest(context, request))
     if not same:
-        words = "the key was used for another start: take another one for this"
-        raise Rejected("idempotency-mismatch", words)
+        message = "the key was used for a different start request: use a new key for this one"
+        raise Rejected("idempotency-mismatch", message)
 
 
-@get("/executions", opt=READ, tags=TAGS, summary="List executions, newest first", responses=refusals())
+@get("/executions", opt=READ, tags=TAGS, summary="List executions, newest first", responses=error_responses())
 async def executions(
-    desk: DeskGiven,
+    services: ServicesParam,
     *,
-    status: Annotated[Status | None, QueryParameter(description="only these")] = None,
-    open_only: Annotated[bool, QueryParameter(name="open", description="only those that go on")] = False,
+    status: Annotated[Status | None, QueryParameter(description="only with this status")] = None,
+    open_only: Annotated[bool, QueryParameter(name="open", description="only those that have not ended")] = (
+        False
+    ),
     path: Annotated[str | None, QueryParameter(max_length=TEXT_CHARS_MAX)] = None,
     before: Annotated[
-        str | None, QueryParameter(description="`next` of the page before", pattern=ID_PATTERN)
+        str | None, QueryParameter(description="`next` of the previous page", pattern=ID_PATTERN)
     ] = None,
     limit: Limit = PAGE,
-) -> HeadsPage:
-    found = await desk.listing.executions(
+) -> ExecutionsPage:
+    found = await services.listing.executions(
         limit,
         before=before,
         status=status,
@@ -194,31 +174,45 @@ async def executions(
         path=None if path is None else clean_text(path, "path"),
     )
     more = found[-1].execution_id if len(found) == limit else None
-    return HeadsPage(items=tuple(map(head_shown, found)), next=more)
+    return ExecutionsPage(items=tuple(map(ExecutionSummary.from_head, found)), next=more)
 
 
-@get("/executions/find", opt=READ, tags=TAGS, summary="Ids that begin so", responses=refusals())
-async def find(desk: DeskGiven, prefix: Annotated[str, QueryParameter(min_length=1, max_length=64)]) -> Found:
+@get(
+    "/executions/find",
+    opt=READ,
+    tags=TAGS,
+    summary="Find ids that begin with a prefix",
+    responses=error_responses(),
+)
+async def find(
+    services: ServicesParam, prefix: Annotated[str, QueryParameter(min_length=1, max_length=64)]
+) -> ExecutionIds:
     try:
-        return Found(ids=tuple(await desk.listing.find(checked_id(prefix))))
+        return ExecutionIds(ids=tuple(await services.listing.find(checked_id(prefix))))
     except NotFound:
-        return Found(ids=())
+        return ExecutionIds(ids=())
 
 
-@get("/executions/last", opt=READ, tags=TAGS, summary="The one that started last", responses=refusals(404))
-async def last(desk: DeskGiven) -> Last:
-    return Last(execution_id=await desk.listing.last())
+@get(
+    "/executions/last",
+    opt=READ,
+    tags=TAGS,
+    summary="The execution that started last",
+    responses=error_responses(404),
+)
+async def last(services: ServicesParam) -> LastExecution:
+    return LastExecution(execution_id=await services.listing.last())
 
 
 @get(
     "/executions/{execution_id:str}/head",
     opt=READ,
     tags=TAGS,
-    summary="An execution as the list shows it",
-    responses=refusals(404),
+    summary="The summary of an execution, as in the list",
+    responses=error_responses(404),
 )
-async def head(desk: DeskGiven, execution_id: ExecutionId) -> HeadShown:
-    return head_shown(await desk.listing.head(checked_id(execution_id)))
+async def head(services: ServicesParam, execution_id: ExecutionId) -> ExecutionSummary:
+    return ExecutionSummary.from_head(await services.listing.head(checked_id(execution_id)))
 
 
 @get(
@@ -226,26 +220,27 @@ async def head(desk: DeskGiven, execution_id: ExecutionId) -> HeadShown:
     opt=READ,
     tags=TAGS,
     summary="An execution and its children",
-    responses=refusals(404),
+    responses=error_responses(404),
 )
-async def tree(desk: DeskGiven, execution_id: ExecutionId) -> Branch:
-    root = await desk.listing.head(checked_id(execution_id))
-    return await _Growing(desk).branch(head_shown(root), 0)
+async def tree(services: ServicesParam, execution_id: ExecutionId) -> ExecutionTree:
+    root = await services.listing.head(checked_id(execution_id))
+    return await _TreeBuilder(services).build(ExecutionSummary.from_head(root), 0)
 
 
-class _Growing:
-    """Reads a tree until there is too much of it."""
+class _TreeBuilder:
+    """Reads a tree up to a limit."""
 
-    def __init__(self, desk: Services) -> None:
-        self._desk = desk
-        self._room = TREE_HEADS_MAX - 1
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._left = TREE_EXECUTIONS_MAX - 1
 
-    async def branch(self, execution: HeadShown, depth: int) -> Branch:
-        heads = await self._desk.listing.children(execution.execution_id)
-        shown = heads[: self._room] if depth < TREE_DEPTH_MAX else []
-        self._room -= len(shown)
-        children = [await self.branch(head_shown(each), depth + 1) for each in shown]
-        return Branch(execution=execution, children=tuple(children), left_out=len(heads) - len(shown))
+    async def build(self, execution: ExecutionSummary, depth: int) -> ExecutionTree:
+        heads = await self._services.listing.children(execution.execution_id)
+        included = heads[: self._left] if depth < TREE_DEPTH_MAX else []
+        self._left -= len(included)
+        children = [await self.build(ExecutionSummary.from_head(each), depth + 1) for each in included]
+        left_out = len(heads) - len(included)
+        return ExecutionTree(execution=execution, children=tuple(children), left_out=left_out)
 
 
 ROUTES = [start, executions, find, last, head, tree]

@@ -1,80 +1,74 @@
-"""Is it there, is it ready, what does it measure, and who am I."""
+"""Health, readiness and metrics of the server, and the identity of the caller."""
 
 from __future__ import annotations
 
 from litestar import Response, get
 from litestar.openapi.datastructures import ResponseSpec
-from msgspec import Struct
 
 from noetl import __version__
+from noetl.api.admin import HealthResponse, WhoamiResponse
 from noetl.server.auth import PUBLIC, SCOPE
-from noetl.server.errors import Refused
-from noetl.server.params import READ, CallerGiven, RoomGiven, refusals
+from noetl.server.errors import ApiError
+from noetl.server.params import READ, CallerParam, ContextParam, error_responses
 
-_OPEN = {SCOPE: PUBLIC}
-
-
-class Health(Struct, frozen=True, kw_only=True):
-    status: str
-    version: str
-
-
-class Whoami(Struct, frozen=True, kw_only=True):
-    """Whose token it is, and what it may."""
-
-    name: str
-    scopes: tuple[str, ...]
-    open: bool  # the server asks for no token
+_PUBLIC = {SCOPE: PUBLIC}
 
 
 @get(
     "/health",
-    opt=_OPEN,
+    opt=_PUBLIC,
     tags=["server"],
-    summary="Does the process answer?",
+    summary="Whether the process responds",
     security=[{}],
-    responses=refusals(),
+    responses=error_responses(),
 )
-async def health() -> Health:
-    return Health(status="ok", version=__version__)
+async def health() -> HealthResponse:
+    return HealthResponse(status="ok", version=__version__)
 
 
 @get(
     "/ready",
-    opt=_OPEN,
+    opt=_PUBLIC,
     tags=["server"],
-    summary="Can it do its work?",
+    summary="Whether the server can process requests",
     security=[{}],
-    responses=refusals(),
+    responses=error_responses(),
 )
-async def ready(room: RoomGiven) -> Health:
-    if not room.desk.is_ready():
-        raise Refused(503, "not-ready", "what it needs does not answer yet", {"Retry-After": "1"})
-    return Health(status="ready", version=__version__)
+async def ready(context: ContextParam) -> HealthResponse:
+    if not context.services.is_ready():
+        detail = "a service that the server needs does not respond yet"
+        raise ApiError(503, "not-ready", detail, {"Retry-After": "1"})
+    return HealthResponse(status="ready", version=__version__)
 
 
 @get(
     "/metrics",
     opt=READ,
     tags=["server"],
-    summary="Figures, as Prometheus reads them",
+    summary="Metrics in the format of Prometheus",
     media_type="text/plain",
     responses={
-        200: ResponseSpec(str, generate_examples=False, description="Figures", media_type="text/plain"),
-        **refusals(),
+        200: ResponseSpec(str, generate_examples=False, description="The metrics", media_type="text/plain"),
+        **error_responses(),
     },
 )
-async def metrics(room: RoomGiven) -> Response[bytes]:
+async def metrics(context: ContextParam) -> Response[bytes]:
     from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-    registry = room.settings.registry
+    registry = context.settings.registry
     body = b"" if registry is None else generate_latest(registry)
     return Response(body, media_type=CONTENT_TYPE_LATEST.removesuffix("; charset=utf-8"))
 
 
-@get("/whoami", opt=READ, tags=["server"], summary="Whose token is this?", responses=refusals())
-async def whoami(room: RoomGiven, caller: CallerGiven) -> Whoami:
-    return Whoami(name=caller.name, scopes=tuple(sorted(caller.scopes)), open=room.settings.open)
+@get(
+    "/whoami",
+    opt=READ,
+    tags=["server"],
+    summary="The name and the scopes of the caller's token",
+    responses=error_responses(),
+)
+async def whoami(context: ContextParam, caller: CallerParam) -> WhoamiResponse:
+    return WhoamiResponse(name=caller.name, scopes=tuple(sorted(caller.scopes)), open=context.settings.open)
 
 
 ROUTES = [health, ready, metrics, whoami]

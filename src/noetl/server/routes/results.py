@@ -1,4 +1,4 @@
-"""Large results by their digests, whole or in part: only those that the execution's own log names."""
+"""Large results by their digests, whole or in part. A result is served only if the log names it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from litestar.types import ASGIApp, HTTPResponseBodyEvent, HTTPResponseStartEven
 
 from noetl.errors import Damaged, NotFound, Unavailable
 from noetl.output import JSON
-from noetl.server.errors import Refused
+from noetl.server.errors import ApiError
 from noetl.server.log_readers import checked_id
-from noetl.server.params import READ, ExecutionId, RoomGiven, refusals
+from noetl.server.params import READ, ContextParam, ExecutionId, error_responses
 from noetl.views.outputs import content_type
 
 TAGS: Final = ["results"]
@@ -28,8 +28,8 @@ BYTES: Final = "application/octet-stream"
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _TYPE: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,60}")
 _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
-# What a browser may show; everything else, HTML and SVG above all, is only saved.
-_SHOWN: Final = frozenset({
+# A browser may display these types. All others are downloads, because HTML and SVG can contain scripts.
+_DISPLAYABLE: Final = frozenset({
     "application/json", "text/plain", "text/csv", "image/png", "image/jpeg", "image/gif", "image/webp",
 })  # fmt: skip
 _SANDBOX: Final = b"default-src 'none'; sandbox; frame-ancestors 'none'"
@@ -41,40 +41,44 @@ _SANDBOX: Final = b"default-src 'none'; sandbox; frame-ancestors 'none'"
     tags=TAGS,
     summary="A stored result",
     responses={
-        200: ResponseSpec(bytes, generate_examples=False, description="All of it", media_type="*/*"),
-        206: ResponseSpec(bytes, generate_examples=False, description="A part of it", media_type="*/*"),
-        **refusals(404, 416),
+        200: ResponseSpec(bytes, generate_examples=False, description="The whole result", media_type="*/*"),
+        206: ResponseSpec(
+            bytes, generate_examples=False, description="A part of the result", media_type="*/*"
+        ),
+        **error_responses(404, 416),
     },
 )
 async def result(
-    room: RoomGiven,
+    context: ContextParam,
     execution_id: ExecutionId,
-    digest: Annotated[str, PathParameter(description="sha256 of what is stored, in hex")],
-    wanted: Annotated[str | None, HeaderParameter(name="Range", description="one range of bytes")] = None,
-    unless: Annotated[str | None, HeaderParameter(name="If-Range")] = None,
+    digest: Annotated[str, PathParameter(description="sha256 of the stored result, in hex")],
+    requested: Annotated[
+        str | None, HeaderParameter(name="Range", description="a single range of bytes")
+    ] = None,
+    if_range: Annotated[str | None, HeaderParameter(name="If-Range")] = None,
 ) -> ASGIApp:
-    """What was packed when it was stored is given unpacked."""
+    """A result that is stored compressed is sent uncompressed."""
     if not _DIGEST.fullmatch(digest):
-        raise NotFound("no result: its name is the sha256 of what is stored, in hex")
-    ref = await room.named.find(checked_id(execution_id), digest)
+        raise NotFound("no such result: the digest is the sha256 of the stored result, in hex")
+    ref = await context.result_index.find(checked_id(execution_id), digest)
     size = _size(ref)
-    if unless is not None and unless != f'"{digest}"':
-        wanted = None
-    part = _part(wanted, size)
-    return _Sending(ref, digest, size, part).over(room.desk.results.read(ref))
+    if if_range is not None and if_range != f'"{digest}"':
+        requested = None
+    part = _part(requested, size)
+    return _ResultResponse(ref, digest, size, part).send(context.services.results.read(ref))
 
 
 def _size(ref: dict[str, JSON]) -> int:
     meta = ref["meta"]
     size = meta.get("unpacked_bytes", meta.get("bytes"))
     if not isinstance(size, int) or size < 0:
-        raise NotFound("no result: the reference does not say how large it is")
+        raise NotFound("no such result: its ref has no size")
     return size
 
 
-def _part(wanted: str | None, size: int) -> range | None:
-    """None: all of it, also when several ranges are asked for. Raises Refused."""
-    found = _RANGE.fullmatch(wanted.strip()) if wanted is not None else None
+def _part(requested: str | None, size: int) -> range | None:
+    """None: the whole result, also when several ranges are requested. Raises ApiError."""
+    found = _RANGE.fullmatch(requested.strip()) if requested is not None else None
     if found is None or not (found[1] or found[2]):
         return None
     if not found[1]:
@@ -82,15 +86,15 @@ def _part(wanted: str | None, size: int) -> range | None:
     else:
         first, last = int(found[1]), min(int(found[2] or size - 1), size - 1)
     if found[1] and found[2] and int(found[1]) > int(found[2]):
-        return None  # it says nothing, so it is not there
+        return None  # an invalid range is ignored
     if first >= size or first > last:
-        words = f"the result has {size:,} bytes, and the range lies behind them"
-        raise Refused(416, "bad-range", words, {"Content-Range": f"bytes */{size}"})
+        detail = f"the range begins after the {size:,} bytes of the result"
+        raise ApiError(416, "bad-range", detail, {"Content-Range": f"bytes */{size}"})
     return range(first, last + 1)
 
 
-class _Sending:
-    """Sends chunks as they come. The last one waits until the store has found that all of them are right."""
+class _ResultResponse:
+    """Sends chunks as they are read. The last one is held back until the store has verified the digest."""
 
     def __init__(self, ref: dict[str, JSON], digest: str, size: int, part: range | None) -> None:
         self._ref = ref
@@ -98,20 +102,20 @@ class _Sending:
         self._size = size
         self._part = part
 
-    def over(self, chunks: AsyncIterator[bytes]) -> ASGIApp:
+    def send(self, chunks: AsyncIterator[bytes]) -> ASGIApp:
         async def respond(_scope: Scope, receive: Receive, send: Send) -> None:
-            # What is gone or damaged at its beginning is an answer like any other.
+            # An error before the first chunk becomes an ordinary error response.
             ahead = await anext(chunks, b"")
             await send(self._start())
-            reader = asyncio.ensure_future(_leaving(receive))
+            disconnect = asyncio.ensure_future(_disconnect(receive))
             try:
-                await self._send(send, ahead, _while(reader, chunks))
+                await self._send(send, ahead, _until(disconnect, chunks))
             except (Damaged, Unavailable) as error:
-                # The answer stays unfinished, so that nobody takes it for whole.
+                # The response stays incomplete, so that the client notices the error.
                 log.warning("result.broken", digest=self._digest, error=type(error).__name__)
             finally:
-                reader.cancel()
-                await asyncio.gather(reader, return_exceptions=True)
+                disconnect.cancel()
+                await asyncio.gather(disconnect, return_exceptions=True)
 
         return respond
 
@@ -128,8 +132,8 @@ class _Sending:
         await _send(send, _cut(ahead, place, part), more=False)
 
     def _start(self) -> HTTPResponseStartEvent:
-        said = content_type(self._ref)
-        kind = said if _TYPE.fullmatch(said) else BYTES
+        declared = content_type(self._ref)
+        kind = declared if _TYPE.fullmatch(declared) else BYTES
         part = self._part
         length = self._size if part is None else len(part)
         headers = [
@@ -140,7 +144,7 @@ class _Sending:
             (b"cache-control", b"private, max-age=31536000, immutable"),
             (b"content-security-policy", _SANDBOX),
         ]
-        if kind not in _SHOWN:
+        if kind not in _DISPLAYABLE:
             headers.append((b"content-disposition", f'attachment; filename="{self._digest}"'.encode()))
         if part is not None:
             headers.append((b"content-range", b"bytes %d-%d/%d" % (part.start, part.stop - 1, self._size)))
@@ -148,20 +152,22 @@ class _Sending:
 
 
 def _cut(chunk: bytes, place: int, part: range) -> bytes:
-    """Of a chunk that lies there what is wanted."""
+    """The bytes of a chunk at `place` that belong to the part."""
     return chunk[max(0, part.start - place) : max(0, part.stop - place)]
 
 
-async def _leaving(receive: Receive) -> None:
+async def _disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         continue
 
 
-async def _while(reader: asyncio.Future[None], chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """Nothing is read on for one who has left; and what was opened is closed, however it ends."""
+async def _until(
+    disconnect: asyncio.Future[None], chunks: AsyncIterator[bytes]
+) -> AsyncGenerator[bytes, None]:
+    """The chunks until the client disconnects. The source is closed in any case."""
     try:
         async for chunk in chunks:
-            if reader.done():
+            if disconnect.done():
                 return
             yield chunk
     finally:

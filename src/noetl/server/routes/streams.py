@@ -1,4 +1,4 @@
-"""Live streams (SSE): the events of one execution, or the heads of all that change."""
+"""Live streams (SSE): the events of one execution, or the summaries of all executions that change."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from litestar.types import ASGIApp
 
 from noetl.errors import NotFound
 from noetl.server.log_readers import checked_id
-from noetl.server.params import READ, SEQ_MAX, AfterSeq, ExecutionId, RoomGiven, refusals
+from noetl.server.params import READ, SEQ_MAX, AfterSeq, ContextParam, ExecutionId, error_responses
 from noetl.server.subscriber import SubscriberResponse
 
 TAGS: Final = ["streams"]
 STREAM: Final = "text/event-stream"
 
 
-def _spec(words: str) -> dict[int, ResponseSpec]:
-    return {200: ResponseSpec(str, generate_examples=False, description=words, media_type=STREAM)}
+def _stream_response(description: str) -> dict[int, ResponseSpec]:
+    return {200: ResponseSpec(str, generate_examples=False, description=description, media_type=STREAM)}
 
 
 @get(
@@ -27,37 +27,42 @@ def _spec(words: str) -> dict[int, ResponseSpec]:
     opt=READ,
     tags=TAGS,
     summary="Follow an execution",
-    responses={**_spec("`event: event`, `event: line`, `event: end`"), **refusals(404)},
+    responses={**_stream_response("`event: event`, `event: line`, `event: end`"), **error_responses(404)},
 )
 async def follow(
-    room: RoomGiven,
+    context: ContextParam,
     execution_id: ExecutionId,
     after: AfterSeq = 0,
     last_event_id: Annotated[
-        str | None, HeaderParameter(name="Last-Event-ID", description="beats `after`", max_length=20)
+        str | None,
+        HeaderParameter(name="Last-Event-ID", description="takes precedence over `after`", max_length=20),
     ] = None,
 ) -> ASGIApp:
-    """What is on record behind Last-Event-ID, then what comes; `event: end` when it has ended, and no more.
+    """The events in the log after Last-Event-ID, then new ones as they happen, and `event: end` at the end.
 
-    The id of a message is the seq of its fact; of a fact that shows as several, the last message has it.
+    The id of a message is the seq of its fact. When a fact appears as several messages, only the last one has
+    the id.
     """
-    if await room.desk.store.status(checked_id(execution_id)) is None:
+    if await context.services.store.status(checked_id(execution_id)) is None:
         raise NotFound(f"no execution {execution_id}")
-    seen = last_event_id if last_event_id is not None and last_event_id.isdecimal() else None
-    begin = after if seen is None else min(int(seen), SEQ_MAX)
-    return SubscriberResponse(lambda follower: room.streams.execution(follower, execution_id, begin))
+    last_seen = last_event_id if last_event_id is not None and last_event_id.isdecimal() else None
+    begin = after if last_seen is None else min(int(last_seen), SEQ_MAX)
+    return SubscriberResponse(lambda subscriber: context.streams.execution(subscriber, execution_id, begin))
 
 
 @get(
     "/stream",
     opt=READ,
     tags=TAGS,
-    summary="Follow all executions, as the list shows them",
-    responses={**_spec("`event: head`, for each execution that has changed"), **refusals()},
+    summary="Follow all executions, as in the list",
+    responses={
+        **_stream_response("`event: head`, for each execution that has changed"),
+        **error_responses(),
+    },
 )
-async def follow_all(room: RoomGiven) -> ASGIApp:
-    """News are gathered for half a second. What happened before is in the list."""
-    return SubscriberResponse(room.streams.heads)
+async def follow_all(context: ContextParam) -> ASGIApp:
+    """Changes within half a second are combined. Earlier changes are in the list only."""
+    return SubscriberResponse(context.streams.heads)
 
 
 ROUTES = [follow, follow_all]

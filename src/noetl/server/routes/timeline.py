@@ -1,4 +1,4 @@
-"""Executions as they are drawn: all of one in the size of a screen, its facts as lines, any moment of it."""
+"""Executions as the UI draws them: the timeline of all steps, facts as lines, and any moment."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Annotated, Final
 import msgspec
 from litestar import get
 from litestar.params import PathParameter, QueryParameter
-from msgspec import Struct
 
+from noetl.api.executions import ExecutionOverviews, FactsPage
 from noetl.control.live_execution import turn
 from noetl.engine import Event
 from noetl.errors import NotFound
-from noetl.server.errors import Refused
+from noetl.server.errors import ApiError
 from noetl.server.log_readers import SLICE_FACTS, checked_id
 from noetl.server.params import (
     PAGE,
@@ -23,100 +23,91 @@ from noetl.server.params import (
     SEQ_MAX,
     TEXT_CHARS_MAX,
     AfterSeq,
-    DeskGiven,
+    ContextParam,
     ExecutionId,
     Limit,
-    RoomGiven,
-    refusals,
+    ServicesParam,
+    error_responses,
 )
-from noetl.server.timeline_cache import Glance
 from noetl.views.fact_lines import FactLine, line
 from noetl.views.log import events_of, readable
 from noetl.views.moment import ExecutionMoment, FactShown, fact_shown
 from noetl.views.timeline import TimelineDocument, name_of
 
 TAGS: Final = ["executions"]
-SCANNED_MAX: Final = 20_000  # facts that one question looks through
-GLANCES_MAX: Final = 50
+SCANNED_MAX: Final = 20_000  # facts that one request searches
+OVERVIEWS_MAX: Final = 50
 
 _encode = msgspec.json.Encoder().encode
-
-
-class FactsPage(Struct, frozen=True, kw_only=True):
-    items: tuple[FactLine, ...]
-    next: int | None = None  # `after` of the next page; None: the log ends here for now
-
-
-class Glances(Struct, frozen=True, kw_only=True):
-    items: tuple[Glance, ...]
 
 
 @get(
     "/executions/{execution_id:str}/timeline",
     opt=READ,
     tags=TAGS,
-    summary="All of it in the size of a screen: steps, runs, arcs and counts along the log",
-    responses=refusals(404),
+    summary="The whole execution for one screen: steps, runs, arcs and counts along the log",
+    responses=error_responses(404),
 )
-async def timeline(room: RoomGiven, execution_id: ExecutionId) -> TimelineDocument:
-    """Counts of long loops are sampled; where something begins or ends they are exact."""
-    return (await room.timelines.of(checked_id(execution_id))).document()
+async def timeline(context: ContextParam, execution_id: ExecutionId) -> TimelineDocument:
+    """Counts of long loops are sampled; they are exact wherever something begins or ends."""
+    return (await context.timelines.get(checked_id(execution_id))).document()
 
 
 @get(
     "/executions/{execution_id:str}/moment",
     opt=READ,
     tags=TAGS,
-    summary="Right after a fact: the fact, ctx, and what has changed in it",
-    responses=refusals(404),
+    summary="A fact, the ctx right after it, and the changes to ctx",
+    responses=error_responses(404),
 )
 async def moment(
-    room: RoomGiven,
+    context: ContextParam,
     execution_id: ExecutionId,
     at: Annotated[int, QueryParameter(description="the seq of the fact", ge=1, le=SEQ_MAX)],
     have: Annotated[
         int | None,
-        QueryParameter(description="the `ctx_seq` of a ctx that need not be sent again", ge=0, le=SEQ_MAX),
+        QueryParameter(
+            description="the `ctx_seq` of the ctx that the client has: it is not sent again", ge=0, le=SEQ_MAX
+        ),
     ] = None,
 ) -> ExecutionMoment:
-    return await room.timelines.at(checked_id(execution_id), at, have)
+    return await context.timelines.moment(checked_id(execution_id), at, have)
 
 
 @get(
     "/executions/{execution_id:str}/facts",
     opt=READ,
     tags=TAGS,
-    summary="Its facts as lines, a page at a time",
-    responses=refusals(404),
+    summary="The facts of an execution as lines, in pages",
+    responses=error_responses(404),
 )
 async def facts(
-    room: RoomGiven,
+    context: ContextParam,
     execution_id: ExecutionId,
     *,
     after: AfterSeq = 0,
     limit: Limit = PAGE,
     kind: Annotated[
-        str | None,
-        QueryParameter(description="names of facts, with commas between them", max_length=TEXT_CHARS_MAX),
+        str | None, QueryParameter(description="names of facts, comma-separated", max_length=TEXT_CHARS_MAX)
     ] = None,
     step: Annotated[str | None, QueryParameter(max_length=TEXT_CHARS_MAX)] = None,
     text: Annotated[
-        str | None, QueryParameter(description="that stands in a fact", max_length=TEXT_CHARS_MAX)
+        str | None, QueryParameter(description="only facts that contain it", max_length=TEXT_CHARS_MAX)
     ] = None,
-    bad: Annotated[bool, QueryParameter(description="only what has failed")] = False,
+    bad: Annotated[bool, QueryParameter(description="only failures")] = False,
 ) -> FactsPage:
-    """A page may be short, even empty, and have a `next`: so many facts were looked through."""
-    steps_of = (await room.timelines.of(checked_id(execution_id))).steps_of
-    asked = _Asked(kind=kind, step=step, text=text, bad=bad)
-    scanned = limit if asked.all else SCANNED_MAX
-    rows = await room.desk.store.read(execution_id, after, after + scanned)
-    left, found, seq = islice(events_of(rows, after=after), scanned), list[FactLine](), after
-    while events := list(islice(left, SLICE_FACTS)):
+    """A page may be short or even empty and still have a `next`: one request searches 20,000 facts."""
+    steps_of = (await context.timelines.get(checked_id(execution_id))).steps_of
+    wanted = _FactFilter(kind=kind, step=step, text=text, bad=bad)
+    scanned = limit if wanted.is_empty else SCANNED_MAX
+    rows = await context.services.store.read(execution_id, after, after + scanned)
+    remaining, found, seq = islice(events_of(rows, after=after), scanned), list[FactLine](), after
+    while events := list(islice(remaining, SLICE_FACTS)):
         with readable(execution_id):
             for event in events:
-                shown = asked.shown(event, steps_of)
-                if shown is not None:
-                    found.append(shown)
+                match = wanted.match(event, steps_of)
+                if match is not None:
+                    found.append(match)
                 seq = event.seq
                 if len(found) == limit:
                     return FactsPage(items=tuple(found), next=seq)
@@ -124,28 +115,28 @@ async def facts(
     return FactsPage(items=tuple(found), next=seq if seq - after >= scanned else None)
 
 
-class _Asked:
-    """Which facts are wanted."""
+class _FactFilter:
+    """Selects facts by kind, step, text and failure."""
 
     def __init__(self, *, kind: str | None, step: str | None, text: str | None, bad: bool) -> None:
         self._kinds = frozenset(kind.split(",")) if kind else None
         self._step = step or None
         self._text = text.lower() if text else None
         self._bad = bad
-        self.all = not (self._kinds or self._step or self._text or bad)
+        self.is_empty = not (self._kinds or self._step or self._text or bad)
 
-    def shown(self, event: Event, steps_of: Mapping[str, str]) -> FactLine | None:
-        """None: it is not wanted."""
+    def match(self, event: Event, steps_of: Mapping[str, str]) -> FactLine | None:
+        """The line of a fact; None: the filter excludes it."""
         if self._kinds is not None and name_of(event.fact) not in self._kinds:
             return None
-        shown = line(event, steps_of)
-        wanted = (not self._bad or shown.bad) and self._step in (None, shown.step)
-        return shown if wanted and self._says(event, shown) else None
+        found = line(event, steps_of)
+        matches = (not self._bad or found.bad) and self._step in (None, found.step)
+        return found if matches and self._contains_text(event, found) else None
 
-    def _says(self, event: Event, shown: FactLine) -> bool:
+    def _contains_text(self, event: Event, found: FactLine) -> bool:
         if self._text is None:
             return True
-        return self._text in f"{shown.about} {shown.words}".lower() or (
+        return self._text in f"{found.about} {found.words}".lower() or (
             self._text in _encode(event.fact).decode("utf-8", "replace").lower()
         )
 
@@ -154,39 +145,40 @@ class _Asked:
     "/executions/{execution_id:str}/facts/{seq:int}",
     opt=READ,
     tags=TAGS,
-    summary="One fact, with all that was recorded",
-    responses=refusals(404),
+    summary="One fact with all its fields",
+    responses=error_responses(404),
 )
 async def one_fact(
-    desk: DeskGiven,
+    services: ServicesParam,
     execution_id: ExecutionId,
-    seq: Annotated[int, PathParameter(description="its place in the log", ge=1, le=SEQ_MAX)],
+    seq: Annotated[int, PathParameter(description="its position in the log", ge=1, le=SEQ_MAX)],
 ) -> FactShown:
-    rows = await desk.store.read(checked_id(execution_id), seq - 1, seq)
+    rows = await services.store.read(checked_id(execution_id), seq - 1, seq)
     for event in events_of(rows, after=seq - 1):
         return fact_shown(event)
-    head = await desk.listing.head(execution_id)
-    words = f"the log of {execution_id} has 1 to {head.seq}, and no fact {seq}"
-    raise Refused(404, "no-such-fact", words)
+    head = await services.listing.head(execution_id)
+    detail = f"the log of {execution_id} has the facts 1 to {head.seq}, and no fact {seq}"
+    raise ApiError(404, "no-such-fact", detail)
 
 
 @get(
     "/executions/glances",
     opt=READ,
     tags=TAGS,
-    summary="Who asked for executions, and how their steps stand",
-    responses=refusals(),
+    summary="Who requested executions, and the status of their steps",
+    responses=error_responses(),
 )
 async def glances(
-    room: RoomGiven,
-    ids: Annotated[str, QueryParameter(description="ids with commas between them", max_length=4_000)],
-) -> Glances:
-    """Of those that there are, 50 at most."""
+    context: ContextParam,
+    ids: Annotated[str, QueryParameter(description="ids, comma-separated", max_length=4_000)],
+) -> ExecutionOverviews:
+    """At most 50. Ids that do not exist are left out."""
     found = []
-    for execution_id in dict.fromkeys(ids.split(",")[:GLANCES_MAX]):
+    for execution_id in dict.fromkeys(ids.split(",")[:OVERVIEWS_MAX]):
         with suppress(NotFound):
-            found.append(await room.timelines.glance(room.desk.listing, checked_id(execution_id)))
-    return Glances(items=tuple(found))
+            listing = context.services.listing
+            found.append(await context.timelines.overview(listing, checked_id(execution_id)))
+    return ExecutionOverviews(items=tuple(found))
 
 
 ROUTES = [timeline, moment, facts, one_fact, glances]

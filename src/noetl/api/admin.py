@@ -1,0 +1,131 @@
+"""Bodies of the routes for credentials, tokens, workers, and the server itself."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+from noetl.api.executions import to_datetime
+from noetl.ports import ApiToken, WorkerInfo
+from noetl.views.log import instant
+
+EXPIRY_MAX_S: Final = 10 * 366 * 86_400
+
+Scope: TypeAlias = Literal["read", "run", "write", "admin"]
+
+
+# Credentials
+
+
+class CredentialItem(Struct, frozen=True, kw_only=True):
+    """A stored secret without its value."""
+
+    name: str
+    version: int
+    at: str  # when it was set
+
+
+class CredentialList(Struct, frozen=True, kw_only=True):
+    items: tuple[CredentialItem, ...]
+
+
+class CredentialValue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    value: str
+
+
+class CredentialStored(Struct, frozen=True, kw_only=True):
+    name: str
+    version: int
+
+
+# Tokens
+
+
+class TokenRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: str  # the log records it with the actions of the token's bearer
+    scopes: list[Scope]
+    expires_in_s: Annotated[float, Meta(gt=0, le=EXPIRY_MAX_S)] | None = None  # None: never
+
+
+class TokenCreated(Struct, frozen=True, kw_only=True):
+    id: str
+    token: str  # it is not shown again
+
+
+class ApiTokenItem(Struct, frozen=True, kw_only=True):
+    """A token without its secret."""
+
+    id: str
+    name: str
+    scopes: tuple[str, ...]
+    created_at: str
+    expires_at: str | None
+
+    @staticmethod
+    def from_token(token: ApiToken) -> ApiTokenItem:
+        return ApiTokenItem(
+            id=token.id,
+            name=token.name,
+            scopes=tuple(sorted(token.scopes)),
+            created_at=instant(token.created_at),
+            expires_at=None if token.expires_at is None else instant(token.expires_at),
+        )
+
+    def to_token(self) -> ApiToken:
+        """Raises msgspec.ValidationError when a time is invalid."""
+        expires_at = None if self.expires_at is None else to_datetime(self.expires_at)
+        scopes = frozenset(self.scopes)
+        return ApiToken(self.id, self.name, scopes, to_datetime(self.created_at), expires_at)
+
+
+class TokenList(Struct, frozen=True, kw_only=True):
+    items: tuple[ApiTokenItem, ...]
+
+
+# Workers
+
+
+class WorkerItem(Struct, frozen=True, kw_only=True):
+    name: str
+    pool: str
+    slots: int
+    busy: int
+    host: str
+    pid: int
+    version: str
+    labels: dict[str, str]
+    leaving: bool
+    at: str  # the time of its last message
+
+    @staticmethod
+    def from_info(info: WorkerInfo) -> WorkerItem:
+        return WorkerItem(**{**info._asdict(), "at": instant(info.at)})
+
+
+class PoolItem(Struct, frozen=True, kw_only=True):
+    pool: str
+    workers: int
+    slots: int
+    busy: int
+
+
+class WorkersResponse(Struct, frozen=True, kw_only=True):
+    workers: tuple[WorkerItem, ...]
+    pools: tuple[PoolItem, ...]
+
+
+# The server
+
+
+class HealthResponse(Struct, frozen=True, kw_only=True):
+    status: str
+    version: str
+
+
+class WhoamiResponse(Struct, frozen=True, kw_only=True):
+    """The name of the caller's token, and its scopes."""
+
+    name: str
+    scopes: tuple[str, ...]
+    open: bool  # the server needs no token

@@ -1,0 +1,185 @@
+"""Bodies of the routes that start, list, read and command executions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from noetl.engine.facts import Fact
+from noetl.engine.state import Status
+from noetl.output import JSON
+from noetl.ports import ExecutionHead, LogRow
+from noetl.views.envelopes import Envelope
+from noetl.views.fact_lines import FactLine
+from noetl.views.log import instant
+from noetl.views.problems import ProblemShown
+
+VERSION_MAX: Final = 2**31 - 1
+
+Dialect: TypeAlias = Literal["canonical", "auto"]  # auto: a text in an older dialect is upgraded first
+
+
+class StartRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The playbook to run: the current version of a path, another version of it, a digest, or a text."""
+
+    path: str | None = None
+    version: Annotated[int, Meta(ge=1, le=VERSION_MAX)] | None = None
+    digest: str | None = None
+    text: str | None = None  # a new text is registered, which needs the scope `write` besides `run`
+    dialect: Dialect = "canonical"  # of `text`
+    workload: dict[str, JSON] = {}
+
+
+class StartResponse(Struct, frozen=True, kw_only=True):
+    """An execution that was started, and its status."""
+
+    execution_id: str
+    status: Status
+    problems: tuple[ProblemShown, ...] | UnsetType = UNSET  # of a text: warnings and advice
+
+
+class CommandResponse(Struct, frozen=True, kw_only=True):
+    """The status of an execution after a command."""
+
+    execution_id: str
+    status: Status
+
+
+class CancelRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    reason: str = ""
+
+
+class RetryRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    step: str | None = None  # None: every unhandled failure
+    from_start: bool = False  # True: repeat the whole step; False: continue at the task that failed
+
+
+class SignalRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: str
+    data: JSON = None
+
+
+class EmptyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A body without fields."""
+
+
+class ExecutionSummary(Struct, frozen=True, kw_only=True):
+    """An execution in a list."""
+
+    execution_id: str
+    path: str
+    digest: str
+    status: Status
+    seq: int
+    started_at: str
+    updated_at: str
+    parent: str | None
+    owner_alive: bool
+
+    @staticmethod
+    def from_head(head: ExecutionHead) -> ExecutionSummary:
+        return ExecutionSummary(
+            execution_id=head.execution_id,
+            path=head.path,
+            digest=head.digest,
+            status=head.status,
+            seq=head.seq,
+            started_at=instant(head.started_at),
+            updated_at=instant(head.updated_at),
+            parent=head.parent,
+            owner_alive=head.owner_alive,
+        )
+
+    def to_head(self) -> ExecutionHead:
+        """Raises msgspec.ValidationError when a time is invalid."""
+        return ExecutionHead(
+            self.execution_id, self.path, self.digest, self.status, self.seq, to_datetime(self.started_at),
+            to_datetime(self.updated_at), self.parent, None, self.owner_alive,
+        )  # fmt: skip
+
+
+class ExecutionsPage(Struct, frozen=True, kw_only=True):
+    items: tuple[ExecutionSummary, ...]
+    next: str | None = None  # `before` of the next page; None: this is the last page
+
+
+class ExecutionIds(Struct, frozen=True, kw_only=True):
+    ids: tuple[str, ...]
+
+
+class LastExecution(Struct, frozen=True, kw_only=True):
+    execution_id: str
+
+
+class ExecutionTree(Struct, frozen=True, kw_only=True):
+    """An execution, and the executions that its steps have started."""
+
+    execution: ExecutionSummary
+    children: tuple[ExecutionTree, ...] = ()
+    left_out: int = 0  # children that are not listed, because the tree is too large or too deep
+
+
+class ExecutionOverview(Struct, frozen=True, kw_only=True):
+    """What a row of a list shows besides the summary."""
+
+    execution_id: str
+    by: str | None  # who requested it
+    steps: dict[str, int] | None  # number of runs by status; None: the log is too long to count them
+
+
+class ExecutionOverviews(Struct, frozen=True, kw_only=True):
+    items: tuple[ExecutionOverview, ...]
+
+
+class EventsPage(Struct, frozen=True, kw_only=True):
+    items: tuple[Envelope, ...]
+    next: int | None = None  # `after` of the next page; None: the log ends here for now
+
+
+class FactsPage(Struct, frozen=True, kw_only=True):
+    items: tuple[FactLine, ...]
+    next: int | None = None  # `after` of the next page; None: the log ends here for now
+
+
+class LogEntry(Struct, frozen=True, kw_only=True):
+    """Facts that were committed together."""
+
+    first_seq: int
+    at: str
+    facts: tuple[Fact, ...]
+
+    @staticmethod
+    def from_row(row: LogRow) -> LogEntry:
+        return LogEntry(first_seq=row.first_seq, at=instant(row.at), facts=row.facts)
+
+    def to_row(self) -> LogRow:
+        """Raises msgspec.ValidationError when the time is invalid."""
+        return LogRow(self.first_seq, to_datetime(self.at), self.facts)
+
+
+class LogPage(Struct, frozen=True, kw_only=True):
+    items: tuple[LogEntry, ...]
+    next: int | None = None
+
+
+class StreamLine(Struct, frozen=True, kw_only=True):
+    """A line that a tool prints while it works. It is not stored."""
+
+    frame: str = ""
+    kind: Literal["line", "progress"] = "line"
+    words: str = ""
+
+
+class StreamEnd(Struct, frozen=True, kw_only=True):
+    """The last message of a stream."""
+
+    execution_id: str = ""
+    status: str = ""
+
+
+def to_datetime(text: str) -> datetime:
+    """Raises msgspec.ValidationError."""
+    return msgspec.convert(text, datetime)

@@ -1,0 +1,85 @@
+"""Bodies of the routes for the catalog of playbooks."""
+
+from __future__ import annotations
+
+from msgspec import UNSET, Struct, UnsetType
+
+from noetl.api.executions import Dialect, to_datetime
+from noetl.ports import PlaybookText, PlaybookVersion
+from noetl.views.log import instant
+from noetl.views.problems import ProblemShown
+
+
+class PlaybookTextRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The text of a playbook."""
+
+    text: str
+    dialect: Dialect = "canonical"
+
+
+class MigrationNote(Struct, frozen=True, kw_only=True):
+    """Something that the upgrade of an older dialect could not keep."""
+
+    code: str
+    message: str
+    line: int
+    column: int
+
+
+class RegisterResponse(Struct, frozen=True, kw_only=True):
+    path: str
+    version: int
+    digest: str
+    created: bool  # False: the text was registered before
+    problems: tuple[ProblemShown, ...]  # warnings and advice
+    notes: tuple[MigrationNote, ...] | UnsetType = UNSET  # of an upgrade
+
+
+class PlaybookVersionItem(Struct, frozen=True, kw_only=True):
+    """One version of a path."""
+
+    path: str
+    version: int
+    digest: str
+    at: str
+    current: bool
+    archived: bool
+
+    @staticmethod
+    def from_version(version: PlaybookVersion) -> PlaybookVersionItem:
+        return PlaybookVersionItem(**{**version._asdict(), "at": instant(version.at)})
+
+    def to_version(self) -> PlaybookVersion:
+        """Raises msgspec.ValidationError when the time is invalid."""
+        at = to_datetime(self.at)
+        return PlaybookVersion(self.path, self.version, self.digest, at, self.current, self.archived)
+
+
+class PlaybookVersionsPage(Struct, frozen=True, kw_only=True):
+    items: tuple[PlaybookVersionItem, ...]
+    next: str | None = None  # `after` of the next page; None: this is the last page
+
+
+class PlaybookDetails(Struct, frozen=True, kw_only=True):
+    """A version with its text."""
+
+    path: str
+    version: int
+    digest: str
+    at: str
+    current: bool
+    archived: bool
+    text: str
+
+
+class PlaybookTextResponse(Struct, frozen=True, kw_only=True):
+    digest: str
+    path: str
+    text: str
+
+    def to_text(self) -> PlaybookText:
+        return PlaybookText(self.digest, self.path, self.text)
+
+
+class PlaybookDiff(Struct, frozen=True, kw_only=True):
+    diff: str  # unified
