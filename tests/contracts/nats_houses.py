@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from noetl.adapters.memory.results import MemoryResults
 from noetl.adapters.memory.store import MemoryStore
-from noetl.adapters.nats.connection import Connection
+from noetl.adapters.nats.connection import NatsConnection
 from noetl.adapters.nats.queue import NatsQueue
 from noetl.clock import SystemClock
 from noetl.control.deps import ControlPorts, ControlSettings
@@ -17,11 +17,10 @@ from noetl.control.executions import Control
 from noetl.control.ownership import PartitionOwners
 from noetl.control.playbooks import Compiled
 from noetl.errors import NotFound
-from noetl.link.client import NatsLink
+from noetl.link.client import LinkClient, LinkPlaybooks
 from noetl.link.messages import PARTITIONS
-from noetl.link.playbook_cache import NatsTexts
-from noetl.link.secret_channel import Keeper, LinkKey
-from noetl.link.server import Answering
+from noetl.link.secret_channel import LinkKey, SecretServer
+from noetl.link.server import LinkServer
 from noetl.net.program import Program
 from noetl.playbook.model import Credential
 from noetl.ports import FetchedCredential, PlaybookText, SecretProvider
@@ -86,22 +85,22 @@ class Server:
         provider: SecretProvider | None = None, control: type[Control] = Control,
     ) -> None:  # fmt: skip
         self.name, self.clock = name, SystemClock()
-        self.connection = Connection(url, name)
+        self.connection = NatsConnection(url, name)
         self.queue = NatsQueue(self.connection)
         self.programs = Programs(shelf)
-        self.link = NatsLink(self.connection, self.programs)
+        self.link = LinkClient(self.connection, self.programs)
         self.owners = PartitionOwners(store, self.clock, name, ttl_s=60.0, count=PARTITIONS)
         reach = ControlPorts(store, self.queue, MemoryResults())
         self.control = control(reach, self.programs, self.owners, self.clock, ControlSettings())
         self.control.relatives.link = self.link
-        keeper = Keeper(key, provider or Safe())
-        self.answering = Answering(self.connection, self.control, shelf, keeper)
+        keeper = SecretServer(key, provider or Safe())
+        self.answering = LinkServer(self.connection, self.control, shelf, keeper)
 
     async def keep(self) -> None:
         """A round of ownership, and who is reached then."""
         await self.owners.keep(self.control.set_time)
         await self.answering.follow(self.owners.owned)
-        await self.connection.settle()
+        await self.connection.flush()
 
     async def close(self) -> None:
         await self.answering.close()
@@ -112,10 +111,10 @@ class Server:
 @asynccontextmanager
 async def served(
     url: str, bodies: dict[str, str], *, key: LinkKey | None = KEY, provider: SecretProvider | None = None
-) -> AsyncIterator[tuple[Server, Connection, Shelf]]:
+) -> AsyncIterator[tuple[Server, NatsConnection, Shelf]]:
     """One server that owns all there is, and the connection of a worker to it."""
     store, shelf = MemoryStore(SystemClock(), PARTITIONS), Shelf(bodies)
-    server, connection = Server(url, store, shelf, key=key, provider=provider), Connection(url)
+    server, connection = Server(url, store, shelf, key=key, provider=provider), NatsConnection(url)
     try:
         async with asyncio.timeout(120):
             await server.answering.open()
@@ -126,6 +125,6 @@ async def served(
         await connection.close()
 
 
-def link_of(connection: Connection) -> NatsLink:
+def link_of(connection: NatsConnection) -> LinkClient:
     """A worker's: all that it knows of playbooks comes over the link."""
-    return NatsLink(connection, Compiled(NatsTexts(connection), kinds()))
+    return LinkClient(connection, Compiled(LinkPlaybooks(connection), kinds()))

@@ -13,7 +13,7 @@ from nats.aio.msg import Msg
 
 from noetl.adapters.memory.results import MemoryResults
 from noetl.adapters.memory.store import MemoryStore
-from noetl.adapters.nats.connection import Connection
+from noetl.adapters.nats.connection import NatsConnection
 from noetl.adapters.nats.queue import NatsQueue
 from noetl.clock import SystemClock
 from noetl.control.executions import Control
@@ -24,10 +24,9 @@ from noetl.engine.moves import RunTask
 from noetl.engine.work import work_of
 from noetl.errors import Damaged, NotFound, PlaybookError, Rejected, Unavailable
 from noetl.ids import partition_of
-from noetl.link.chunking import WHOLE_BYTES_MAX, Parcel, Parcels, opened, packed
-from noetl.link.client import Asking, NatsLink
-from noetl.link.messages import PARTITIONS, READING, Begin, answer_in, reply_of, request_of
-from noetl.link.playbook_cache import NatsTexts
+from noetl.link.chunking import BODY_BYTES_MAX, PartialBodies, PartialBody, pack, unpack
+from noetl.link.client import LinkClient, LinkPlaybooks, LinkRequests
+from noetl.link.messages import DECODERS, PARTITIONS, BeginRequest, decode_reply, encode_reply, encode_request
 from noetl.output import JSON, Failure, Output
 from noetl.ports import Epoch, ReportAnswer
 from noetl.worker.calls import Ear
@@ -173,9 +172,9 @@ def test_a_worker_without_the_tool_of_a_playbook_leaves_it_to_others(server: Nat
     async def work() -> None:
         async with served(server.url, {"one": ONE}) as (_, connection, shelf):
             few = {name: kind for name, kind in kinds().items() if name != "http"}
-            link = NatsLink(connection, Compiled(NatsTexts(connection), few))
+            link = LinkClient(connection, Compiled(LinkPlaybooks(connection), few))
             await link.start("e", shelf.digests["one"], Start())
-            with pytest.raises(Unavailable, match="can not run here"):
+            with pytest.raises(Unavailable, match="cannot run here"):
                 await link.begin("e", "start#1", "w")
 
     asyncio.run(work())
@@ -187,15 +186,15 @@ def test_without_an_owner_it_is_unavailable_at_once_and_with_another_one_it_goes
     async def work() -> None:
         store, shelf = MemoryStore(SystemClock(), PARTITIONS), Shelf({"one": ONE})
         first, second = (Server(server.url, store, shelf, name=name) for name in ("s1", "s2"))
-        connection = Connection(server.url)
-        link = NatsLink(connection, Programs(shelf))
+        connection = NatsConnection(server.url)
+        link = LinkClient(connection, Programs(shelf))
         try:
             async with asyncio.timeout(120):
-                with pytest.raises(Unavailable, match="no server has partition"):
+                with pytest.raises(Unavailable, match="no server owns partition"):
                     await link.begin("e", "start#1", "w")
-                with pytest.raises(Unavailable, match="no server is there"):
+                with pytest.raises(Unavailable, match="no server is running"):
                     await link.iterations("e", "start#1")
-                with pytest.raises(Unavailable, match="no server has partition"):
+                with pytest.raises(Unavailable, match="no server owns partition"):
                     await link.beat("w", [("e", "start#1", (1, 1)), ("f", "start#1", (1, 1))])
                 await first.keep()
                 await link.start("e", shelf.digests["one"], Start())
@@ -223,8 +222,8 @@ def test_servers_share_the_partitions_and_a_beat_reaches_all_of_them(server: Nat
     async def work() -> None:
         store, shelf = MemoryStore(SystemClock(), PARTITIONS), Shelf({"one": ONE})
         servers = [Server(server.url, store, shelf, name=name) for name in ("s1", "s2")]
-        connection = Connection(server.url)
-        link = NatsLink(connection, Programs(shelf))
+        connection = NatsConnection(server.url)
+        link = LinkClient(connection, Programs(shelf))
         try:
             async with asyncio.timeout(120):
                 for each in (*servers, *servers):  # who is there is known after one round
@@ -289,7 +288,7 @@ def test_what_is_larger_than_a_message_travels_pressed_or_in_parts(server: NatsS
     async def work() -> None:
         async with served(server.url, {"one": ONE}) as (_, connection, shelf):
             link = link_of(connection)
-            assert connection.message_bytes == 0  # not even connected yet
+            assert connection.payload_limit == 0  # not even connected yet
             for id, text in (("pressed", "a" * 3_000_000), ("parts", os.urandom(2_000_000).hex())):
                 await link.start(id, shelf.digests["one"], Start(workload={"text": text}))
                 grant = await link.begin(id, "start#1", "w")
@@ -305,7 +304,7 @@ def test_what_is_too_large_for_the_link_is_refused_in_words(server: NatsServer) 
             link = link_of(connection)
             with pytest.raises(Rejected, match="payload-too-large") as told:
                 await link.start(
-                    "e", shelf.digests["one"], Start(workload={"text": "a" * (WHOLE_BYTES_MAX + 1)})
+                    "e", shelf.digests["one"], Start(workload={"text": "a" * (BODY_BYTES_MAX + 1)})
                 )
             assert told.value.code == "payload-too-large"
             with pytest.raises(NotFound):
@@ -317,27 +316,27 @@ def test_what_is_too_large_for_the_link_is_refused_in_words(server: NatsServer) 
 def test_parts_are_put_together_in_any_order_and_not_when_one_is_missing() -> None:
     async def work() -> None:
         body = os.urandom(300_000)
-        messages = await packed(body, 65_536)
+        messages = await pack(body, 65_536)
         assert len(messages) > 4
-        parcel = Parcel()
+        parcel = PartialBody()
         for message in reversed(messages[1:]):
             assert parcel.add(message) is None
         assert parcel.add(messages[1]) is None  # twice is once
         whole = parcel.add(messages[0])
         assert whole is not None
-        assert await opened(whole) == body
+        assert await unpack(whole) == body
         with pytest.raises(Unavailable):
-            await opened(whole[:-5])
+            await unpack(whole[:-5])
         with pytest.raises(Unavailable):
-            await opened(b"z" + os.urandom(100))
+            await unpack(b"z" + os.urandom(100))
 
     asyncio.run(work())
 
 
 def test_parts_whose_rest_never_comes_are_given_up_for_newer_ones() -> None:
     async def work() -> None:
-        messages = await packed(os.urandom(300_000), 65_536)
-        parcels = Parcels()
+        messages = await pack(os.urandom(300_000), 65_536)
+        parcels = PartialBodies()
         for sender in range(2_000):
             assert parcels.add(str(sender), messages[0]) is None
         for message in messages[1:-1]:
@@ -359,24 +358,24 @@ def test_what_a_server_does_not_understand_is_refused_in_words_and_it_goes_on(se
     async def work() -> None:
         async with served(server.url, {"one": ONE}) as (_, connection, shelf):
             number = partition_of("e", PARTITIONS)
-            good = json.loads(request_of(Begin("e", "start#1", "w")))
+            good = json.loads(encode_request(BeginRequest("e", "start#1", "w")))
             strange: list[tuple[bytes, str]] = [
-                (b"", "can not read"),
-                (b"\xff\x00", "can not read"),
-                (b"[" * 200_000, "can not read"),
-                (b"z" + b"x" * 99, "can not be opened"),
+                (b"", "cannot read"),
+                (b"\xff\x00", "cannot read"),
+                (b"[" * 200_000, "cannot read"),
+                (b"z" + b"x" * 99, "cannot be decompressed"),
                 (b"p\x00", "empty part"),
                 (json.dumps({**good, "v": 99}).encode(), "version 99"),
                 (json.dumps({**good, "ask": "dance"}).encode(), '"dance"'),
-                (json.dumps({**good, "body": {"execution_id": 1}}).encode(), "can not read"),
-                (request_of(Begin("another", "start#1", "w")), "not for"),
+                (json.dumps({**good, "body": {"execution_id": 1}}).encode(), "cannot read"),
+                (encode_request(BeginRequest("another", "start#1", "w")), "not for"),
             ]
             for body, words in strange:
                 with pytest.raises((Unavailable, Rejected), match=words):
-                    answer_in(await connection.request(f"noetl.ask.{number}", [body]), READING.grant)
+                    decode_reply(await connection.request(f"noetl.ask.{number}", [body]), DECODERS.grant)
             more = {**good, "later": 1, "body": {**good["body"], "later": 2}}
             answer = await connection.request(f"noetl.ask.{number}", [json.dumps(more).encode()])
-            assert answer_in(answer, READING.grant) is None  # unknown fields are passed over
+            assert decode_reply(answer, DECODERS.grant) is None  # unknown fields are passed over
             link = link_of(connection)
             await link.start("e", shelf.digests["one"], Start())
 
@@ -385,14 +384,14 @@ def test_what_a_server_does_not_understand_is_refused_in_words_and_it_goes_on(se
 
 def test_answers_of_another_version_and_no_answers_at_all_are_unavailable(server: NatsServer) -> None:
     async def work() -> None:
-        connection = Connection(server.url)
+        connection = NatsConnection(server.url)
         bodies = [
             b"",
             b"{}",
             b"[]",
             b"\xff",
-            reply_of(None).replace(b'"v":1', b'"v":99'),
-            reply_of({"digest": 1}),
+            encode_reply(None).replace(b'"v":1', b'"v":99'),
+            encode_reply({"digest": 1}),
         ]
 
         def hear(message: Msg) -> None:
@@ -403,7 +402,9 @@ def test_answers_of_another_version_and_no_answers_at_all_are_unavailable(server
         try:
             while bodies:
                 with pytest.raises(Unavailable):
-                    await Asking(connection).owner("e", Begin("e", "start#1", "w"), READING.grant)
+                    await LinkRequests(connection).owner(
+                        "e", BeginRequest("e", "start#1", "w"), DECODERS.grant
+                    )
         finally:
             await connection.close()
 
@@ -420,13 +421,13 @@ class Falling(Control):
 def test_a_server_that_falls_over_a_request_says_so_and_answers_the_next_one(server: NatsServer) -> None:
     async def work() -> None:
         store, shelf = MemoryStore(SystemClock(), PARTITIONS), Shelf({"one": ONE})
-        house, connection = Server(server.url, store, shelf, control=Falling), Connection(server.url)
+        house, connection = Server(server.url, store, shelf, control=Falling), NatsConnection(server.url)
         loud: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: loud.append(context["exception"]))
         try:
             async with asyncio.timeout(120):
                 await house.keep()
-                link = NatsLink(connection, house.programs)
+                link = LinkClient(connection, house.programs)
                 with pytest.raises(Unavailable, match="ZeroDivisionError"):
                     await link.beat("w", [("e", "start#1", (1, 1))])
                 assert [type(each) for each in loud] == [ZeroDivisionError]
@@ -442,7 +443,7 @@ def test_a_text_is_had_from_any_server_and_not_when_it_is_another(server: NatsSe
     async def work() -> None:
         async with served(server.url, {"one": ONE}) as (_, connection, shelf):
             digest = shelf.digests["one"]
-            texts = NatsTexts(connection)
+            texts = LinkPlaybooks(connection)
             assert await texts.get(digest) == shelf.texts[digest]
             with pytest.raises(NotFound):
                 await texts.get("no-such-digest")

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 import pytest
 from nats.aio.msg import Msg
 
-from noetl.adapters.nats.connection import Connection, Hear, Listening
-from noetl.adapters.nats.feed import LINES_MAX, NEWS, UNREAD_MAX, WORDS, NatsFeed
-from noetl.adapters.nats.registry import FORGOTTEN_S, NatsWorkerRegistry, RollCall
+from noetl.adapters.nats.connection import Handler, NatsConnection, NatsSubscription
 from noetl.clock import SystemClock
 from noetl.ids import partition_of
+from noetl.link.feed import LINES_MAX, LINES_SUBJECT, PROGRESS_SUBJECT, UNREAD_MAX, LinkFeed
+from noetl.link.workers import EXPIRY_S, LinkWorkerRegistry, WorkerPoll
 from noetl.ports import Feed, FeedEvent, WorkerInfo, WorkerRegistry
 from tests.services_nats import NatsServer, running_nats
 
@@ -29,8 +29,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
 
 
 @asynccontextmanager
-async def connected(server: NatsServer) -> AsyncIterator[tuple[Connection, Connection]]:
-    one, other = Connection(server.url), Connection(server.url)
+async def connected(server: NatsServer) -> AsyncIterator[tuple[NatsConnection, NatsConnection]]:
+    one, other = NatsConnection(server.url), NatsConnection(server.url)
     try:
         async with asyncio.timeout(120):
             await one.open()
@@ -59,24 +59,27 @@ def test_what_comes_thick_and_fast_is_told_once_and_lines_stay_in_order(server: 
     async def work() -> None:
         async with connected(server) as (here, there):
             messages: list[Msg] = []
-            for subject in (NEWS, WORDS):
+            for subject in (PROGRESS_SUBJECT, LINES_SUBJECT):
                 await there.subscribe(f"{subject}.*", messages.append)
-            tells = NatsFeed(here)
-            async with NatsFeed(there).listen("e") as news:
+            tells = LinkFeed(here)
+            async with LinkFeed(there).subscribe("e") as news:
                 for number in range(1, 101):
-                    tells.tell(FeedEvent("e", number))
-                    tells.tell(FeedEvent("e", line=line(number)))
-                tells.tell(FeedEvent("e", 50))
-                tells.tell(FeedEvent(NEAR, 1_000))
+                    tells.publish(FeedEvent("e", number))
+                    tells.publish(FeedEvent("e", line=line(number)))
+                tells.publish(FeedEvent("e", 50))
+                tells.publish(FeedEvent(NEAR, 1_000))
                 assert await until(news, 100) == [
                     *(FeedEvent("e", line=line(n)) for n in range(1, 101)),
                     FeedEvent("e", 100),
                 ]
             await tells.close()
-            await here.settle()
-            await there.settle()
+            await here.flush()
+            await there.flush()
             # What tools said goes to those who follow them, how far logs reach to all who wait near them.
-            assert [each.subject for each in messages] == [f"{WORDS}.e", f"{NEWS}.{partition_of('e', 64)}"]
+            assert [each.subject for each in messages] == [
+                f"{LINES_SUBJECT}.e",
+                f"{PROGRESS_SUBJECT}.{partition_of('e', 64)}",
+            ]
 
     asyncio.run(work())
 
@@ -85,10 +88,10 @@ def test_whoever_listens_to_all_hears_of_all_and_strange_ids_are_no_subjects(ser
     async def work() -> None:
         ids = ["e", "0199b3c2-0000-7000-8000-000000000000", "a.b", ">", "*", "", "ü x\r\n", "x" * 500]
         async with connected(server) as (here, there):
-            tells = NatsFeed(here)
-            async with NatsFeed(there).listen() as all_news, NatsFeed(there).listen("a.b") as one:
+            tells = LinkFeed(here)
+            async with LinkFeed(there).subscribe() as all_news, LinkFeed(there).subscribe("a.b") as one:
                 for seq, id in enumerate(ids, 1):
-                    tells.tell(FeedEvent(id, seq))
+                    tells.publish(FeedEvent(id, seq))
                 await tells.close()
                 heard = {await anext(all_news) for _ in ids}
                 assert heard == {FeedEvent(id, seq) for seq, id in enumerate(ids, 1)}
@@ -100,17 +103,17 @@ def test_whoever_listens_to_all_hears_of_all_and_strange_ids_are_no_subjects(ser
 def test_too_many_lines_lose_the_oldest_and_too_large_ones_are_dropped(server: NatsServer) -> None:
     async def work() -> None:
         async with connected(server) as (here, there):
-            tells: Feed = NatsFeed(here)
-            async with NatsFeed(there).listen("e") as news:
+            tells: Feed = LinkFeed(here)
+            async with LinkFeed(there).subscribe("e") as news:
                 for number in range(LINES_MAX + 5):
-                    tells.tell(FeedEvent("e", line=line(number)))
-                tells.tell(FeedEvent("e", 1))
+                    tells.publish(FeedEvent("e", line=line(number)))
+                tells.publish(FeedEvent("e", 1))
                 heard = await until(news, 1)
                 assert [each.line for each in heard[:-1]] == [
                     line(number) for number in range(5, LINES_MAX + 5)
                 ]
-                tells.tell(FeedEvent("e", 2, line={**line(1), "words": "x" * 2_000_000}))
-                tells.tell(FeedEvent("e", line=line(2)))
+                tells.publish(FeedEvent("e", 2, line={**line(1), "words": "x" * 2_000_000}))
+                tells.publish(FeedEvent("e", line=line(2)))
                 assert await until(news, 2) == [FeedEvent("e", line=line(2)), FeedEvent("e", 2)]
 
     asyncio.run(work())
@@ -120,15 +123,15 @@ def test_whoever_listens_too_slowly_misses_the_oldest_and_what_is_no_news_is_pas
     server: NatsServer,
 ) -> None:
     async def work() -> None:
-        async with connected(server) as (here, there), NatsFeed(there).listen("e") as news:
-            place = f"{NEWS}.{partition_of('e', 64)}"
+        async with connected(server) as (here, there), LinkFeed(there).subscribe("e") as news:
+            place = f"{PROGRESS_SUBJECT}.{partition_of('e', 64)}"
             for body in (b"", b"{", b"[]", b'["e"]', b'[["e", 1, 1]]', b"\xff", b"[" * 100_000):
                 await here.publish(place, body)
-                await here.publish(f"{WORDS}.e", body)
+                await here.publish(f"{LINES_SUBJECT}.e", body)
             for seq in range(1, UNREAD_MAX + 11):
                 await here.publish(place, b'[["e",%d,false]]' % seq)
-            await here.settle()
-            await there.settle()
+            await here.flush()
+            await there.flush()
             heard = await until(news, UNREAD_MAX + 10)
             assert [each.seq for each in heard] == list(range(11, UNREAD_MAX + 11))
 
@@ -140,26 +143,30 @@ def test_many_who_wait_share_what_nats_is_asked_for_and_the_last_one_ends_it(ser
         async with connected(server) as (here, _):
             asked: list[str] = []
 
-            class Counted(Connection):
-                async def subscribe(self, subject: str, hear: Hear, *, group: str = "") -> Listening:
+            class Counted(NatsConnection):
+                async def subscribe(
+                    self, subject: str, hear: Handler, *, group: str = ""
+                ) -> NatsSubscription:
                     asked.append(subject)
                     return await super().subscribe(subject, hear, group=group)
 
             counted = Counted(server.url)
-            tells, hears = NatsFeed(here), NatsFeed(counted)
-            news, words = f"{NEWS}.{partition_of('e', 64)}", f"{WORDS}.e"
+            tells, hears = LinkFeed(here), LinkFeed(counted)
+            news, words = f"{PROGRESS_SUBJECT}.{partition_of('e', 64)}", f"{LINES_SUBJECT}.e"
             async with AsyncExitStack() as all_who_wait:
-                waits = [await all_who_wait.enter_async_context(hears.listen(id)) for id in ("e", NEAR, "e")]
-                async with hears.listen(NEAR):
+                waits = [
+                    await all_who_wait.enter_async_context(hears.subscribe(id)) for id in ("e", NEAR, "e")
+                ]
+                async with hears.subscribe(NEAR):
                     pass
-                assert asked == [words, news, f"{WORDS}.{NEAR}"]
-                tells.tell(FeedEvent("e", 7, over=True))
-                tells.tell(FeedEvent(NEAR, 8))
+                assert asked == [words, news, f"{LINES_SUBJECT}.{NEAR}"]
+                tells.publish(FeedEvent("e", 7, over=True))
+                tells.publish(FeedEvent(NEAR, 8))
                 heard = [await anext(each) for each in waits]
                 assert heard == [FeedEvent("e", 7, True), FeedEvent(NEAR, 8), FeedEvent("e", 7, True)]
-            async with hears.listen("e") as again:
+            async with hears.subscribe("e") as again:
                 assert asked[3:] == [words, news]
-                tells.tell(FeedEvent("e", 9))
+                tells.publish(FeedEvent("e", 9))
                 assert await anext(again) == FeedEvent("e", 9)
             await tells.close()
             await counted.close()
@@ -170,12 +177,12 @@ def test_many_who_wait_share_what_nats_is_asked_for_and_the_last_one_ends_it(ser
 def test_news_of_more_executions_than_a_message_holds_go_in_several(server: NatsServer) -> None:
     async def work() -> None:
         async with connected(server) as (here, there):
-            tells = NatsFeed(here)
+            tells = LinkFeed(here)
             many = [id for number in range(20_000) if partition_of(id := f"{number}" * 900, 64) == 5]
-            assert len("".join(many)) > here.message_bytes
-            async with NatsFeed(there).listen() as news:
+            assert len("".join(many)) > here.payload_limit
+            async with LinkFeed(there).subscribe() as news:
                 for id in many:
-                    tells.tell(FeedEvent(id, 1))
+                    tells.publish(FeedEvent(id, 1))
                 assert {(await anext(news)).execution_id for _ in many} == set(many)
             await tells.close()
 
@@ -185,9 +192,9 @@ def test_news_of_more_executions_than_a_message_holds_go_in_several(server: Nats
 def test_news_while_the_connection_is_lost_are_nobodys_trouble(server: NatsServer) -> None:
     async def work() -> None:
         async with connected(server) as (here, _):
-            feed = NatsFeed(here)
+            feed = LinkFeed(here)
             await here.close()
-            feed.tell(FeedEvent("e", 1))
+            feed.publish(FeedEvent("e", 1))
             await feed.close()
 
     asyncio.run(work())
@@ -214,9 +221,9 @@ def test_workers_are_known_while_they_tell_of_themselves(server: NatsServer) -> 
     async def work() -> None:
         async with connected(server) as (here, there):
             clock = Pulse()
-            tells, hears = NatsWorkerRegistry(here, clock), NatsWorkerRegistry(there, clock)
+            tells, hears = LinkWorkerRegistry(here, clock), LinkWorkerRegistry(there, clock)
             await hears.open()
-            await there.settle()
+            await there.flush()
             roster: WorkerRegistry = hears
             for each in (
                 seen("b", slots=8),
@@ -224,20 +231,20 @@ def test_workers_are_known_while_they_tell_of_themselves(server: NatsServer) -> 
                 seen("c", "gpu", 1),
                 seen("d", slots=99, leaving=True),
             ):
-                await tells.tell(each)
+                await tells.announce(each)
             for body in (b"", b"[]", b"\xff", b'["w"]', b"[" * 100_000):
                 await here.publish("noetl.workers", body)
-            await here.settle()
-            await there.settle()
+            await here.flush()
+            await there.flush()
             workers = roster.workers()
             assert [each.name for each in workers] == ["a", "b", "c", "d"]
             assert workers[0]._replace(at=LONG_AGO) == seen("a")
             assert all(abs((clock.now() - each.at).total_seconds()) < 10 for each in workers)
             assert [roster.slots(pool) for pool in ("default", "gpu", "none")] == [12, 1, 0]
-            clock.ahead_s += FORGOTTEN_S - 1
-            await tells.tell(seen("b", slots=6))
-            await here.settle()
-            await there.settle()
+            clock.ahead_s += EXPIRY_S - 1
+            await tells.announce(seen("b", slots=6))
+            await here.flush()
+            await there.flush()
             assert roster.slots("default") == 10
             clock.ahead_s += 2
             assert [each.name for each in roster.workers()] == ["b"]
@@ -250,14 +257,14 @@ def test_a_roll_call_reaches_every_worker_and_many_calls_are_one(server: NatsSer
         async with connected(server) as (here, there):
             called: asyncio.Queue[str] = asyncio.Queue()
             for name in ("a", "b"):
-                await RollCall(there).heed(lambda name=name: called.put_nowait(name))  # type: ignore[misc]
-            await there.settle()
-            calls = RollCall(here)
+                await WorkerPoll(there).subscribe(lambda name=name: called.put_nowait(name))  # type: ignore[misc]
+            await there.flush()
+            calls = WorkerPoll(here)
             for _ in range(100):
-                calls.call()
+                calls.send()
             assert sorted([await called.get(), await called.get()]) == ["a", "b"]
-            await here.settle()
-            await there.settle()
+            await here.flush()
+            await there.flush()
             assert called.empty()
 
     asyncio.run(work())

@@ -13,13 +13,13 @@ import pytest
 from nats.aio.msg import Msg
 
 from noetl.adapters.memory.store import MemoryStore
-from noetl.adapters.nats.connection import Connection
+from noetl.adapters.nats.connection import NatsConnection
 from noetl.clock import SystemClock
 from noetl.engine.commands import Start
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
-from noetl.link.client import Asking
-from noetl.link.messages import PARTITIONS, READING, SecretOf
-from noetl.link.secret_channel import LinkKey, NatsSecrets
+from noetl.link.client import LinkRequests
+from noetl.link.messages import DECODERS, PARTITIONS, SecretRequest
+from noetl.link.secret_channel import LinkKey, LinkSecrets
 from noetl.playbook.model import Credential
 from noetl.ports import Epoch, FetchedCredential
 from noetl.secret import Secret
@@ -49,14 +49,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
 class Desk:
     """A worker that holds a frame."""
 
-    def __init__(self, house: Server, connection: Connection, epoch: Epoch) -> None:
+    def __init__(self, house: Server, connection: NatsConnection, epoch: Epoch) -> None:
         self.house, self.connection, self.epoch = house, connection, epoch
 
     def secrets(
         self, key: LinkKey | None = KEY, *, frame: str = "start#1", epoch: Epoch | None = None, id: str = "e"
-    ) -> NatsSecrets:
+    ) -> LinkSecrets:
         held = (id, frame, epoch or self.epoch)
-        return NatsSecrets(self.connection, key, "w", lambda: held, SystemClock())
+        return LinkSecrets(self.connection, key, "w", lambda: held, SystemClock())
 
 
 @asynccontextmanager
@@ -70,7 +70,7 @@ async def desk(url: str, safe: Safe, key: LinkKey | None = KEY) -> AsyncIterator
         yield Desk(house, connection, grant.epoch)
 
 
-async def words_of(secrets: NatsSecrets, credential: Credential = API) -> str:
+async def words_of(secrets: LinkSecrets, credential: Credential = API) -> str:
     with pytest.raises((Unavailable, NotFound)) as told:
         await secrets.fetch(credential)
     return str(told.value)
@@ -96,21 +96,21 @@ def test_a_value_comes_whole_and_nobody_who_listens_reads_it(server: NatsServer)
     value = "pässword-" + os.urandom(20).hex()
 
     async def work() -> None:
-        spy = Connection(server.url)
+        spy = NatsConnection(server.url)
         seen: list[bytes] = []
 
         def hear(message: Msg) -> None:
             seen.append(message.data + str(message.headers).encode())
 
         await spy.subscribe(">", hear)
-        await spy.settle()
+        await spy.flush()
         safe = Safe(value)
         try:
             async with desk(server.url, safe) as at:
                 fetched = await at.secrets().fetch(API, fresh=True)
                 assert fetched == FetchedCredential({"": Secret(value)}, fetched.version, 60.0)
                 assert safe.asked == [("api", True)]
-                await spy.settle()
+                await spy.flush()
         finally:
             await spy.close()
         heard = b"\n".join(seen)
@@ -140,14 +140,14 @@ def test_only_who_holds_the_frame_is_told_and_only_what_the_playbook_declares(se
         safe = Safe()
         async with desk(server.url, safe) as at:
             owner, number = at.epoch
-            assert "not this worker's" in await words_of(at.secrets(frame="start#2"))
-            assert "not this worker's" in await words_of(at.secrets(epoch=(owner, number - 1)))
-            assert "not this worker's" in await words_of(at.secrets(epoch=(owner, number + 1)))
+            assert "no longer holds" in await words_of(at.secrets(frame="start#2"))
+            assert "no longer holds" in await words_of(at.secrets(epoch=(owner, number - 1)))
+            assert "no longer holds" in await words_of(at.secrets(epoch=(owner, number + 1)))
             assert "no execution" in await words_of(at.secrets(id="another"))
             strange = Credential(name="root", kind="bearer", at=())
             assert "does not declare" in await words_of(at.secrets(), strange)
-            nobody = NatsSecrets(at.connection, KEY, "w", lambda: None, SystemClock())
-            assert "only a frame at work" in await words_of(nobody)
+            nobody = LinkSecrets(at.connection, KEY, "w", lambda: None, SystemClock())
+            assert "only a running frame" in await words_of(nobody)
             assert safe.asked == []
             await at.secrets().fetch(API)
 
@@ -158,7 +158,7 @@ def test_a_new_owner_tells_whoever_held_the_frame_before(server: NatsServer) -> 
     async def work() -> None:
         store, shelf = MemoryStore(SystemClock(), PARTITIONS), Shelf({"entries": ENTRIES})
         first, second = (Server(server.url, store, shelf, name=name) for name in ("s1", "s2"))
-        connection = Connection(server.url)
+        connection = NatsConnection(server.url)
         try:
             async with asyncio.timeout(120):
                 await first.keep()
@@ -168,7 +168,7 @@ def test_a_new_owner_tells_whoever_held_the_frame_before(server: NatsServer) -> 
                 await first.answering.follow(())
                 await first.owners.leave()
                 held = ("e", "start#1", grant.epoch)
-                secrets = NatsSecrets(connection, KEY, "w", lambda: held, SystemClock())
+                secrets = LinkSecrets(connection, KEY, "w", lambda: held, SystemClock())
                 asking = asyncio.ensure_future(secrets.fetch(API))  # at first nobody is there
                 await second.keep()
                 assert (await asking).values == {"": Secret("a-secret-value")}
@@ -185,16 +185,16 @@ def test_an_answer_opens_only_for_its_own_question(server: NatsServer) -> None:
         async with desk(server.url, Safe()) as at:
             asks = []
             for nonce in (b"1" * 16, b"2" * 16):
-                ask = SecretOf("e", "start#1", at.epoch, "w", "api", nonce, b"")
+                ask = SecretRequest("e", "start#1", at.epoch, "w", "api", nonce, b"")
                 asks.append(msgspec.structs.replace(ask, proof=KEY.proof(ask)))
-            sealed = await Asking(at.connection).owner("e", asks[0], READING.sealed)
-            assert b"a-secret-value" in KEY.opened(asks[0], sealed)
+            sealed = await LinkRequests(at.connection).owner("e", asks[0], DECODERS.secret)
+            assert b"a-secret-value" in KEY.decrypt(asks[0], sealed)
             for key, ask in ((KEY, asks[1]), (OTHER, asks[0])):
-                with pytest.raises(Unavailable, match="does not open"):
-                    key.opened(ask, sealed)
+                with pytest.raises(Unavailable, match="cannot be decrypted"):
+                    key.decrypt(ask, sealed)
             forged = msgspec.structs.replace(asks[0], entry="missing")  # with the proof of another question
             with pytest.raises(Rejected, match="wrong-link-key"):
-                await Asking(at.connection).owner("e", forged, READING.sealed)
+                await LinkRequests(at.connection).owner("e", forged, DECODERS.secret)
 
     asyncio.run(work())
 
@@ -214,7 +214,7 @@ def test_what_a_provider_says_in_its_anger_is_not_repeated(server: NatsServer) -
         asyncio.get_running_loop().set_exception_handler(lambda _, context: loud.append(context))
         async with desk(server.url, Leaky()) as at:
             words = await words_of(at.secrets())
-            assert words == 'keychain entry "api": it can not be read: RuntimeError'
+            assert words == 'keychain entry "api": it cannot be read: RuntimeError'
             with pytest.raises(Unavailable) as told:
                 await at.secrets().fetch(API, fresh=True)
             assert str(told.value) == 'keychain entry "api": the vault is away'

@@ -15,15 +15,16 @@ from typing import Any
 import pytest
 
 from noetl.adapters.memory.results import MemoryResults
-from noetl.adapters.nats.connection import ANSWER_S, Connection
+from noetl.adapters.nats.connection import NatsConnection
 from noetl.adapters.nats.queue import NatsQueue
 from noetl.clock import SystemClock
 from noetl.engine.commands import Start
 from noetl.engine.moves import RunTask
 from noetl.errors import Unavailable
-from noetl.link.client import NatsLink
+from noetl.link.client import LinkClient
 from noetl.link.messages import VERSION
 from noetl.output import Output
+from noetl.ports import REPLY_TIMEOUT_S, Collect, first_reply
 from noetl.views.audit.findings import findings
 from noetl.views.log import events_of
 from noetl.worker.calls import Ear
@@ -53,13 +54,22 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
         yield running
 
 
-class Later(Connection):
+class Later(NatsConnection):
     """Of a process of a later release: whatever it says and hears has fields that the other side does not know."""
 
-    async def request(self, subject: str, messages: Sequence[bytes], *, timeout_s: float = ANSWER_S) -> bytes:
+    async def request(
+        self,
+        subject: str,
+        messages: Sequence[bytes],
+        collect: Collect = first_reply,
+        *,
+        timeout_s: float = REPLY_TIMEOUT_S,
+    ) -> bytes:
         if not subject.startswith(LINK):
-            return await super().request(subject, messages, timeout_s=timeout_s)
-        return _more(await super().request(subject, [_more(each) for each in messages], timeout_s=timeout_s))
+            return await super().request(subject, messages, collect, timeout_s=timeout_s)
+        return _more(
+            await super().request(subject, [_more(each) for each in messages], collect, timeout_s=timeout_s)
+        )
 
 
 def _more(message: bytes) -> bytes:
@@ -71,16 +81,23 @@ def _more(message: bytes) -> bytes:
     return json.dumps(told).encode()
 
 
-class Other(Connection):
+class Other(NatsConnection):
     """Of a process whose link means something else: `said` is what it sends, `heard` what it takes answers for."""
 
     def __init__(self, url: str, *, said: int = VERSION, heard: int = VERSION) -> None:
         super().__init__(url)
         self._said, self._heard = said, heard
 
-    async def request(self, subject: str, messages: Sequence[bytes], *, timeout_s: float = ANSWER_S) -> bytes:
+    async def request(
+        self,
+        subject: str,
+        messages: Sequence[bytes],
+        collect: Collect = first_reply,
+        *,
+        timeout_s: float = REPLY_TIMEOUT_S,
+    ) -> bytes:
         sent = [_of_version(each, self._said) for each in messages]
-        return _of_version(await super().request(subject, sent, timeout_s=timeout_s), self._heard)
+        return _of_version(await super().request(subject, sent, collect, timeout_s=timeout_s), self._heard)
 
 
 def _of_version(message: bytes, version: int) -> bytes:
@@ -93,7 +110,7 @@ async def _answer(called: RunTask, _ear: Ear) -> Output:
 
 
 @asynccontextmanager
-async def working(connection: Connection) -> AsyncIterator[None]:
+async def working(connection: NatsConnection) -> AsyncIterator[None]:
     queue = NatsQueue(connection, "default")
     await queue.open()
     worker = Worker("w", WorkerPorts(link_of(connection), queue, MemoryResults()), _answer, SystemClock())
@@ -108,7 +125,7 @@ async def working(connection: Connection) -> AsyncIterator[None]:
         await asyncio.gather(*slots, return_exceptions=True)
 
 
-async def ended(house: Server, link: NatsLink, digest: str, many: int) -> list[str]:
+async def ended(house: Server, link: LinkClient, digest: str, many: int) -> list[str]:
     """So many executions, started and come to an end."""
     over: asyncio.Queue[str] = asyncio.Queue()
     house.control.watch = lambda live, _: None if live.state.live else over.put_nowait(live.id)

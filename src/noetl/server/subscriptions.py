@@ -30,7 +30,7 @@ class Ear:
     """Listens to one execution, or to all. `async with` it."""
 
     def __init__(self, feed: Feed, execution_id: str | None = None) -> None:
-        self._listening: AbstractAsyncContextManager[AsyncIterator[FeedEvent]] = feed.listen(execution_id)
+        self._listening: AbstractAsyncContextManager[AsyncIterator[FeedEvent]] = feed.subscribe(execution_id)
         self._stirred = asyncio.Event()
         self._seqs: dict[str, int] = {}
         self._over = False

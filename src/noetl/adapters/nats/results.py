@@ -23,8 +23,8 @@ from nats.js.errors import NotFoundError as NatsNotFound
 from nats.js.object_store import ObjectStore
 
 from noetl.adapters.files.spool import spooled
-from noetl.adapters.nats.connection import CONNECT_S, FIRST_TRIES, RECONNECT_S, CarefulClient
-from noetl.adapters.nats.credentials import Access
+from noetl.adapters.nats.connection import CONNECT_S, FIRST_TRIES, RECONNECT_S, NatsClient
+from noetl.adapters.nats.credentials import NatsSettings
 from noetl.adapters.result_names import Name, Place, gathered, name_of, verified
 from noetl.errors import Rejected, Unavailable
 from noetl.output import JSON
@@ -144,10 +144,10 @@ class NatsResults:
 
     async def _connect(self) -> Client:
         """The first time it gives up soon, so that people hear of it; once connected it never does."""
-        given = Access(self._url).given()
-        connection = CarefulClient(secure=given.tls is not None)
+        options = NatsSettings(self._url).resolve()
+        connection = NatsClient(secure=options.tls is not None)
         await connection.connect(
-            **given.options(),
+            **options.as_kwargs(),
             connect_timeout=CONNECT_S,
             max_reconnect_attempts=FIRST_TRIES,
             reconnect_time_wait=RECONNECT_S,  # type: ignore[arg-type]  # it is slept, and not counted
