@@ -6,8 +6,8 @@ import asyncio
 import json
 import socket
 import struct
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import nats
@@ -19,8 +19,8 @@ from noetl.adapters.nats.connection import NatsConnection
 from noetl.adapters.nats.credentials import NatsSettings
 from noetl.adapters.nats.queue import STREAM, NatsQueue
 from noetl.errors import Rejected, Unavailable
-from noetl.ports import Claim, NoResponder, Pointer, WorkQueue
-from noetl.testing.contracts.stores import WorkQueueContract
+from noetl.ports import Claim, NoResponder, Pointer
+from noetl.testing.contracts.queue import QueueClient, WorkQueueContract
 from tests.ports import free_port
 from tests.services_nats import NatsServer, running_nats
 
@@ -76,17 +76,17 @@ class TestNatsQueue(WorkQueueContract):
         asyncio.run(clean(server))
         self.url = server.url
 
-    def make(self) -> WorkQueue:
-        connection = NatsConnection(self.url)
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Callable[[str], QueueClient]]:
+        async with AsyncExitStack() as stack:
 
-        async def close_in_the_end() -> None:
-            try:
-                await asyncio.Event().wait()
-            finally:
-                await connection.close()
+            def connect(pool: str) -> QueueClient:
+                connection = NatsConnection(self.url)
+                stack.push_async_callback(connection.close)
+                queue = NatsQueue(connection, pool)
+                return QueueClient(queue, queue)
 
-        self.closing = asyncio.ensure_future(close_in_the_end())
-        return NatsQueue(connection, "default")
+            yield connect
 
 
 def test_each_pool_gets_its_own_work(server: NatsServer) -> None:

@@ -14,7 +14,8 @@ from noetl.adapters.objects.results import ObjectResults
 from noetl.adapters.result_names import PART_BYTES
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.output import JSON
-from noetl.testing.contracts.results import ClearedStore, ResultStoreContract, all_of, error_of, pieces
+from noetl.testing.contracts import error_of
+from noetl.testing.contracts.results import ClearedStore, ResultStoreContract, all_of, pieces
 from tests.services_objects import make_bucket, moto_server
 
 

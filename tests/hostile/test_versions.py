@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ from noetl.views.audit.findings import findings
 from noetl.views.log import events_of
 from noetl.worker.calls import Ear
 from noetl.worker.worker import Worker, WorkerPorts
-from tests.contracts.nats_houses import Server, link_of, served
+from tests.contracts.link_servers import LinkedServer, link_of, served
 from tests.services_nats import NatsServer, running_nats
 
 EXECUTIONS = 50
@@ -125,7 +126,7 @@ async def working(connection: NatsConnection) -> AsyncIterator[None]:
         await asyncio.gather(*slots, return_exceptions=True)
 
 
-async def ended(house: Server, link: LinkClient, digest: str, many: int) -> list[str]:
+async def ended(house: LinkedServer[NatsConnection], link: LinkClient, digest: str, many: int) -> list[str]:
     """So many executions, started and come to an end."""
     over: asyncio.Queue[str] = asyncio.Queue()
     house.control.watch = lambda live, _: None if live.state.live else over.put_nowait(live.id)
@@ -142,11 +143,15 @@ def test_a_worker_that_says_more_than_the_server_knows_and_the_reverse_work_toge
     server: NatsServer,
 ) -> None:
     async def work() -> None:
-        async with served(server.url, BODIES) as (house, _, shelf):
+        async with served(partial(NatsConnection, server.url), BODIES, queue=NatsQueue) as (
+            house,
+            _,
+            playbooks,
+        ):
             connection = Later(server.url)
             try:
                 async with working(connection):
-                    ids = await ended(house, link_of(connection), shelf.digests["wide"], EXECUTIONS)
+                    ids = await ended(house, link_of(connection), playbooks.digests["wide"], EXECUTIONS)
             finally:
                 await connection.close()
             for id in ids:
@@ -161,17 +166,21 @@ def test_a_worker_that_says_more_than_the_server_knows_and_the_reverse_work_toge
 
 def test_another_version_of_the_link_is_refused_on_both_sides_with_what_to_do(server: NatsServer) -> None:
     async def work() -> None:
-        async with served(server.url, BODIES) as (_, same, shelf):
-            await link_of(same).start("e", shelf.digests["one"], Start())
+        async with served(partial(NatsConnection, server.url), BODIES, queue=NatsQueue) as (
+            _,
+            same,
+            playbooks,
+        ):
+            await link_of(same).start("e", playbooks.digests["one"], Start())
             later = VERSION + 1
             for connection, words in (
                 (
                     Other(server.url, said=later),
-                    f'asked for "begin" in version {later} of the link, and the server speaks {VERSION}',
+                    f'request "begin" of link version {later}, server has version {VERSION}',
                 ),
                 (
                     Other(server.url, heard=later),
-                    f"the server speaks version {later} of the link, and we speak {VERSION}",
+                    f"the server has link version {later}, this process has version {VERSION}",
                 ),
             ):
                 try:
@@ -187,15 +196,19 @@ def test_a_worker_of_another_version_changes_nothing_and_one_of_ours_does_the_wo
     server: NatsServer,
 ) -> None:
     async def work() -> None:
-        async with served(server.url, BODIES) as (house, same, shelf):
+        async with served(partial(NatsConnection, server.url), BODIES, queue=NatsQueue) as (
+            house,
+            same,
+            playbooks,
+        ):
             other = Other(server.url, said=VERSION + 1)
             link = link_of(same)
             try:
                 with pytest.raises(Unavailable):
-                    await link_of(other).start("e0", shelf.digests["one"], Start())
+                    await link_of(other).start("e0", playbooks.digests["one"], Start())
                 assert await house.control.store.read("e0") == []
                 async with working(same):
-                    await ended(house, link, shelf.digests["one"], 1)
+                    await ended(house, link, playbooks.digests["one"], 1)
             finally:
                 await other.close()
 

@@ -19,7 +19,7 @@ class MemoryQueue:
         self._waiting: deque[Pointer] = deque()
         self._takers: deque[asyncio.Future[None]] = deque()
         self._deliveries = 0
-        self._leaving = False
+        self._leaving = self.closed = False
 
     async def put(self, pointers: Sequence[Pointer]) -> None:
         self._waiting.extend(pointers)
@@ -61,6 +61,7 @@ class MemoryQueue:
 
     async def close(self) -> None:
         await self.leave()
+        self.closed = True
 
     def wipe(self) -> None:
         """Forget everything, like a broker that has lost its disk."""

@@ -1,64 +1,41 @@
-"""News and workers over a real NATS: told once in a while, in order, and forgotten in time."""
+"""The feed and the worker registry over a transport: batching, order, limits and expiry."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 
-import pytest
-from nats.aio.msg import Msg
-
-from noetl.adapters.nats.connection import Handler, NatsConnection, NatsSubscription
-from noetl.clock import SystemClock
+from noetl.adapters.memory.transport import MemoryBroker, MemorySubscription, MemoryTransport
 from noetl.ids import partition_of
 from noetl.link.feed import LINES_MAX, LINES_SUBJECT, PROGRESS_SUBJECT, UNREAD_MAX, LinkFeed
 from noetl.link.workers import EXPIRY_S, LinkWorkerRegistry, WorkerPoll
-from noetl.ports import Feed, FeedEvent, WorkerInfo, WorkerRegistry
-from tests.services_nats import NatsServer, running_nats
+from noetl.ports import Feed, FeedEvent, Handler, Message, WorkerInfo, WorkerRegistry
+from noetl.testing.contracts.link import ShiftedClock, events_until
 
 NEAR = "n73"  # in the partition of "e"
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
-    with running_nats(tmp_path_factory.mktemp("nats")) as running:
-        yield running
-
-
 @asynccontextmanager
-async def connected(server: NatsServer) -> AsyncIterator[tuple[NatsConnection, NatsConnection]]:
-    one, other = NatsConnection(server.url), NatsConnection(server.url)
-    try:
-        async with asyncio.timeout(120):
-            await one.open()
-            await other.open()
-            yield one, other
-    finally:
-        await one.close()
-        await other.close()
+async def connected() -> AsyncIterator[tuple[MemoryTransport, MemoryTransport]]:
+    broker = MemoryBroker()
+    one, other = MemoryTransport(broker), MemoryTransport(broker)
+    async with asyncio.timeout(120):
+        await one.open()
+        await other.open()
+        yield one, other
 
 
 def line(number: int) -> dict[str, str]:
     return {"frame": "a#1", "kind": "line", "words": f"line {number}"}
 
 
-async def until(news: AsyncIterator[FeedEvent], seq: int) -> list[FeedEvent]:
-    """What is heard up to the one that tells of this seq."""
-    heard: list[FeedEvent] = []
-    async for each in news:
-        heard.append(each)
-        if each.seq == seq:
-            break
-    return heard
-
-
-def test_what_comes_thick_and_fast_is_told_once_and_lines_stay_in_order(server: NatsServer) -> None:
+def test_what_comes_thick_and_fast_is_told_once_and_lines_stay_in_order() -> None:
     async def work() -> None:
-        async with connected(server) as (here, there):
-            messages: list[Msg] = []
+        async with connected() as (here, there):
+            messages: list[Message] = []
             for subject in (PROGRESS_SUBJECT, LINES_SUBJECT):
                 await there.subscribe(f"{subject}.*", messages.append)
             tells = LinkFeed(here)
@@ -68,7 +45,7 @@ def test_what_comes_thick_and_fast_is_told_once_and_lines_stay_in_order(server: 
                     tells.publish(FeedEvent("e", line=line(number)))
                 tells.publish(FeedEvent("e", 50))
                 tells.publish(FeedEvent(NEAR, 1_000))
-                assert await until(news, 100) == [
+                assert await events_until(news, 100) == [
                     *(FeedEvent("e", line=line(n)) for n in range(1, 101)),
                     FeedEvent("e", 100),
                 ]
@@ -84,10 +61,10 @@ def test_what_comes_thick_and_fast_is_told_once_and_lines_stay_in_order(server: 
     asyncio.run(work())
 
 
-def test_whoever_listens_to_all_hears_of_all_and_strange_ids_are_no_subjects(server: NatsServer) -> None:
+def test_whoever_listens_to_all_hears_of_all_and_strange_ids_are_no_subjects() -> None:
     async def work() -> None:
         ids = ["e", "0199b3c2-0000-7000-8000-000000000000", "a.b", ">", "*", "", "ü x\r\n", "x" * 500]
-        async with connected(server) as (here, there):
+        async with connected() as (here, there):
             tells = LinkFeed(here)
             async with LinkFeed(there).subscribe() as all_news, LinkFeed(there).subscribe("a.b") as one:
                 for seq, id in enumerate(ids, 1):
@@ -100,30 +77,28 @@ def test_whoever_listens_to_all_hears_of_all_and_strange_ids_are_no_subjects(ser
     asyncio.run(work())
 
 
-def test_too_many_lines_lose_the_oldest_and_too_large_ones_are_dropped(server: NatsServer) -> None:
+def test_too_many_lines_lose_the_oldest_and_too_large_ones_are_dropped() -> None:
     async def work() -> None:
-        async with connected(server) as (here, there):
+        async with connected() as (here, there):
             tells: Feed = LinkFeed(here)
             async with LinkFeed(there).subscribe("e") as news:
                 for number in range(LINES_MAX + 5):
                     tells.publish(FeedEvent("e", line=line(number)))
                 tells.publish(FeedEvent("e", 1))
-                heard = await until(news, 1)
+                heard = await events_until(news, 1)
                 assert [each.line for each in heard[:-1]] == [
                     line(number) for number in range(5, LINES_MAX + 5)
                 ]
                 tells.publish(FeedEvent("e", 2, line={**line(1), "words": "x" * 2_000_000}))
                 tells.publish(FeedEvent("e", line=line(2)))
-                assert await until(news, 2) == [FeedEvent("e", line=line(2)), FeedEvent("e", 2)]
+                assert await events_until(news, 2) == [FeedEvent("e", line=line(2)), FeedEvent("e", 2)]
 
     asyncio.run(work())
 
 
-def test_whoever_listens_too_slowly_misses_the_oldest_and_what_is_no_news_is_passed_over(
-    server: NatsServer,
-) -> None:
+def test_whoever_listens_too_slowly_misses_the_oldest_and_what_is_no_news_is_passed_over() -> None:
     async def work() -> None:
-        async with connected(server) as (here, there), LinkFeed(there).subscribe("e") as news:
+        async with connected() as (here, there), LinkFeed(there).subscribe("e") as news:
             place = f"{PROGRESS_SUBJECT}.{partition_of('e', 64)}"
             for body in (b"", b"{", b"[]", b'["e"]', b'[["e", 1, 1]]', b"\xff", b"[" * 100_000):
                 await here.publish(place, body)
@@ -132,25 +107,25 @@ def test_whoever_listens_too_slowly_misses_the_oldest_and_what_is_no_news_is_pas
                 await here.publish(place, b'[["e",%d,false]]' % seq)
             await here.flush()
             await there.flush()
-            heard = await until(news, UNREAD_MAX + 10)
+            heard = await events_until(news, UNREAD_MAX + 10)
             assert [each.seq for each in heard] == list(range(11, UNREAD_MAX + 11))
 
     asyncio.run(work())
 
 
-def test_many_who_wait_share_what_nats_is_asked_for_and_the_last_one_ends_it(server: NatsServer) -> None:
+def test_many_who_wait_share_what_nats_is_asked_for_and_the_last_one_ends_it() -> None:
     async def work() -> None:
-        async with connected(server) as (here, _):
+        async with connected() as (here, _):
             asked: list[str] = []
 
-            class Counted(NatsConnection):
+            class Counted(MemoryTransport):
                 async def subscribe(
-                    self, subject: str, hear: Handler, *, group: str = ""
-                ) -> NatsSubscription:
+                    self, subject: str, handler: Handler, *, group: str = ""
+                ) -> MemorySubscription:
                     asked.append(subject)
-                    return await super().subscribe(subject, hear, group=group)
+                    return await super().subscribe(subject, handler, group=group)
 
-            counted = Counted(server.url)
+            counted = Counted(here._broker)
             tells, hears = LinkFeed(here), LinkFeed(counted)
             news, words = f"{PROGRESS_SUBJECT}.{partition_of('e', 64)}", f"{LINES_SUBJECT}.e"
             async with AsyncExitStack() as all_who_wait:
@@ -174,9 +149,9 @@ def test_many_who_wait_share_what_nats_is_asked_for_and_the_last_one_ends_it(ser
     asyncio.run(work())
 
 
-def test_news_of_more_executions_than_a_message_holds_go_in_several(server: NatsServer) -> None:
+def test_news_of_more_executions_than_a_message_holds_go_in_several() -> None:
     async def work() -> None:
-        async with connected(server) as (here, there):
+        async with connected() as (here, there):
             tells = LinkFeed(here)
             many = [id for number in range(20_000) if partition_of(id := f"{number}" * 900, 64) == 5]
             assert len("".join(many)) > here.payload_limit
@@ -189,9 +164,9 @@ def test_news_of_more_executions_than_a_message_holds_go_in_several(server: Nats
     asyncio.run(work())
 
 
-def test_news_while_the_connection_is_lost_are_nobodys_trouble(server: NatsServer) -> None:
+def test_news_while_the_connection_is_lost_are_nobodys_trouble() -> None:
     async def work() -> None:
-        async with connected(server) as (here, _):
+        async with connected() as (here, _):
             feed = LinkFeed(here)
             await here.close()
             feed.publish(FeedEvent("e", 1))
@@ -203,24 +178,14 @@ def test_news_while_the_connection_is_lost_are_nobodys_trouble(server: NatsServe
 # Workers
 
 
-class Pulse(SystemClock):
-    """A clock whose pulse a test moves on."""
-
-    def __init__(self) -> None:
-        self.ahead_s = 0.0
-
-    def monotonic(self) -> float:
-        return super().monotonic() + self.ahead_s
-
-
 def seen(name: str, pool: str = "default", slots: int = 4, *, leaving: bool = False) -> WorkerInfo:
     return WorkerInfo(name, pool, slots, 1, "host", 42, "1.0", {"zone": "b"}, leaving, LONG_AGO)
 
 
-def test_workers_are_known_while_they_tell_of_themselves(server: NatsServer) -> None:
+def test_workers_are_known_while_they_tell_of_themselves() -> None:
     async def work() -> None:
-        async with connected(server) as (here, there):
-            clock = Pulse()
+        async with connected() as (here, there):
+            clock = ShiftedClock()
             tells, hears = LinkWorkerRegistry(here, clock), LinkWorkerRegistry(there, clock)
             await hears.open()
             await there.flush()
@@ -252,9 +217,9 @@ def test_workers_are_known_while_they_tell_of_themselves(server: NatsServer) -> 
     asyncio.run(work())
 
 
-def test_a_roll_call_reaches_every_worker_and_many_calls_are_one(server: NatsServer) -> None:
+def test_a_roll_call_reaches_every_worker_and_many_calls_are_one() -> None:
     async def work() -> None:
-        async with connected(server) as (here, there):
+        async with connected() as (here, there):
             called: asyncio.Queue[str] = asyncio.Queue()
             for name in ("a", "b"):
                 await WorkerPoll(there).subscribe(lambda name=name: called.put_nowait(name))  # type: ignore[misc]
