@@ -79,7 +79,7 @@ class PlaybookRequest(Struct, frozen=True):
     digest: str
 
 
-class SecretRequest(Struct, frozen=True):
+class CredentialRequest(Struct, frozen=True):
     """For the value of a keychain entry, on behalf of a granted frame."""
 
     execution_id: str
@@ -100,7 +100,7 @@ LinkRequest = (
     | CommandRequest
     | IterationsRequest
     | PlaybookRequest
-    | SecretRequest
+    | CredentialRequest
 )
 # These names are on the wire since 0.1.0: they do not follow the names of the classes.
 _NAMES: Final[dict[type, str]] = {
@@ -111,7 +111,7 @@ _NAMES: Final[dict[type, str]] = {
     CommandRequest: "commanded",
     IterationsRequest: "iterations",
     PlaybookRequest: "textof",
-    SecretRequest: "secretof",
+    CredentialRequest: "secretof",
 }
 _REQUESTS: Final[dict[str, Callable[[Raw], Any]]] = {
     name: msgspec.json.Decoder(kind).decode for kind, name in _NAMES.items()

@@ -21,7 +21,7 @@ from noetl.clock import Clock
 from noetl.engine.state import State
 from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.link.client import LinkRequests
-from noetl.link.messages import DECODERS, EncryptedReply, SecretRequest
+from noetl.link.messages import DECODERS, CredentialRequest, EncryptedReply
 from noetl.net.program import Program
 from noetl.playbook.model import Credential
 from noetl.ports import Epoch, FetchedCredential, Link, SecretProvider, Transport
@@ -69,16 +69,16 @@ class LinkKey:
 
         return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=purpose).derive(self._body)
 
-    def proof(self, request: SecretRequest) -> bytes:
+    def proof(self, request: CredentialRequest) -> bytes:
         return hmac.digest(self._request_key, _bound(request), "sha256")
 
-    def encrypt(self, request: SecretRequest, body: bytes) -> EncryptedReply:
+    def encrypt(self, request: CredentialRequest, body: bytes) -> EncryptedReply:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         nonce = os.urandom(NONCE_BYTES)
         return EncryptedReply(nonce, AESGCM(self._reply_key).encrypt(nonce, body, _bound(request)))
 
-    def decrypt(self, request: SecretRequest, reply: EncryptedReply) -> bytes:
+    def decrypt(self, request: CredentialRequest, reply: EncryptedReply) -> bytes:
         """Raises Unavailable if the reply was encrypted under another key, or for another request."""
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -90,7 +90,7 @@ class LinkKey:
             raise Unavailable(f'keychain entry "{request.entry}": {message}') from None
 
 
-def _bound(request: SecretRequest) -> bytes:
+def _bound(request: CredentialRequest) -> bytes:
     """The data that binds a reply to its request. The order of the parts is part of the wire format."""
     parts = [
         request.execution_id,
@@ -153,7 +153,7 @@ class SecretServer:
         self._key = key
         self._provider = provider
 
-    async def answer(self, request: SecretRequest, owner: Owner) -> EncryptedReply:
+    async def answer(self, request: CredentialRequest, owner: Owner) -> EncryptedReply:
         """Raises Rejected for nearly all errors, so that the worker does not repeat the request.
 
         Only NotFound, and Unavailable if this server no longer owns the execution, stay as they are.
@@ -242,7 +242,7 @@ class LinkSecrets:
         tries = 0
         while True:
             nonce = os.urandom(REQUEST_NONCE_BYTES)
-            request = SecretRequest(*held, self._worker, name, nonce, b"", fresh)
+            request = CredentialRequest(*held, self._worker, name, nonce, b"", fresh)
             request = msgspec.structs.replace(request, proof=key.proof(request))
             try:
                 reply = await self._requests.owner(held.execution_id, request, DECODERS.secret)

@@ -17,12 +17,12 @@ from noetl.link.messages import (
     BeatRequest,
     BeginRequest,
     CommandRequest,
+    CredentialRequest,
     IterationsRequest,
     LinkRequest,
     PlaybookReply,
     PlaybookRequest,
     ReportRequest,
-    SecretRequest,
     StartRequest,
     decode_command,
     decode_request,
@@ -148,7 +148,7 @@ class LinkServer:
                 return await owner.iterations(execution_id, run, None if only is None else _range(only))
             case PlaybookRequest(digest):
                 return PlaybookReply(*await self._playbooks.get(digest))
-            case SecretRequest():
+            case CredentialRequest():
                 return await self._secrets.answer(request, owner)
 
     async def _digest(self, execution_id: str) -> str:

@@ -17,7 +17,7 @@ from noetl.clock import SystemClock
 from noetl.engine.commands import Start
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.link.client import LinkRequests
-from noetl.link.messages import DECODERS, PARTITIONS, SecretRequest
+from noetl.link.messages import DECODERS, PARTITIONS, CredentialRequest
 from noetl.link.secret_channel import LinkKey, LinkSecrets
 from noetl.playbook.model import Credential
 from noetl.ports import Epoch, FetchedCredential, Transport
@@ -139,7 +139,7 @@ def test_an_answer_opens_only_for_its_own_question() -> None:
         async with holding_worker(connector(), OneSecret()) as at:
             asks = []
             for nonce in (b"1" * 16, b"2" * 16):
-                ask = SecretRequest("e", "start#1", at.epoch, "w", "api", nonce, b"")
+                ask = CredentialRequest("e", "start#1", at.epoch, "w", "api", nonce, b"")
                 asks.append(msgspec.structs.replace(ask, proof=KEY.proof(ask)))
             sealed = await LinkRequests(at.connection).owner("e", asks[0], DECODERS.secret)
             assert b"a-secret-value" in KEY.decrypt(asks[0], sealed)
