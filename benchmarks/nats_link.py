@@ -17,7 +17,7 @@ from pathlib import Path
 from noetl.adapters.memory.queue import MemoryQueue
 from noetl.adapters.memory.results import MemoryResults
 from noetl.adapters.memory.store import MemoryStore
-from noetl.adapters.nats.connection import Connection
+from noetl.adapters.nats.connection import NatsConnection
 from noetl.adapters.nats.queue import NatsQueue
 from noetl.clock import SystemClock
 from noetl.control.deps import ControlPorts, ControlSettings
@@ -26,9 +26,9 @@ from noetl.control.ownership import PartitionOwners
 from noetl.engine.commands import Report, Start
 from noetl.engine.facts import TaskDone
 from noetl.errors import NotFound
-from noetl.link.client import NatsLink
-from noetl.link.secret_channel import Keeper, LinkKey
-from noetl.link.server import Answering
+from noetl.link.client import LinkClient
+from noetl.link.secret_channel import LinkKey, SecretServer
+from noetl.link.server import LinkServer
 from noetl.output import Output
 from noetl.playbook.model import Credential
 from noetl.ports import FetchedCredential, PlaybookText, Pointer
@@ -86,7 +86,7 @@ class _Nothing:
 
 
 @asynccontextmanager
-async def _linked(url: str) -> AsyncIterator[NatsLink]:
+async def _linked(url: str) -> AsyncIterator[LinkClient]:
     clock = SystemClock()
     store = MemoryStore(clock, 64)
     library = Library({"t": PLAYBOOK}, Tools.installed().kinds())
@@ -95,12 +95,12 @@ async def _linked(url: str) -> AsyncIterator[NatsLink]:
     control = Control(reach, library, owners, clock, ControlSettings())
     control.relatives.link = control
     await owners.keep(control.set_time)
-    server, worker = Connection(url), Connection(url)
-    answering = Answering(server, control, _Nothing(), Keeper(LinkKey(bytes(32)), _Nothing()))
+    server, worker = NatsConnection(url), NatsConnection(url)
+    answering = LinkServer(server, control, _Nothing(), SecretServer(LinkKey(bytes(32)), _Nothing()))
     await answering.follow(range(64))
-    await server.settle()
+    await server.flush()
     try:
-        yield NatsLink(worker, library)
+        yield LinkClient(worker, library)
     finally:
         await answering.close()
         await worker.close()
@@ -149,7 +149,7 @@ async def _rate(work: Callable[[int], Awaitable[None]], times: int, at_once: int
 
 
 async def _queue(url: str, sync: str) -> list[Row]:
-    server, worker = Connection(url), Connection(url)
+    server, worker = NatsConnection(url), NatsConnection(url)
     putting, taking = NatsQueue(server), NatsQueue(worker, "default")
     await taking.open()
     pointers = [Pointer("e", f"a#1[{index}]", 1) for index in range(4_096)]

@@ -163,11 +163,11 @@ async def opened(
 
     def watch(live: LiveExecution, events: list[Event]) -> None:
         if events:
-            feed.tell(FeedEvent(live.id, events[-1].seq, not live.state.live))
+            feed.publish(FeedEvent(live.id, events[-1].seq, not live.state.live))
 
     def listen(said: LogLine) -> None:
         line = {"frame": said.frame, "kind": said.kind, "words": said.words}
-        feed.tell(FeedEvent(said.execution_id, line=line))
+        feed.publish(FeedEvent(said.execution_id, line=line))
 
     house.watchers.append(watch)
     house.listeners.append(listen)

@@ -150,7 +150,7 @@ def test_what_a_tool_says_is_heard_while_it_works(tmp_path: Path) -> None:
             async for each in client.stream(id):
                 if isinstance(each, Envelope) and each.name == "frame.parked":
                     line = {"frame": "start#1", "kind": "line", "words": "half of it"}
-                    world.feed.tell(FeedEvent(id, line=line))
+                    world.feed.publish(FeedEvent(id, line=line))
                 elif isinstance(each, StreamLine):
                     words.append((each.frame, each.kind, each.words))
                     await client.signal(id, "go")  # it waits for this, so it was heard before its end

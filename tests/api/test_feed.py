@@ -11,14 +11,14 @@ from noetl.ports import FeedEvent
 def test_news_reach_those_who_listen_to_the_execution_or_to_all() -> None:
     async def work() -> None:
         feed = MemoryFeed()
-        feed.tell(FeedEvent("a", 1))  # nobody listens yet
-        async with feed.listen("a") as one, feed.listen() as every:
+        feed.publish(FeedEvent("a", 1))  # nobody listens yet
+        async with feed.subscribe("a") as one, feed.subscribe() as every:
             for heard in (FeedEvent("a", 2), FeedEvent("b", 1), FeedEvent("a", 3)):
-                feed.tell(heard)
+                feed.publish(heard)
             assert [await anext(one), await anext(one)] == [FeedEvent("a", 2), FeedEvent("a", 3)]
             assert [(await anext(every)).execution_id for _ in range(3)] == ["a", "b", "a"]
-        feed.tell(FeedEvent("a", 4))
-        assert not feed._listeners
+        feed.publish(FeedEvent("a", 4))
+        assert not feed._subscribers
 
     asyncio.run(work())
 
@@ -26,9 +26,9 @@ def test_news_reach_those_who_listen_to_the_execution_or_to_all() -> None:
 def test_whoever_is_slow_misses_the_oldest() -> None:
     async def work() -> None:
         feed = MemoryFeed()
-        async with feed.listen("a") as news:
+        async with feed.subscribe("a") as news:
             for seq in range(QUEUE_MAX + 5):
-                feed.tell(FeedEvent("a", seq))
+                feed.publish(FeedEvent("a", seq))
             assert await anext(news) == FeedEvent("a", 5)
 
     asyncio.run(work())

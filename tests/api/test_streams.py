@@ -166,8 +166,8 @@ def test_words_of_tools_are_passed_on(tmp_path: Path) -> None:
         async with following(world, f"/executions/{id}/stream") as follower:
             await follower.next()
             line = {"frame": "start#1", "kind": "line", "words": "a word\nand another: one"}
-            world.feed.tell(FeedEvent(id, line=line))
-            world.feed.tell(FeedEvent("another", line=line))
+            world.feed.publish(FeedEvent(id, line=line))
+            world.feed.publish(FeedEvent("another", line=line))
             await signal(world, id)
             lines = [each for each in await follower.all() if each.event == "line"]
         assert lines == [Message("line", line, None)]
@@ -247,14 +247,14 @@ def test_the_limits_of_streams_are_those_that_are_promised() -> None:
 def test_all_executions_are_followed_by_their_heads(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         async with following(world, "/stream") as follower:
-            while not world.feed._listeners:
+            while not world.feed._subscribers:
                 await world.api.get("/health")
             id = await world.api.run(NOOP)
             head = await world.api.get(f"/executions/{id}/head")
             while (message := await follower.next()) is not None and message.data["status"] != "ok":
                 assert (message.event, message.data["execution_id"]) == ("head", id)
             assert message == Message("head", head, None)
-            world.feed.tell(FeedEvent("nobody", 5))
+            world.feed.publish(FeedEvent("nobody", 5))
             other = await world.api.run(NOOP)
             while message == Message("head", head, None):  # its end may be told again
                 message = await follower.next()

@@ -169,7 +169,11 @@ def shorten(file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "words"),
-    [(flip, "is not what was stored"), (shorten, "is not what was stored"), (Path.unlink, "no result ")],
+    [
+        (flip, "has changed since it was stored"),
+        (shorten, "has changed since it was stored"),
+        (Path.unlink, "no result "),
+    ],
 )
 def test_a_damaged_result_fails_the_step_that_reads_it_and_the_audit_finds_it(
     damage: Callable[[Path], None], words: str, tmp_path: Path, api: Api

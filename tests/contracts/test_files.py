@@ -12,7 +12,8 @@ import pytest
 
 from noetl.adapters.files.results import FileResults
 from noetl.output import JSON
-from noetl.testing.contracts.results import HOSTILE, ClearedStore, ResultStoreContract, error_of
+from noetl.testing.contracts import error_of
+from noetl.testing.contracts.results import HOSTILE, ClearedStore, ResultStoreContract
 
 
 def flipped(body: bytes) -> bytes:

@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 
+from noetl.adapters.memory.feed import MemoryFeed
 from noetl.adapters.memory.queue import MemoryQueue
+from noetl.adapters.memory.registry import MemoryWorkerRegistry
 from noetl.adapters.memory.results import MemoryResults
 from noetl.adapters.memory.store import MemoryStore
+from noetl.adapters.memory.transport import MemoryBroker, MemoryTransport
 from noetl.clock import SystemClock
+from noetl.link.feed import LinkFeed
+from noetl.link.workers import LinkWorkerRegistry
 from noetl.output import JSON
-from noetl.ports import EventStore, WorkQueue
+from noetl.ports import EventStore, Feed, Transport, WorkerInfo
+from noetl.testing.contracts.link import (
+    FeedContract,
+    LinkContract,
+    LinkParts,
+    RegistryParts,
+    TransportContract,
+    WorkerRegistryContract,
+)
+from noetl.testing.contracts.queue import QueueClient, WorkQueueContract
 from noetl.testing.contracts.results import ClearedStore, ResultStoreContract
+from noetl.testing.contracts.secrets import SecretPlace, SecretProviderContract
 from noetl.testing.contracts.stores import (
     PARTITIONS,
     EventStoreContract,
     PartitionedStore,
     PartitionsContract,
-    WorkQueueContract,
     epoch_of,
 )
+from tests.contracts.link_servers import OneSecret, link_parts
+from tests.unit.link.test_link import connector
+from tests.unit.link.test_secret_channel import API, MISSING, holding_worker
 
 
 class TestMemoryStore(EventStoreContract):
@@ -34,8 +52,88 @@ class TestMemoryPartitions(PartitionsContract):
 
 
 class TestMemoryQueue(WorkQueueContract):
-    def make(self) -> WorkQueue:
-        return MemoryQueue()
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Callable[[str], QueueClient]]:
+        queue = MemoryQueue()
+
+        def connect(_pool: str) -> QueueClient:
+            nonlocal queue
+            if queue.closed:
+                queue = MemoryQueue()
+            return QueueClient(queue, queue)
+
+        yield connect
+
+
+class TestMemoryTransport(TransportContract):
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Callable[[], Transport]]:
+        yield partial(MemoryTransport, MemoryBroker())
+
+
+class TestMemoryLink(LinkContract):
+    def open(self, playbooks: Mapping[str, str]) -> AbstractAsyncContextManager[LinkParts]:
+        return link_parts(partial(MemoryTransport, MemoryBroker()), playbooks)
+
+
+class TestSmallMessagesLink(LinkContract):
+    """A transport with a small payload limit: nearly every body travels in parts."""
+
+    def open(self, playbooks: Mapping[str, str]) -> AbstractAsyncContextManager[LinkParts]:
+        return link_parts(partial(MemoryTransport, MemoryBroker(payload_limit=8_192)), playbooks)
+
+
+class TestMemoryFeed(FeedContract):
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[tuple[Feed, Feed]]:
+        feed = MemoryFeed()
+        yield feed, feed
+
+
+class TestMemoryTransportFeed(FeedContract):
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[tuple[Feed, Feed]]:
+        broker = MemoryBroker()
+        publisher, subscriber = MemoryTransport(broker), MemoryTransport(broker)
+        await publisher.open()
+        yield LinkFeed(publisher), LinkFeed(subscriber)
+
+
+class TestMemoryWorkerRegistry(WorkerRegistryContract):
+    @asynccontextmanager
+    async def open(self, clock: SystemClock) -> AsyncIterator[RegistryParts]:
+        registry = MemoryWorkerRegistry(clock)
+
+        async def announce(info: WorkerInfo) -> None:
+            registry.announce(info)
+
+        yield RegistryParts(registry, announce)
+
+
+class TestMemoryTransportWorkerRegistry(WorkerRegistryContract):
+    @asynccontextmanager
+    async def open(self, clock: SystemClock) -> AsyncIterator[RegistryParts]:
+        transport = MemoryTransport(MemoryBroker())
+        registry = LinkWorkerRegistry(transport, clock)
+        await registry.open()
+
+        async def announce(info: WorkerInfo) -> None:
+            await registry.announce(info)
+            await transport.flush()
+
+        yield RegistryParts(registry, announce)
+
+
+class TestMemoryTransportSecrets(SecretProviderContract):
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[SecretPlace]:
+        provider = OneSecret()
+
+        async def change() -> None:
+            provider.value = "another-secret-value"
+
+        async with holding_worker(connector(), provider) as worker:
+            yield SecretPlace(worker.secrets(), API, MISSING, change)
 
 
 class TestMemoryResults(ResultStoreContract):

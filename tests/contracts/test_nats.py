@@ -6,8 +6,8 @@ import asyncio
 import json
 import socket
 import struct
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import nats
@@ -15,13 +15,12 @@ import pytest
 from nats.aio.msg import Msg
 from nats.js.api import RetentionPolicy, StreamConfig
 
-from noetl.adapters.nats.connection import Connection, NobodyThere
-from noetl.adapters.nats.credentials import Access
-from noetl.adapters.nats.queue import NatsQueue
-from noetl.adapters.nats.stream import STREAM
+from noetl.adapters.nats.connection import NatsConnection
+from noetl.adapters.nats.credentials import NatsSettings
+from noetl.adapters.nats.queue import STREAM, NatsQueue
 from noetl.errors import Rejected, Unavailable
-from noetl.ports import Claim, Pointer, WorkQueue
-from noetl.testing.contracts.stores import WorkQueueContract
+from noetl.ports import Claim, NoResponder, Pointer
+from noetl.testing.contracts.queue import QueueClient, WorkQueueContract
 from tests.ports import free_port
 from tests.services_nats import NatsServer, running_nats
 
@@ -33,9 +32,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
 
 
 @asynccontextmanager
-async def connected(server: NatsServer, count: int = 1) -> AsyncIterator[list[Connection]]:
+async def connected(server: NatsServer, count: int = 1) -> AsyncIterator[list[NatsConnection]]:
     """And an end to what takes too long."""
-    connections = [Connection(server.url) for _ in range(count)]
+    connections = [NatsConnection(server.url) for _ in range(count)]
     try:
         async with asyncio.timeout(120):
             yield connections
@@ -77,17 +76,17 @@ class TestNatsQueue(WorkQueueContract):
         asyncio.run(clean(server))
         self.url = server.url
 
-    def make(self) -> WorkQueue:
-        connection = Connection(self.url)
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Callable[[str], QueueClient]]:
+        async with AsyncExitStack() as stack:
 
-        async def close_in_the_end() -> None:
-            try:
-                await asyncio.Event().wait()
-            finally:
-                await connection.close()
+            def connect(pool: str) -> QueueClient:
+                connection = NatsConnection(self.url)
+                stack.push_async_callback(connection.close)
+                queue = NatsQueue(connection, pool)
+                return QueueClient(queue, queue)
 
-        self.closing = asyncio.ensure_future(close_in_the_end())
-        return NatsQueue(connection, "default")
+            yield connect
 
 
 def test_each_pool_gets_its_own_work(server: NatsServer) -> None:
@@ -129,7 +128,7 @@ def test_many_slots_that_wait_make_one_request_and_each_gets_a_pointer_of_its_ow
                 f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.>",
                 lambda said: asked.append(json.loads(said.data)["batch"]),
             )
-            await spy.settle()
+            await spy.flush()
             queue = NatsQueue(one, "default")
             await queue.open()
             slots = [asyncio.ensure_future(queue.take(1)) for _ in range(64)]
@@ -138,7 +137,7 @@ def test_many_slots_that_wait_make_one_request_and_each_gets_a_pointer_of_its_ow
             claims = [claim for claims in await asyncio.gather(*slots) for claim in claims]
             assert sorted(claim.pointer for claim in claims) == sorted(pointers)
             assert len({claim.delivery for claim in claims}) == 64
-            await spy.settle()
+            await spy.flush()
             assert asked == [64]
 
     asyncio.run(work())
@@ -239,7 +238,7 @@ def test_what_is_no_pointer_is_passed_over_and_removed(server: NatsServer) -> No
                 await connection.publish("noetl.work.default", body)
             await queue.put([Pointer("e", "a#1", 1)])
             assert frames(await queue.take(1)) == ["a#1"]
-            await connection.settle()
+            await connection.flush()
             while await held(server) != (1, 1):
                 pass
 
@@ -291,7 +290,7 @@ def test_a_stream_that_takes_pointers_and_never_says_so_is_made_anew(server: Nat
         await plain.jetstream().add_stream(silent)
         await plain.close()
         async with connected(server) as (connection,):
-            queue = NatsQueue(connection, "default", patience_s=0.1)
+            queue = NatsQueue(connection, "default", timeout_s=0.1)
             for _ in range(2):
                 with pytest.raises(Unavailable, match="no answer"):
                     await queue.put([Pointer("e", "a#1", 1)])
@@ -308,9 +307,9 @@ def test_a_stream_of_someone_else_under_our_name_is_left_alone(server: NatsServe
         await plain.jetstream().add_stream(name=STREAM, subjects=["other.>"])
         try:
             async with connected(server) as (connection,):
-                with pytest.raises(Unavailable, match="not ours"):
+                with pytest.raises(Unavailable, match="another program"):
                     await NatsQueue(connection).open()
-                with pytest.raises(Unavailable, match="not ours"):
+                with pytest.raises(Unavailable, match="another program"):
                     await NatsQueue(connection).put([Pointer("e", "a#1", 1)])
         finally:
             await plain.jetstream().delete_stream(STREAM)
@@ -367,7 +366,7 @@ def test_requests_that_are_out_fail_when_the_connection_is_lost_and_later_ones_s
         async with connected(server, 2) as (asks, answers):
             heard: asyncio.Queue[Msg] = asyncio.Queue()
             await answers.subscribe("question", heard.put_nowait)
-            await answers.settle()
+            await answers.flush()
             asking = asyncio.ensure_future(asks.request("question", [b"one"]))
             await heard.get()
             server.kill()
@@ -389,7 +388,7 @@ def test_requests_that_are_out_fail_when_the_connection_is_lost_and_later_ones_s
         asyncio.run(work(server))
 
 
-async def asked_at_last(connection: Connection) -> bytes:
+async def asked_at_last(connection: NatsConnection) -> bytes:
     while True:
         try:
             return await connection.request("question", [b"three"])
@@ -412,12 +411,12 @@ def test_it_comes_back_by_itself_after_its_password_was_refused_for_a_while(
             server.reload(door(password))
 
     async def work(server: NatsServer) -> None:
-        connection = Connection(Access(server.url, user="u", password="first-password"))
+        connection = NatsConnection(NatsSettings(server.url, user="u", password="first-password"))
         try:
             async with asyncio.timeout(120):
                 heard: asyncio.Queue[Msg] = asyncio.Queue()
                 await connection.subscribe("news", heard.put_nowait)
-                await connection.settle()
+                await connection.flush()
                 change(server, "another-password")
                 await refused_at_last(connection)
                 change(server, "first-password")
@@ -435,20 +434,20 @@ def door(password: str) -> str:
     return f"authorization {{ users: [ {{user: u, password: {json.dumps(password)}}} ] }}"
 
 
-async def refused_at_last(connection: Connection) -> None:
+async def refused_at_last(connection: NatsConnection) -> None:
     while True:
         try:
-            await connection.settle()
+            await connection.flush()
         except Unavailable as error:
             if "refuses" in str(error):
                 return
         await a_moment()
 
 
-async def settled_at_last(connection: Connection) -> None:
+async def settled_at_last(connection: NatsConnection) -> None:
     while True:
         try:
-            await connection.settle()
+            await connection.flush()
             return
         except Unavailable:
             await a_moment()
@@ -460,27 +459,29 @@ async def a_moment() -> None:
 
 
 def test_a_user_a_password_and_a_token_may_stand_in_the_address_with_anything_in_them(tmp_path: Path) -> None:
-    async def settled(access: Access | str) -> None:
-        connection = Connection(access)
+    async def settled(access: NatsSettings | str) -> None:
+        connection = NatsConnection(access)
         try:
-            await connection.settle()
+            await connection.flush()
         finally:
             await connection.close()
 
-    def refused(access: Access | str) -> str:
+    def refused(access: NatsSettings | str) -> str:
         with pytest.raises(Unavailable) as told:
             asyncio.run(settled(access))
         return (
-            str(told.value) + repr(told.value.__cause__) + repr(access if isinstance(access, Access) else "")
+            str(told.value)
+            + repr(told.value.__cause__)
+            + repr(access if isinstance(access, NatsSettings) else "")
         )
 
     with running_nats(tmp_path, door("p@ss:/w%rd")) as server:
         host = f"127.0.0.1:{server.port}"
         asyncio.run(settled(f"nats://u:p%40ss%3A%2Fw%25rd@{host}"))
-        asyncio.run(settled(Access(f"nats://{host}", user="u", password="p@ss:/w%rd")))
+        asyncio.run(settled(NatsSettings(f"nats://{host}", user="u", password="p@ss:/w%rd")))
         for access in (
             f"nats://u:hidden-value@{host}",
-            Access(f"nats://{host}", user="u", password="hidden-value"),
+            NatsSettings(f"nats://{host}", user="u", password="hidden-value"),
         ):
             words = refused(access)
             assert "refuses the user" in words
@@ -489,7 +490,7 @@ def test_a_user_a_password_and_a_token_may_stand_in_the_address_with_anything_in
         server.more = 'authorization { token: "to@ken" }'
         server.start()
         asyncio.run(settled(f"nats://to%40ken@{host}"))
-        asyncio.run(settled(Access(f"nats://{host}", token="to@ken")))
+        asyncio.run(settled(NatsSettings(f"nats://{host}", token="to@ken")))
         assert "refuses" in refused(f"nats://{host}")
 
 
@@ -503,9 +504,11 @@ def test_a_door_that_is_shut_before_the_reason_was_read_is_a_refusal() -> None:
 
     async def work() -> None:
         async with await asyncio.start_server(refuse, "127.0.0.1", 0) as refusing:
-            connection = Connection(f"nats://u:hidden-value@127.0.0.1:{refusing.sockets[0].getsockname()[1]}")
+            connection = NatsConnection(
+                f"nats://u:hidden-value@127.0.0.1:{refusing.sockets[0].getsockname()[1]}"
+            )
             with pytest.raises(Unavailable, match="refuses the user"):
-                await connection.settle()
+                await connection.flush()
             await connection.close()
 
     asyncio.run(work())
@@ -513,7 +516,7 @@ def test_a_door_that_is_shut_before_the_reason_was_read_is_a_refusal() -> None:
 
 def test_nothing_is_told_to_a_server_without_tls_when_tls_was_asked_for(server: NatsServer) -> None:
     async def work() -> None:
-        connection = Connection(f"tls://u:hidden-value@127.0.0.1:{server.port}")
+        connection = NatsConnection(f"tls://u:hidden-value@127.0.0.1:{server.port}")
         with pytest.raises(Unavailable, match="TLS") as told:
             await connection.open()
         assert "hidden-value" not in str(told.value)
@@ -523,11 +526,11 @@ def test_nothing_is_told_to_a_server_without_tls_when_tls_was_asked_for(server: 
 
 def test_a_server_that_is_away_is_unavailable_soon_and_without_its_password() -> None:
     async def work() -> None:
-        connection = Connection(f"nats://user:hidden-value@127.0.0.1:{free_port()}")
+        connection = NatsConnection(f"nats://user:hidden-value@127.0.0.1:{free_port()}")
         async with asyncio.timeout(60):
             for _ in range(2):
                 with pytest.raises(Unavailable) as told:
-                    await connection.settle()
+                    await connection.flush()
                 assert "hidden-value" not in str(told.value)
         await connection.close()
 
@@ -543,16 +546,16 @@ def test_what_is_no_address_is_refused_without_repeating_it() -> None:
         "nats://hidden:value@",
     ):
         with pytest.raises(Rejected) as told:
-            Access(url).given()
+            NatsSettings(url).resolve()
         assert "hidden" not in str(told.value)
-    assert Access("host").given().servers == ["nats://host:4222"]
-    assert Access("nats://a:1,tls://[::1]").given().servers == ["nats://a:1", "tls://[::1]:4222"]
+    assert NatsSettings("host").resolve().servers == ["nats://host:4222"]
+    assert NatsSettings("nats://a:1,tls://[::1]").resolve().servers == ["nats://a:1", "tls://[::1]:4222"]
 
 
 def test_nobody_to_answer_is_told_at_once_and_silence_when_time_is_up(server: NatsServer) -> None:
     async def work() -> None:
         async with connected(server) as (connection,):
-            with pytest.raises(NobodyThere):
+            with pytest.raises(NoResponder):
                 await connection.request("nobody.here", [b"?"])
             await connection.subscribe("silence", lambda _: None)
             with pytest.raises(Unavailable, match="within"):

@@ -13,7 +13,8 @@ import pytest
 from noetl.adapters.nats.results import NatsResults
 from noetl.errors import NoetlError, Rejected, Unavailable
 from noetl.output import JSON
-from noetl.testing.contracts.results import LARGE, ClearedStore, ResultStoreContract, error_of
+from noetl.testing.contracts import error_of
+from noetl.testing.contracts.results import LARGE, ClearedStore, ResultStoreContract
 from tests.ports import free_port
 from tests.services_objects import nats_server
 

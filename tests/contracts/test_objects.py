@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from noetl.adapters.files.spool import HELD_PARTS_MAX
+from noetl.adapters.files.spool import MEMORY_PARTS_MAX
 from noetl.adapters.objects.results import ObjectResults
-from noetl.adapters.result_names import PART_BYTES
+from noetl.adapters.result_refs import PART_BYTES
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.output import JSON
-from noetl.testing.contracts.results import ClearedStore, ResultStoreContract, all_of, error_of, pieces
+from noetl.testing.contracts import error_of
+from noetl.testing.contracts.results import ClearedStore, ResultStoreContract, all_of, pieces
 from tests.services_objects import make_bucket, moto_server
 
 
@@ -46,7 +47,7 @@ class TestObjectResults(ResultStoreContract):
 
     def test_what_is_larger_than_memory_should_hold_goes_by_a_file_and_in_parts(self) -> None:
         async def work(store: ClearedStore) -> None:
-            body = b"0123456789abcdef" * ((HELD_PARTS_MAX + 2) * PART_BYTES // 16)
+            body = b"0123456789abcdef" * ((MEMORY_PARTS_MAX + 2) * PART_BYTES // 16)
             ref = await store.write("e", pieces(body), "text/plain")
             assert await all_of(store.read(ref)) == body
 

@@ -38,19 +38,16 @@ from noetl.ports import (
     SecretRows,
     Snapshot,
 )
-from noetl.testing.contracts.results import error_of
-from noetl.testing.contracts.rows import (
-    CatalogContract,
-    ListedLog,
-    ListingContract,
-    SecretRowsContract,
-    TokensContract,
-)
+from noetl.testing.contracts import error_of
+from noetl.testing.contracts.catalog import CatalogContract
+from noetl.testing.contracts.secrets import SecretRowsContract, TokensContract
 from noetl.testing.contracts.stores import (
     AT,
     PARTITION,
     PARTITIONS,
     EventStoreContract,
+    ListedLog,
+    ListingContract,
     PartitionedStore,
     PartitionsContract,
     append,

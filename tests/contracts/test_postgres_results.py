@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 from noetl.adapters.postgres.results import PostgresResults
 from noetl.errors import NoetlError, Unavailable
 from noetl.output import JSON
-from noetl.testing.contracts.results import ClearedStore, ResultStoreContract, error_of
+from noetl.testing.contracts import error_of
+from noetl.testing.contracts.results import ClearedStore, ResultStoreContract
 from tests.services import connected, database, postgres
 
 

@@ -17,7 +17,7 @@ from noetl.adapters.sqlite.database import open_sqlite
 from noetl.adapters.sqlite.secrets import stored_secrets
 from noetl.clock import SystemClock
 from noetl.playbook.model import Credential
-from noetl.testing.contracts.stores import SecretPlace, SecretProviderContract
+from noetl.testing.contracts.secrets import SecretPlace, SecretProviderContract
 from tests.services_secrets import GoogleService, TokenService, VaultService, listening
 
 

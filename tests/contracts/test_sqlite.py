@@ -21,15 +21,17 @@ from noetl.adapters.sqlite.tokens import SqliteTokens
 from noetl.clock import SystemClock
 from noetl.output import JSON
 from noetl.ports import ApiTokenStore, Catalog, EventStore, SecretRows
+from noetl.testing.contracts.catalog import CatalogContract
 from noetl.testing.contracts.results import ClearedStore, ResultStoreContract
-from noetl.testing.contracts.rows import (
-    CatalogContract,
+from noetl.testing.contracts.secrets import SecretRowsContract, TokensContract
+from noetl.testing.contracts.stores import (
+    EventStoreContract,
     ListedLog,
     ListingContract,
-    SecretRowsContract,
-    TokensContract,
+    OwnershipContract,
+    StoreProcess,
+    append,
 )
-from noetl.testing.contracts.stores import EventStoreContract, HoldingContract, Process, append
 
 
 class OnOneFile:
@@ -54,10 +56,10 @@ class TestSqliteStore(OnOneFile, EventStoreContract):
         return SqliteStore(database), await SqliteOwnership(database).hold("e")
 
 
-class TestSqliteHolding(OnOneFile, HoldingContract):
-    def process(self) -> Process:
+class TestSqliteOwnership(OnOneFile, OwnershipContract):
+    def process(self) -> StoreProcess:
         database = self.open()
-        return Process(SqliteStore(database), SqliteOwnership(database), database.close)
+        return StoreProcess(SqliteStore(database), SqliteOwnership(database), database.close)
 
 
 class TestSqliteCatalog(OnOneFile, CatalogContract):

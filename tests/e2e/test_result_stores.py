@@ -142,7 +142,7 @@ def test_a_changed_byte_fails_the_step_that_reads_it_and_nothing_false_is_told(
         said, _ = process.process.communicate(timeout=PATIENCE_S)
     document = json.loads(said)
     assert (document["status"], document["error"]["kind"]) == ("error", "reference")
-    assert "is not what was stored" in document["error"]["message"]
+    assert "has changed since it was stored" in document["error"]["message"]
 
 
 def spoil(house: House, store: str) -> bool:

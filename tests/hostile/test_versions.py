@@ -10,25 +10,27 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 
 from noetl.adapters.memory.results import MemoryResults
-from noetl.adapters.nats.connection import ANSWER_S, Connection
+from noetl.adapters.nats.connection import NatsConnection
 from noetl.adapters.nats.queue import NatsQueue
 from noetl.clock import SystemClock
 from noetl.engine.commands import Start
 from noetl.engine.moves import RunTask
 from noetl.errors import Unavailable
-from noetl.link.client import NatsLink
+from noetl.link.client import LinkClient
 from noetl.link.messages import VERSION
 from noetl.output import Output
+from noetl.ports import REPLY_TIMEOUT_S, Collect, first_reply
 from noetl.views.audit.findings import findings
 from noetl.views.log import events_of
 from noetl.worker.calls import Ear
 from noetl.worker.worker import Worker, WorkerPorts
-from tests.contracts.nats_houses import Server, link_of, served
+from tests.contracts.link_servers import LinkedServer, link_of, served
 from tests.services_nats import NatsServer, running_nats
 
 EXECUTIONS = 50
@@ -53,13 +55,22 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
         yield running
 
 
-class Later(Connection):
+class Later(NatsConnection):
     """Of a process of a later release: whatever it says and hears has fields that the other side does not know."""
 
-    async def request(self, subject: str, messages: Sequence[bytes], *, timeout_s: float = ANSWER_S) -> bytes:
+    async def request(
+        self,
+        subject: str,
+        messages: Sequence[bytes],
+        collect: Collect = first_reply,
+        *,
+        timeout_s: float = REPLY_TIMEOUT_S,
+    ) -> bytes:
         if not subject.startswith(LINK):
-            return await super().request(subject, messages, timeout_s=timeout_s)
-        return _more(await super().request(subject, [_more(each) for each in messages], timeout_s=timeout_s))
+            return await super().request(subject, messages, collect, timeout_s=timeout_s)
+        return _more(
+            await super().request(subject, [_more(each) for each in messages], collect, timeout_s=timeout_s)
+        )
 
 
 def _more(message: bytes) -> bytes:
@@ -71,16 +82,23 @@ def _more(message: bytes) -> bytes:
     return json.dumps(told).encode()
 
 
-class Other(Connection):
+class Other(NatsConnection):
     """Of a process whose link means something else: `said` is what it sends, `heard` what it takes answers for."""
 
     def __init__(self, url: str, *, said: int = VERSION, heard: int = VERSION) -> None:
         super().__init__(url)
         self._said, self._heard = said, heard
 
-    async def request(self, subject: str, messages: Sequence[bytes], *, timeout_s: float = ANSWER_S) -> bytes:
+    async def request(
+        self,
+        subject: str,
+        messages: Sequence[bytes],
+        collect: Collect = first_reply,
+        *,
+        timeout_s: float = REPLY_TIMEOUT_S,
+    ) -> bytes:
         sent = [_of_version(each, self._said) for each in messages]
-        return _of_version(await super().request(subject, sent, timeout_s=timeout_s), self._heard)
+        return _of_version(await super().request(subject, sent, collect, timeout_s=timeout_s), self._heard)
 
 
 def _of_version(message: bytes, version: int) -> bytes:
@@ -93,7 +111,7 @@ async def _answer(called: RunTask, _ear: Ear) -> Output:
 
 
 @asynccontextmanager
-async def working(connection: Connection) -> AsyncIterator[None]:
+async def working(connection: NatsConnection) -> AsyncIterator[None]:
     queue = NatsQueue(connection, "default")
     await queue.open()
     worker = Worker("w", WorkerPorts(link_of(connection), queue, MemoryResults()), _answer, SystemClock())
@@ -108,7 +126,7 @@ async def working(connection: Connection) -> AsyncIterator[None]:
         await asyncio.gather(*slots, return_exceptions=True)
 
 
-async def ended(house: Server, link: NatsLink, digest: str, many: int) -> list[str]:
+async def ended(house: LinkedServer[NatsConnection], link: LinkClient, digest: str, many: int) -> list[str]:
     """So many executions, started and come to an end."""
     over: asyncio.Queue[str] = asyncio.Queue()
     house.control.watch = lambda live, _: None if live.state.live else over.put_nowait(live.id)
@@ -125,11 +143,15 @@ def test_a_worker_that_says_more_than_the_server_knows_and_the_reverse_work_toge
     server: NatsServer,
 ) -> None:
     async def work() -> None:
-        async with served(server.url, BODIES) as (house, _, shelf):
+        async with served(partial(NatsConnection, server.url), BODIES, queue=NatsQueue) as (
+            house,
+            _,
+            playbooks,
+        ):
             connection = Later(server.url)
             try:
                 async with working(connection):
-                    ids = await ended(house, link_of(connection), shelf.digests["wide"], EXECUTIONS)
+                    ids = await ended(house, link_of(connection), playbooks.digests["wide"], EXECUTIONS)
             finally:
                 await connection.close()
             for id in ids:
@@ -144,17 +166,21 @@ def test_a_worker_that_says_more_than_the_server_knows_and_the_reverse_work_toge
 
 def test_another_version_of_the_link_is_refused_on_both_sides_with_what_to_do(server: NatsServer) -> None:
     async def work() -> None:
-        async with served(server.url, BODIES) as (_, same, shelf):
-            await link_of(same).start("e", shelf.digests["one"], Start())
+        async with served(partial(NatsConnection, server.url), BODIES, queue=NatsQueue) as (
+            _,
+            same,
+            playbooks,
+        ):
+            await link_of(same).start("e", playbooks.digests["one"], Start())
             later = VERSION + 1
             for connection, words in (
                 (
                     Other(server.url, said=later),
-                    f'asked for "begin" in version {later} of the link, and the server speaks {VERSION}',
+                    f'request "begin" of link version {later}, server has version {VERSION}',
                 ),
                 (
                     Other(server.url, heard=later),
-                    f"the server speaks version {later} of the link, and we speak {VERSION}",
+                    f"the server has link version {later}, this process has version {VERSION}",
                 ),
             ):
                 try:
@@ -170,15 +196,19 @@ def test_a_worker_of_another_version_changes_nothing_and_one_of_ours_does_the_wo
     server: NatsServer,
 ) -> None:
     async def work() -> None:
-        async with served(server.url, BODIES) as (house, same, shelf):
+        async with served(partial(NatsConnection, server.url), BODIES, queue=NatsQueue) as (
+            house,
+            same,
+            playbooks,
+        ):
             other = Other(server.url, said=VERSION + 1)
             link = link_of(same)
             try:
                 with pytest.raises(Unavailable):
-                    await link_of(other).start("e0", shelf.digests["one"], Start())
+                    await link_of(other).start("e0", playbooks.digests["one"], Start())
                 assert await house.control.store.read("e0") == []
                 async with working(same):
-                    await ended(house, link, shelf.digests["one"], 1)
+                    await ended(house, link, playbooks.digests["one"], 1)
             finally:
                 await other.close()
 

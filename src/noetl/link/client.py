@@ -1,141 +1,170 @@
-"""The way of workers and servers to the owner of an execution: a request on the subject of its partition."""
+"""The client side of the link: requests of workers and servers to the owner of an execution.
+
+A request goes to the subject of the execution's partition, where its owner subscribes, or to a subject that
+any server answers.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from typing import Final, TypeVar
 
 from msgspec import Raw
 
-from noetl.adapters.nats.connection import ANSWER_S, Connection, NobodyThere
 from noetl.engine.commands import Command, Report, Start
-from noetl.errors import NoetlError, Unavailable
+from noetl.errors import Damaged, NoetlError, Unavailable
 from noetl.ids import partition_of
-from noetl.link.chunking import opened, packed
+from noetl.link.chunking import PartialBody, pack, unpack
 from noetl.link.messages import (
+    DECODERS,
     PARTITIONS,
-    READING,
-    Ask,
-    Beat,
-    Begin,
-    GrantSent,
-    Iterations,
+    BeatRequest,
+    BeginRequest,
+    GrantMessage,
+    IterationsRequest,
+    LinkRequest,
+    PlaybookRequest,
     Programs,
-    Reported,
-    Started,
-    answer_in,
-    commanded,
-    grant_of,
-    ranged,
-    request_of,
+    ReportRequest,
+    StartRequest,
+    decode_grant,
+    decode_reply,
+    encode_command,
+    encode_request,
 )
 from noetl.output import Output
-from noetl.ports import Epoch, Grant, ReportAnswer
+from noetl.ports import REPLY_TIMEOUT_S, Epoch, Grant, NoResponder, PlaybookText, ReportAnswer, Transport
 
 T = TypeVar("T")
 
-ASK: Final = "noetl.ask"  # and the number of a partition: its owner answers
-ANY: Final = "noetl.any"  # and a word: any server answers
-LISTS_S: Final = 60.0  # for the results of a loop, which are read from a whole log
+OWNER_SUBJECT: Final = "noetl.ask"  # plus the number of a partition: its owner answers
+ANY_SUBJECT: Final = "noetl.any"  # plus a word: any server answers
+ITERATIONS_TIMEOUT_S: Final = 60.0  # the owner may have to read a whole log for the results of a loop
 
 
-class Asking:
-    """Requests with their answers, whoever answers."""
+class LinkRequests:
+    """Sends requests and decodes replies, including bodies of several messages."""
 
-    def __init__(self, connection: Connection, answer_s: float = ANSWER_S) -> None:
-        """`answer_s`: after so long of silence an owner counts as gone; its successor may be there."""
-        self._connection = connection
-        self._answer_s = answer_s
+    def __init__(self, transport: Transport, timeout_s: float = REPLY_TIMEOUT_S) -> None:
+        """`timeout_s`: an owner that has not replied by then counts as gone; there may be a new one."""
+        self._transport = transport
+        self._timeout_s = timeout_s
 
-    async def owner(self, execution_id: str, ask: Ask, decode: Callable[[Raw], T]) -> T:
-        return await self.partition(partition_of(execution_id, PARTITIONS), ask, decode)
+    async def owner(self, execution_id: str, request: LinkRequest, decode: Callable[[Raw], T]) -> T:
+        return await self.partition(partition_of(execution_id, PARTITIONS), request, decode)
 
-    async def partition(self, number: int, ask: Ask, decode: Callable[[Raw], T]) -> T:
+    async def partition(self, number: int, request: LinkRequest, decode: Callable[[Raw], T]) -> T:
         try:
-            return await self._asked(f"{ASK}.{number}", ask, decode, self._answer_s)
-        except NobodyThere as error:
-            raise Unavailable(f"no server has partition {number} at the moment") from error
+            return await self._send(f"{OWNER_SUBJECT}.{number}", request, decode, self._timeout_s)
+        except NoResponder as error:
+            raise Unavailable(f"no server owns partition {number} at the moment") from error
 
-    async def any(self, word: str, ask: Ask, decode: Callable[[Raw], T], timeout_s: float = ANSWER_S) -> T:
+    async def any(
+        self, word: str, request: LinkRequest, decode: Callable[[Raw], T], timeout_s: float = REPLY_TIMEOUT_S
+    ) -> T:
         try:
-            return await self._asked(f"{ANY}.{word}", ask, decode, timeout_s)
-        except NobodyThere as error:
-            raise Unavailable("no server is there at the moment") from error
+            return await self._send(f"{ANY_SUBJECT}.{word}", request, decode, timeout_s)
+        except NoResponder as error:
+            raise Unavailable("no server is running at the moment") from error
 
-    async def _asked(self, subject: str, ask: Ask, decode: Callable[[Raw], T], timeout_s: float) -> T:
-        if not self._connection.message_bytes:
-            await self._connection.open()
-        messages = await packed(request_of(ask), self._connection.message_bytes)
-        answer = await self._connection.request(subject, messages, timeout_s=timeout_s)
-        return answer_in(await opened(answer), decode)
+    async def _send(
+        self, subject: str, request: LinkRequest, decode: Callable[[Raw], T], timeout_s: float
+    ) -> T:
+        transport = self._transport
+        if not transport.payload_limit:
+            await transport.open()
+        messages = await pack(encode_request(request), transport.payload_limit)
+        reply = await transport.request(subject, messages, PartialBody().add, timeout_s=timeout_s)
+        return decode_reply(await unpack(reply), decode)
 
 
-class NatsLink:
-    """Keeps the contract of Link. What was compiled is made again here, from the digest of the playbook."""
+class LinkClient:
+    """A `Link` over a transport. It compiles playbooks by digest instead of receiving compiled programs."""
 
-    def __init__(self, connection: Connection, programs: Programs, *, answer_s: float = ANSWER_S) -> None:
-        self._asking = Asking(connection, answer_s)
+    def __init__(
+        self, transport: Transport, programs: Programs, *, timeout_s: float = REPLY_TIMEOUT_S
+    ) -> None:
+        self._requests = LinkRequests(transport, timeout_s)
         self._programs = programs
 
     async def begin(self, execution_id: str, frame: str, worker: str) -> Grant | None:
-        sent = await self._asking.owner(execution_id, Begin(execution_id, frame, worker), READING.grant)
-        return None if sent is None else await self._grant(sent)
+        request = BeginRequest(execution_id, frame, worker)
+        message = await self._requests.owner(execution_id, request, DECODERS.grant)
+        return None if message is None else await self._grant(message)
 
     async def report(self, execution_id: str, report: Report, *, room: int = 0) -> ReportAnswer:
-        ask = Reported(execution_id, report, room)
-        answer = await self._asking.owner(execution_id, ask, READING.answer)
+        request = ReportRequest(execution_id, report, room)
+        reply = await self._requests.owner(execution_id, request, DECODERS.answer)
         grants: list[Grant] = []
-        for sent in answer.next:
+        for message in reply.next:
             try:
-                grants.append(await self._grant(sent))
+                grants.append(await self._grant(message))
             except Unavailable:
-                break  # the report is on record all the same; the frame is handed out again
-        return ReportAnswer(answer.word, answer.why, tuple(grants))
+                break  # the report is committed all the same; the owner grants the frame again
+        return ReportAnswer(reply.word, reply.why, tuple(grants))
 
-    async def _grant(self, sent: GrantSent) -> Grant:
-        """Raises Unavailable when the playbook can not be had, or not run here: another worker may."""
+    async def _grant(self, message: GrantMessage) -> Grant:
+        """Raises Unavailable if this worker cannot fetch or run the playbook: another worker may."""
+        playbook = f"the playbook {message.digest[:12]}"
         try:
-            return grant_of(sent, await self._programs.by_digest(sent.digest))
+            return decode_grant(message, await self._programs.by_digest(message.digest))
         except Unavailable:
             raise
         except NoetlError as error:
-            words = next(iter(str(error).splitlines()), type(error).__name__)
-            raise Unavailable(f"the playbook {sent.digest[:12]} can not run here: {words}") from error
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            raise Unavailable(f"{playbook} cannot run here: {reason}") from error
         except KeyError as error:
-            words = "run the same version of noetl everywhere"
-            raise Unavailable(f'the playbook {sent.digest[:12]} has no "{sent.pipeline}": {words}') from error
+            advice = "run the same version of noetl everywhere"
+            raise Unavailable(f'{playbook} has no "{message.pipeline}": {advice}') from error
 
     async def beat(self, worker: str, holds: Sequence[tuple[str, str, Epoch]]) -> list[tuple[str, str]]:
-        """One question for each partition. Raises Unavailable only when nobody answers at all."""
-        held: dict[int, list[tuple[str, str, Epoch]]] = {}
+        """One request for each partition. Raises Unavailable only if no partition answers."""
+        by_partition: dict[int, list[tuple[str, str, Epoch]]] = {}
         for hold in holds:
-            held.setdefault(partition_of(hold[0], PARTITIONS), []).append(hold)
-        answers = await asyncio.gather(
+            by_partition.setdefault(partition_of(hold[0], PARTITIONS), []).append(hold)
+        replies = await asyncio.gather(
             *(
-                self._asking.partition(number, Beat(worker, tuple(each)), READING.stops)
-                for number, each in held.items()
+                self._requests.partition(number, BeatRequest(worker, tuple(each)), DECODERS.stops)
+                for number, each in by_partition.items()
             ),
             return_exceptions=True,
         )
         stops: list[tuple[str, str]] = []
         errors: list[BaseException] = []
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                errors.append(answer)
+        for reply in replies:
+            if isinstance(reply, BaseException):
+                errors.append(reply)
             else:
-                stops += answer
+                stops += reply
         for error in errors:
-            if len(errors) == len(answers) or not isinstance(error, NoetlError):
+            if len(errors) == len(replies) or not isinstance(error, NoetlError):
                 raise error
         return stops
 
     async def start(self, execution_id: str, digest: str, start: Start) -> None:
-        await self._asking.owner(execution_id, Started(execution_id, digest, start), READING.nothing)
+        request = StartRequest(execution_id, digest, start)
+        await self._requests.owner(execution_id, request, DECODERS.nothing)
 
     async def command(self, execution_id: str, command: Command) -> None:
-        await self._asking.owner(execution_id, commanded(execution_id, command), READING.nothing)
+        await self._requests.owner(execution_id, encode_command(execution_id, command), DECODERS.nothing)
 
     async def iterations(self, execution_id: str, run: str, only: range | None = None) -> list[Output | None]:
-        ask = Iterations(execution_id, run, ranged(only))
-        return await self._asking.any("iterations", ask, READING.outputs, LISTS_S)
+        bounds = None if only is None else (only.start, only.stop, only.step)
+        request = IterationsRequest(execution_id, run, bounds)
+        return await self._requests.any("iterations", request, DECODERS.outputs, ITERATIONS_TIMEOUT_S)
+
+
+class LinkPlaybooks:
+    """The texts of playbooks for workers, which have no catalog: any server sends them."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._requests = LinkRequests(transport)
+
+    async def get(self, digest: str) -> PlaybookText:
+        """Raises NotFound, Unavailable, or Damaged if the text does not have that digest."""
+        reply = await self._requests.any("text", PlaybookRequest(digest), DECODERS.playbook)
+        if sha256(reply.text.encode()).hexdigest() != digest:
+            raise Damaged(f"the server sent another text for the playbook {digest[:12]}")
+        return PlaybookText(digest, reply.path, reply.text, reply.origin)

@@ -1,13 +1,13 @@
-"""How requests and answers look on the link: JSON, as in the log, so that every value arrives as it was.
+"""The wire format of the link: JSON, as in the log, so that every value arrives unchanged.
 
-Not msgpack: whole numbers of more than 64 bits are data, too. Unknown fields are passed over; another
-version of the link, or a question that is unknown here, is refused in words.
+msgpack is no alternative, because integers of more than 64 bits are valid data. Unknown fields are ignored.
+A request of another version, or of an unknown type, is refused with an explanation.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar, get_args
@@ -26,86 +26,95 @@ from noetl.ports import Epoch, Grant, ReportAnswer
 
 T = TypeVar("T")
 
-VERSION: Final = 1  # another one when a question or an answer comes to mean something else
+VERSION: Final = 1  # changes when a request or a reply changes its meaning
 PARTITIONS: Final = 64
 _NAME: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")
+_SAME_VERSION: Final = "run the same version of noetl everywhere"
 
 
 def name_in_subject(execution_id: str) -> str:
-    """An id as a part of a subject; what NATS would read as more than a name goes by its digest."""
+    """An id as one word of a subject. An id with other characters is replaced by its digest."""
     return execution_id if _NAME.fullmatch(execution_id) else "x" + sha256(execution_id.encode()).hexdigest()
 
 
-# What is asked
+# Requests
 
 
-class Begin(Struct, frozen=True):
+class BeginRequest(Struct, frozen=True):
     execution_id: str
     frame: str
     worker: str
 
 
-class Reported(Struct, frozen=True):
+class ReportRequest(Struct, frozen=True):
     execution_id: str
     report: Report
     room: int = 0
 
 
-class Beat(Struct, frozen=True):
+class BeatRequest(Struct, frozen=True):
     worker: str
     holds: tuple[tuple[str, str, Epoch], ...]
 
 
-class Started(Struct, frozen=True):
+class StartRequest(Struct, frozen=True):
     execution_id: str
     digest: str
     start: Start
 
 
-class Commanded(Struct, frozen=True):
+class CommandRequest(Struct, frozen=True):
     execution_id: str
-    kind: str  # the name of the command
+    kind: str  # the class name of the command
     command: Raw
 
 
-class Iterations(Struct, frozen=True, omit_defaults=True):
+class IterationsRequest(Struct, frozen=True, omit_defaults=True):
     execution_id: str
     run: str
-    only: tuple[int, int, int] | None = None  # first, end, step
+    only: tuple[int, int, int] | None = None  # start, stop, step
 
 
-class TextOf(Struct, frozen=True):
+class PlaybookRequest(Struct, frozen=True):
     digest: str
 
 
-class SecretOf(Struct, frozen=True):
-    """The value of a keychain entry, for a frame that is granted."""
+class CredentialRequest(Struct, frozen=True):
+    """For the value of a keychain entry, on behalf of a granted frame."""
 
     execution_id: str
     frame: str
     epoch: Epoch
     worker: str
     entry: str
-    nonce: bytes  # new each time: the answer is bound to it
-    proof: bytes  # that whoever asks has the link key
+    nonce: bytes  # random; the reply is bound to it
+    proof: bytes  # shows that the sender has the link key
     fresh: bool = False
 
 
-class TextSent(Struct, frozen=True):
-    digest: str
-    path: str
-    text: str
-    origin: str | None = None
-
-
-class Sealed(Struct, frozen=True):
-    nonce: bytes
-    body: bytes
-
-
-Ask = Begin | Reported | Beat | Started | Commanded | Iterations | TextOf | SecretOf
-_ASKS: Final[dict[str, Callable[[Raw], Any]]] = {
-    kind.__name__.lower(): msgspec.json.Decoder(kind).decode for kind in get_args(Ask)
+LinkRequest = (
+    BeginRequest
+    | ReportRequest
+    | BeatRequest
+    | StartRequest
+    | CommandRequest
+    | IterationsRequest
+    | PlaybookRequest
+    | CredentialRequest
+)
+# These names are on the wire since 0.1.0: they do not follow the names of the classes.
+_NAMES: Final[dict[type, str]] = {
+    BeginRequest: "begin",
+    ReportRequest: "reported",
+    BeatRequest: "beat",
+    StartRequest: "started",
+    CommandRequest: "commanded",
+    IterationsRequest: "iterations",
+    PlaybookRequest: "textof",
+    CredentialRequest: "secretof",
+}
+_REQUESTS: Final[dict[str, Callable[[Raw], Any]]] = {
+    name: msgspec.json.Decoder(kind).decode for kind, name in _NAMES.items()
 }
 _COMMANDS: Final[dict[str, Callable[[Raw], Any]]] = {
     kind.__name__: msgspec.json.Decoder(kind).decode for kind in get_args(Command)
@@ -121,7 +130,7 @@ class _Request(Struct, frozen=True):
 class _Error(Struct, frozen=True, omit_defaults=True):
     kind: Literal["not-found", "rejected", "unavailable", "playbook", "damaged"]
     words: str
-    code: str = ""  # of what was rejected
+    code: str = ""  # of Rejected
     problems: tuple[Problem, ...] = ()
 
 
@@ -136,67 +145,67 @@ _request = msgspec.json.Decoder(_Request).decode
 _reply = msgspec.json.Decoder(_Reply).decode
 
 
-def request_of(ask: Ask) -> bytes:
-    return _encode(_Request(VERSION, type(ask).__name__.lower(), Raw(_encode(ask))))
+def encode_request(request: LinkRequest) -> bytes:
+    return _encode(_Request(VERSION, _NAMES[type(request)], Raw(_encode(request))))
 
 
-def asked_in(body: bytes) -> Ask:
-    """Raises Unavailable for what we do not understand: someone of our version may."""
+def decode_request(body: bytes) -> LinkRequest:
+    """Raises Unavailable for an unknown request: a server of the sender's version may know it."""
     try:
         request = _request(body)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise Unavailable("the server can not read the request") from error
-    if request.v != VERSION or request.ask not in _ASKS:
-        words = f'"{request.ask[:40]}" in version {request.v} of the link, and the server speaks {VERSION}'
-        raise Unavailable(f"asked for {words}: run the same version of noetl everywhere")
+        raise Unavailable("the server cannot read the request") from error
+    if request.v != VERSION or request.ask not in _REQUESTS:
+        message = f'request "{request.ask[:40]}" of link version {request.v}, server has version {VERSION}'
+        raise Unavailable(f"{message}: {_SAME_VERSION}")
     try:
-        asked: Ask = _ASKS[request.ask](request.body)
+        decoded: LinkRequest = _REQUESTS[request.ask](request.body)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise Unavailable(f'the server can not read the request "{request.ask}": {error}') from error
-    return asked
+        raise Unavailable(f'the server cannot read the request "{request.ask}": {error}') from error
+    return decoded
 
 
-def commanded(execution_id: str, command: Command) -> Commanded:
-    return Commanded(execution_id, type(command).__name__, Raw(_encode(command)))
+def encode_command(execution_id: str, command: Command) -> CommandRequest:
+    return CommandRequest(execution_id, type(command).__name__, Raw(_encode(command)))
 
 
-def command_in(asked: Commanded) -> Command:
-    """Raises Unavailable for one that we do not know."""
-    if asked.kind not in _COMMANDS:
-        raise Unavailable(f'the server knows no command "{asked.kind[:40]}": run the same version everywhere')
+def decode_command(request: CommandRequest) -> Command:
+    """Raises Unavailable for an unknown command."""
+    if request.kind not in _COMMANDS:
+        raise Unavailable(f'the server does not know the command "{request.kind[:40]}": {_SAME_VERSION}')
     try:
-        command: Command = _COMMANDS[asked.kind](asked.command)
+        command: Command = _COMMANDS[request.kind](request.command)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise Unavailable(f'the server can not read the command "{asked.kind}": {error}') from error
+        raise Unavailable(f'the server cannot read the command "{request.kind}": {error}') from error
     return command
 
 
-# What is answered
+# Replies
 
 
-def reply_of(answer: object) -> bytes:
-    return _encode(_Reply(VERSION, Raw(_encode(answer))))
+def encode_reply(value: object) -> bytes:
+    return _encode(_Reply(VERSION, Raw(_encode(value))))
 
 
-def refusal_of(error: NoetlError) -> bytes:
-    return _encode(_Reply(VERSION, error=_told(error)))
+def encode_error(error: NoetlError) -> bytes:
+    return _encode(_Reply(VERSION, error=_error_of(error)))
 
 
-def answer_in(body: bytes, decode: Callable[[Raw], T]) -> T:
-    """What was answered. Raises what the other side has raised."""
+def decode_reply(body: bytes, decode: Callable[[Raw], T]) -> T:
+    """The value of a reply. Raises the error that the other side raised."""
     try:
         reply = _reply(body)
         if reply.v != VERSION:
-            words = f"the server speaks version {reply.v} of the link, and we speak {VERSION}"
-            raise Unavailable(f"{words}: run the same version of noetl everywhere")
+            message = f"the server has link version {reply.v}, this process has version {VERSION}"
+            raise Unavailable(f"{message}: {_SAME_VERSION}")
         if reply.error is not None:
             raise _raised(reply.error)
         return decode(reply.body)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise Unavailable(f"the answer can not be read: {error}") from error
+        raise Unavailable(f"the reply cannot be read: {error}") from error
 
 
-def _told(error: NoetlError) -> _Error:
+def _error_of(error: NoetlError) -> _Error:
     match error:
         case Rejected(code=code):
             return _Error("rejected", str(error).removeprefix(f"{code}: "), code)
@@ -206,7 +215,7 @@ def _told(error: NoetlError) -> _Error:
             return _Error("playbook", "", problems=problems)
         case Damaged():
             return _Error("damaged", str(error))
-        case _:  # Conflict and Fenced are of those who write
+        case _:  # Conflict and Fenced concern the writer of the log alone
             return _Error("unavailable", str(error))
 
 
@@ -224,10 +233,22 @@ def _raised(error: _Error) -> NoetlError:
             return Unavailable(error.words)
 
 
-# Grants: what is compiled stays at home, and is made again from the digest
+class PlaybookReply(Struct, frozen=True):
+    digest: str
+    path: str
+    text: str
+    origin: str | None = None
 
 
-class PlaceSent(Struct, frozen=True, omit_defaults=True):
+class EncryptedReply(Struct, frozen=True):
+    nonce: bytes
+    body: bytes
+
+
+# Grants: compiled programs are not sent; the worker compiles them from the digest of the playbook
+
+
+class PlaceMessage(Struct, frozen=True, omit_defaults=True):
     execution_id: str
     workload: dict[str, JSON] = {}
     input: dict[str, JSON] = {}
@@ -237,44 +258,44 @@ class PlaceSent(Struct, frozen=True, omit_defaults=True):
     closes: dict[str, JSON] | None = None
 
 
-class GrantSent(Struct, frozen=True):
+class GrantMessage(Struct, frozen=True):
     digest: str
     pipeline: str
     block: bool
     frame: Frame
-    place: PlaceSent
+    place: PlaceMessage
     epoch: Epoch
     lease_s: float
     at: datetime
     lost: int = 0
 
 
-class AnswerSent(Struct, frozen=True, omit_defaults=True):
+class ReportReply(Struct, frozen=True, omit_defaults=True):
     word: Literal["go", "stop"]
     why: str = ""
-    next: tuple[GrantSent, ...] = ()
+    next: tuple[GrantMessage, ...] = ()
 
 
 class Programs(Protocol):
-    """Compiled playbooks by their digest."""
+    """Compiled playbooks by digest."""
 
     async def by_digest(self, digest: str) -> Program: ...
 
 
-def grant_sent(grant: Grant, digest: str) -> GrantSent:
+def encode_grant(grant: Grant, digest: str) -> GrantMessage:
     (pipeline, frame, place), epoch, lease_s, at, lost = grant
     if frame.block is not None:
-        frame = replace(frame, block=None)  # only who decides needs it
-    sent = PlaceSent(
+        frame = replace(frame, block=None)  # only the owner needs it
+    message = PlaceMessage(
         place.execution_id, place.workload, place.input, place.iter, place.items, place.opens, place.closes
     )
-    return GrantSent(digest, pipeline.name, pipeline.block, frame, sent, epoch, lease_s, at, lost)
+    return GrantMessage(digest, pipeline.name, pipeline.block, frame, message, epoch, lease_s, at, lost)
 
 
-def grant_of(sent: GrantSent, program: Program) -> Grant:
-    """Raises KeyError when the playbook has no such pipeline."""
-    place = sent.place
-    there = FramePlace(
+def decode_grant(message: GrantMessage, program: Program) -> Grant:
+    """Raises KeyError if the playbook has no such pipeline."""
+    place = message.place
+    frame_place = FramePlace(
         execution_id=place.execution_id,
         workload=place.workload,
         input=place.input,
@@ -285,28 +306,24 @@ def grant_of(sent: GrantSent, program: Program) -> Grant:
         closes=place.closes,
         keychain=program.playbook.keychain,
     )
-    work = Work(program.pipeline(sent.pipeline, block=sent.block), sent.frame, there)
-    return Grant(work, sent.epoch, sent.lease_s, sent.at, sent.lost)
+    work = Work(program.pipeline(message.pipeline, block=message.block), message.frame, frame_place)
+    return Grant(work, message.epoch, message.lease_s, message.at, message.lost)
 
 
-def answer_sent(answer: ReportAnswer, digest: str) -> AnswerSent:
-    return AnswerSent(answer.word, answer.why, tuple(grant_sent(each, digest) for each in answer.next))
+def encode_answer(answer: ReportAnswer, digest: str) -> ReportReply:
+    return ReportReply(answer.word, answer.why, tuple(encode_grant(each, digest) for each in answer.next))
 
 
-class Reading(NamedTuple):
-    """Decoders, made once."""
+class ReplyDecoders(NamedTuple):
+    """One decoder for each kind of reply, built once."""
 
-    grant: Callable[[Raw], GrantSent | None] = msgspec.json.Decoder(GrantSent | None).decode
-    answer: Callable[[Raw], AnswerSent] = msgspec.json.Decoder(AnswerSent).decode
+    grant: Callable[[Raw], GrantMessage | None] = msgspec.json.Decoder(GrantMessage | None).decode
+    answer: Callable[[Raw], ReportReply] = msgspec.json.Decoder(ReportReply).decode
     stops: Callable[[Raw], list[tuple[str, str]]] = msgspec.json.Decoder(list[tuple[str, str]]).decode
     outputs: Callable[[Raw], list[Output | None]] = msgspec.json.Decoder(list[Output | None]).decode
     nothing: Callable[[Raw], None] = msgspec.json.Decoder(None).decode
-    text: Callable[[Raw], TextSent] = msgspec.json.Decoder(TextSent).decode
-    sealed: Callable[[Raw], Sealed] = msgspec.json.Decoder(Sealed).decode
+    playbook: Callable[[Raw], PlaybookReply] = msgspec.json.Decoder(PlaybookReply).decode
+    secret: Callable[[Raw], EncryptedReply] = msgspec.json.Decoder(EncryptedReply).decode
 
 
-READING: Final = Reading()
-
-
-def ranged(only: Iterable[int] | None) -> tuple[int, int, int] | None:
-    return (only.start, only.stop, only.step) if isinstance(only, range) else None
+DECODERS: Final = ReplyDecoders()

@@ -1,7 +1,7 @@
-"""Values of credentials on the link: sealed with AES-256-GCM under a key that servers and workers share.
+"""Credential values on the link, encrypted with AES-256-GCM under a key that servers and workers share.
 
-Whoever listens reads nothing, and whoever has no link key is told nothing. An answer is bound to its
-request: one that was kept and sent again opens nowhere.
+A process without the link key can neither read nor request a value. A reply is bound to its request, so a
+recorded reply cannot be replayed.
 """
 
 from __future__ import annotations
@@ -17,31 +17,30 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 from msgspec import Struct
 
-from noetl.adapters.nats.connection import Connection
 from noetl.clock import Clock
 from noetl.engine.state import State
 from noetl.errors import NotFound, Rejected, Unavailable
-from noetl.link.client import Asking
-from noetl.link.messages import READING, Sealed, SecretOf
+from noetl.link.client import LinkRequests
+from noetl.link.messages import DECODERS, CredentialRequest, EncryptedReply
 from noetl.net.program import Program
 from noetl.playbook.model import Credential
-from noetl.ports import Epoch, FetchedCredential, Link, SecretProvider
+from noetl.ports import Epoch, FetchedCredential, Link, SecretProvider, Transport
 from noetl.secret import Secret
 
 KEY_BYTES: Final = 32
-NONCE_BYTES: Final = 12
-QUESTION_BYTES: Final = 16
-TRIES: Final = 12  # while an execution has no owner, as when its server has died
-TRY_S: Final = 0.5  # and more with every try
-_HOME: Final = "set the same link key on servers and workers"
+NONCE_BYTES: Final = 12  # of AES-GCM
+REQUEST_NONCE_BYTES: Final = 16
+TRIES: Final = 12  # while an execution has no owner, for example after its server has died
+RETRY_S: Final = 0.5  # multiplied by the number of tries
+_ADVICE: Final = "set the same link key on servers and workers"
 
 
 class LinkKey:
-    """What servers and workers share. It is never in words."""
+    """The secret that servers and workers share. No error and no `repr` contains it."""
 
     def __init__(self, body: bytes) -> None:
         if len(body) != KEY_BYTES:
-            raise Rejected("bad-setting", f"the link key is {KEY_BYTES} bytes in base64")
+            raise Rejected("bad-setting", f"the link key must be {KEY_BYTES} bytes in base64")
         self._body = body
 
     @classmethod
@@ -50,18 +49,18 @@ class LinkKey:
         try:
             body = base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True)
         except (binascii.Error, ValueError):
-            body = b""  # what stands there may be a key with a slip of the pen: it is not shown
+            body = b""  # the error must not show the text: it may be a key with a typing error
         return cls(body)
 
     def __repr__(self) -> str:
         return "LinkKey(***)"
 
     @cached_property
-    def _asking(self) -> bytes:
+    def _request_key(self) -> bytes:
         return self._derived(b"noetl link: asking 1")
 
     @cached_property
-    def _answering(self) -> bytes:
+    def _reply_key(self) -> bytes:
         return self._derived(b"noetl link: answering 1")
 
     def _derived(self, purpose: bytes) -> bytes:
@@ -70,54 +69,62 @@ class LinkKey:
 
         return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=purpose).derive(self._body)
 
-    def proof(self, ask: SecretOf) -> bytes:
-        return hmac.digest(self._asking, _bound(ask), "sha256")
+    def proof(self, request: CredentialRequest) -> bytes:
+        return hmac.digest(self._request_key, _bound(request), "sha256")
 
-    def seal(self, ask: SecretOf, body: bytes) -> Sealed:
+    def encrypt(self, request: CredentialRequest, body: bytes) -> EncryptedReply:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         nonce = os.urandom(NONCE_BYTES)
-        return Sealed(nonce, AESGCM(self._answering).encrypt(nonce, body, _bound(ask)))
+        return EncryptedReply(nonce, AESGCM(self._reply_key).encrypt(nonce, body, _bound(request)))
 
-    def opened(self, ask: SecretOf, sealed: Sealed) -> bytes:
-        """Raises Unavailable when it was sealed under another key, or for another question."""
+    def decrypt(self, request: CredentialRequest, reply: EncryptedReply) -> bytes:
+        """Raises Unavailable if the reply was encrypted under another key, or for another request."""
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         try:
-            return AESGCM(self._answering).decrypt(sealed.nonce, sealed.body, _bound(ask))
+            return AESGCM(self._reply_key).decrypt(reply.nonce, reply.body, _bound(request))
         except (InvalidTag, ValueError):
-            words = f"the answer does not open with our link key: {_HOME}"
-            raise Unavailable(f'keychain entry "{ask.entry}": {words}') from None
+            message = f"the reply cannot be decrypted with this link key: {_ADVICE}"
+            raise Unavailable(f'keychain entry "{request.entry}": {message}') from None
 
 
-def _bound(ask: SecretOf) -> bytes:
-    """What question and answer have to do with each other, in one order for ever."""
-    parts = [ask.execution_id, ask.frame, *ask.epoch, ask.worker, ask.entry, ask.nonce, ask.fresh]
+def _bound(request: CredentialRequest) -> bytes:
+    """The data that binds a reply to its request. The order of the parts is part of the wire format."""
+    parts = [
+        request.execution_id,
+        request.frame,
+        *request.epoch,
+        request.worker,
+        request.entry,
+        request.nonce,
+        request.fresh,
+    ]
     return msgspec.json.encode(parts)
 
 
-class _Told(Struct, frozen=True):
-    """What is inside a seal."""
+class _Values(Struct, frozen=True):
+    """The decrypted body of a reply."""
 
     values: dict[str, str]
     version: str
     expires_s: float | None
 
 
-_told = msgspec.json.Decoder(_Told).decode
+_values = msgspec.json.Decoder(_Values).decode
 
 
-# The server's side
+# The server side
 
 
-class Lease(Protocol):
+class FrameLease(Protocol):
     @property
     def epoch(self) -> Epoch: ...
 
 
-class Held(Protocol):
-    """An execution in its owner's hands."""
+class OwnedExecution(Protocol):
+    """An execution that this server owns."""
 
     @property
     def state(self) -> State: ...
@@ -126,44 +133,49 @@ class Held(Protocol):
     def program(self) -> Program: ...
 
     @property
-    def out(self) -> Mapping[str, Lease]:
-        """The frames that are out, each with its last grant."""
+    def out(self) -> Mapping[str, FrameLease]:
+        """The granted frames, each with its last grant."""
         ...
 
 
 class Owner(Link, Protocol):
-    """A server's control."""
+    """The control of a server."""
 
-    async def live(self, execution_id: str) -> Held:
-        """Raises Unavailable when it is not ours."""
+    async def live(self, execution_id: str) -> OwnedExecution:
+        """Raises Unavailable if this server does not own the execution."""
         ...
 
 
-class Keeper:
-    """Tells values to workers that hold a frame of a playbook which declares them."""
+class SecretServer:
+    """Sends credential values to workers that hold a frame of a playbook which declares them."""
 
     def __init__(self, key: LinkKey | None, provider: SecretProvider) -> None:
         self._key = key
         self._provider = provider
 
-    async def tell(self, ask: SecretOf, owner: Owner) -> Sealed:
-        """Raises Rejected in all cases but one: what it says must not be tried again and again."""
+    async def answer(self, request: CredentialRequest, owner: Owner) -> EncryptedReply:
+        """Raises Rejected for nearly all errors, so that the worker does not repeat the request.
+
+        Only NotFound, and Unavailable if this server no longer owns the execution, stay as they are.
+        """
         if self._key is None:
-            raise Rejected("no-link-key", f"the server has no link key, and nothing goes unsealed: {_HOME}")
-        if len(ask.nonce) != QUESTION_BYTES or not hmac.compare_digest(self._key.proof(ask), ask.proof):
-            raise Rejected("wrong-link-key", f"the worker has another link key than the server: {_HOME}")
-        held = await owner.live(ask.execution_id)
-        if ask.frame not in held.out:
-            # As a new owner we hear of grants by the beats of their holders: this is one.
-            await owner.beat(ask.worker, [(ask.execution_id, ask.frame, ask.epoch)])
-        out = held.out.get(ask.frame)
-        if out is None or out.epoch != ask.epoch:
-            raise Rejected("not-granted", f"{ask.frame} is not this worker's any more")
-        entries = held.program.playbook.keychain
-        credential = next((each for each in entries if each.name == ask.entry), None)
+            raise Rejected("no-link-key", f"the server has no link key, so it sends no values: {_ADVICE}")
+        if len(request.nonce) != REQUEST_NONCE_BYTES or not hmac.compare_digest(
+            self._key.proof(request), request.proof
+        ):
+            raise Rejected("wrong-link-key", f"the worker has another link key than the server: {_ADVICE}")
+        execution = await owner.live(request.execution_id)
+        if request.frame not in execution.out:
+            # A new owner learns of existing grants from heartbeats. This request is as good as one.
+            await owner.beat(request.worker, [(request.execution_id, request.frame, request.epoch)])
+        lease = execution.out.get(request.frame)
+        if lease is None or lease.epoch != request.epoch:
+            raise Rejected("not-granted", f"the worker no longer holds {request.frame}")
+        entries = execution.program.playbook.keychain
+        credential = next((each for each in entries if each.name == request.entry), None)
         if credential is None:
             raise Rejected("undeclared", "the playbook does not declare it")
-        return self._key.seal(ask, await self._body(credential, fresh=ask.fresh))
+        return self._key.encrypt(request, await self._body(credential, fresh=request.fresh))
 
     async def _body(self, credential: Credential, *, fresh: bool) -> bytes:
         try:
@@ -172,74 +184,75 @@ class Keeper:
             raise
         except Unavailable as error:
             raise Rejected("provider", str(error)) from error
-        except Exception as error:  # noqa: BLE001  # a border: what it says may hold what nobody should see
-            raise Rejected("provider", f"it can not be read: {type(error).__name__}") from None
+        except Exception as error:  # noqa: BLE001  # its text may contain a value, so only its type is sent
+            raise Rejected("provider", f"it cannot be read: {type(error).__name__}") from None
         values = {field: secret.reveal() for field, secret in fetched.values.items()}
-        return msgspec.json.encode(_Told(values, fetched.version, fetched.expires_s))
+        return msgspec.json.encode(_Values(values, fetched.version, fetched.expires_s))
 
 
-# The worker's side
+# The worker side
 
 
-class Holder(NamedTuple):
-    """The frame on whose behalf a worker asks."""
+class HeldFrame(NamedTuple):
+    """The frame on whose behalf a worker requests a value."""
 
     execution_id: str
     frame: str
     epoch: Epoch
 
 
-class NatsSecrets:
-    """Keeps the contract of SecretProvider for a worker.
+class LinkSecrets:
+    """The `SecretProvider` of a worker: it requests values from the owner of the execution.
 
-    `holder` says for which frame the present task asks; None: for none, and then nobody tells us anything.
+    `held_frame` returns the frame that the current asyncio task works on. Without one, `fetch` fails.
     """
 
     def __init__(
         self,
-        connection: Connection,
+        transport: Transport,
         key: LinkKey | None,
         worker: str,
-        holder: Callable[[], tuple[str, str, Epoch] | None],
+        held_frame: Callable[[], tuple[str, str, Epoch] | None],
         clock: Clock,
     ) -> None:
-        self._asking = Asking(connection)
+        self._requests = LinkRequests(transport)
         self._key = key
         self._worker = worker
-        self._holder = holder
+        self._held_frame = held_frame
         self._clock = clock
 
     async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
-        name, held = credential.name, self._holder()
+        name, held = credential.name, self._held_frame()
         if self._key is None:
-            words = f"the worker has no link key, and nothing goes unsealed: {_HOME}"
-            raise Unavailable(f'keychain entry "{name}": {words}')
+            message = f"the worker has no link key, so it receives no values: {_ADVICE}"
+            raise Unavailable(f'keychain entry "{name}": {message}')
         if held is None:
-            raise Unavailable(f'keychain entry "{name}": only a frame at work may ask for it')
+            raise Unavailable(f'keychain entry "{name}": only a running frame can request it')
         try:
-            told = await self._told(self._key, Holder(*held), name, fresh)
+            reply = await self._request(self._key, HeldFrame(*held), name, fresh)
         except Rejected as error:
-            words = str(error).removeprefix(f"{error.code}: ")
-            own = "" if f'keychain entry "{name}"' in words else f'keychain entry "{name}": '
-            raise Unavailable(f"{own}{words}") from None
-        values = {field: Secret(value) for field, value in told.values.items()}
-        return FetchedCredential(values, told.version, told.expires_s)
+            message = str(error).removeprefix(f"{error.code}: ")
+            prefix = "" if f'keychain entry "{name}"' in message else f'keychain entry "{name}": '
+            raise Unavailable(f"{prefix}{message}") from None
+        values = {field: Secret(value) for field, value in reply.values.items()}
+        return FetchedCredential(values, reply.version, reply.expires_s)
 
-    async def _told(self, key: LinkKey, held: Holder, name: str, fresh: bool) -> _Told:
-        """Again when nobody answers: a server that dies must not fail what a worker does."""
+    async def _request(self, key: LinkKey, held: HeldFrame, name: str, fresh: bool) -> _Values:
+        """Retries while no owner answers: a server that dies must not fail the work of a worker."""
         tries = 0
         while True:
-            ask = SecretOf(*held, self._worker, name, os.urandom(QUESTION_BYTES), b"", fresh)
-            ask = msgspec.structs.replace(ask, proof=key.proof(ask))
+            nonce = os.urandom(REQUEST_NONCE_BYTES)
+            request = CredentialRequest(*held, self._worker, name, nonce, b"", fresh)
+            request = msgspec.structs.replace(request, proof=key.proof(request))
             try:
-                sealed = await self._asking.owner(held.execution_id, ask, READING.sealed)
+                reply = await self._requests.owner(held.execution_id, request, DECODERS.secret)
                 break
             except Unavailable as error:
                 tries += 1
                 if tries >= TRIES:
                     raise Unavailable(f'keychain entry "{name}": {error}') from error
-            await self._clock.sleep(TRY_S * min(tries, 6))
+            await self._clock.sleep(RETRY_S * min(tries, 6))
         try:
-            return _told(key.opened(ask, sealed))
+            return _values(key.decrypt(request, reply))
         except msgspec.DecodeError:
-            raise Unavailable(f'keychain entry "{name}": the answer can not be read') from None
+            raise Unavailable(f'keychain entry "{name}": the reply cannot be read') from None

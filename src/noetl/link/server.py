@@ -1,4 +1,4 @@
-"""A server's side of the link: it answers for the partitions that are its own, after the commit."""
+"""The server side of the link: answers requests for the partitions this server owns, after the commit."""
 
 from __future__ import annotations
 
@@ -8,147 +8,148 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol
 
-from nats.aio.msg import Msg
-
-from noetl.adapters.nats.connection import Connection, Listening
 from noetl.errors import NoetlError, Rejected, Unavailable
 from noetl.ids import partition_of
-from noetl.link.chunking import Parcels, opened, packed
-from noetl.link.client import ANY, ASK
+from noetl.link.chunking import PartialBodies, pack, unpack
+from noetl.link.client import ANY_SUBJECT, OWNER_SUBJECT
 from noetl.link.messages import (
     PARTITIONS,
-    Ask,
-    Beat,
-    Begin,
-    Commanded,
-    Iterations,
-    Reported,
-    SecretOf,
-    Started,
-    TextOf,
-    TextSent,
-    answer_sent,
-    asked_in,
-    command_in,
-    grant_sent,
-    refusal_of,
-    reply_of,
+    BeatRequest,
+    BeginRequest,
+    CommandRequest,
+    CredentialRequest,
+    IterationsRequest,
+    LinkRequest,
+    PlaybookReply,
+    PlaybookRequest,
+    ReportRequest,
+    StartRequest,
+    decode_command,
+    decode_request,
+    encode_answer,
+    encode_error,
+    encode_grant,
+    encode_reply,
 )
-from noetl.link.secret_channel import Keeper, Owner
-from noetl.ports import PlaybookText
+from noetl.link.secret_channel import Owner, SecretServer
+from noetl.ports import Message, PlaybookText, Subscription, Transport
 
-GROUP: Final = "noetl-servers"  # of those who can answer what any server can
-ASKED_MAX: Final = 20_000  # requests in hand; more are sent away
-
+GROUP: Final = "noetl-servers"  # one of the servers answers each request to any server
+PENDING_MAX: Final = 20_000  # requests without a reply; further ones are refused
 ITERATIONS_MAX: Final = 1_000_000
 
 
-class Texts(Protocol):
+class PlaybookTexts(Protocol):
     """The part of a catalog that workers need."""
 
     async def get(self, digest: str) -> PlaybookText: ...
 
 
-class Answering:
-    """Each request has a task of its own: one that waits for its commit holds up no other."""
+class LinkServer:
+    """Answers each request in a task of its own, so that a commit delays no other request."""
 
-    def __init__(self, connection: Connection, owner: Owner, texts: Texts, keeper: Keeper) -> None:
-        self._connection = connection
+    def __init__(
+        self, transport: Transport, owner: Owner, playbooks: PlaybookTexts, secrets: SecretServer
+    ) -> None:
+        self._transport = transport
         self._owner = owner
-        self._texts = texts
-        self._keeper = keeper
-        self._any: Listening | None = None
-        self._partitions: dict[int, Listening] = {}
-        self._parcels = Parcels()
+        self._playbooks = playbooks
+        self._secrets = secrets
+        self._any: Subscription | None = None
+        self._partitions: dict[int, Subscription] = {}
+        self._partial = PartialBodies()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Answer what any server can."""
-        self._any = await self._connection.subscribe(f"{ANY}.*", partial(self._hear, None), group=GROUP)
+        """Answer the requests that any server can answer."""
+        self._any = await self._transport.subscribe(
+            f"{ANY_SUBJECT}.*", partial(self._receive, None), group=GROUP
+        )
 
     async def follow(self, partitions: Collection[int]) -> None:
-        """These are ours, and no others: to be told after each round of ownership."""
-        gone = [number for number in self._partitions if number not in partitions]
-        await self._connection.unsubscribe(*(self._partitions.pop(number) for number in gone))
+        """Answer for exactly these partitions. Called after each round of ownership."""
+        released = [number for number in self._partitions if number not in partitions]
+        await asyncio.gather(*(self._partitions.pop(number).close() for number in released))
         for number in sorted(partitions):
             if number not in self._partitions:
-                hear = partial(self._hear, number)
-                self._partitions[number] = await self._connection.subscribe(f"{ASK}.{number}", hear)
+                handler = partial(self._receive, number)
+                subject = f"{OWNER_SUBJECT}.{number}"
+                self._partitions[number] = await self._transport.subscribe(subject, handler)
 
     async def close(self, grace_s: float = 5.0) -> None:
-        """Nothing new; what is in hand gets a while to be answered."""
+        """Accept no more requests, and finish the pending ones within `grace_s`."""
         await self.follow(())
         if self._any is not None:
-            await self._connection.unsubscribe(self._any)
+            await self._any.close()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=grace_s)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _hear(self, partition: int | None, message: Msg) -> None:
+    def _receive(self, partition: int | None, message: Message) -> None:
         if not message.reply:
-            return  # nobody waits for an answer
+            return  # the sender does not wait for a reply
         try:
-            whole = self._parcels.add(message.reply, message.data)
-            if whole is not None and len(self._tasks) >= ASKED_MAX:
-                raise Unavailable(f"the server has {ASKED_MAX:,} requests in hand")
+            packed = self._partial.add(message.reply, message.data)
+            if packed is not None and len(self._tasks) >= PENDING_MAX:
+                raise Unavailable(f"the server has {PENDING_MAX:,} pending requests")
         except Unavailable as error:
-            self._spawn(self._say(message.reply, refusal_of(error)))
+            self._spawn(self._reply(message.reply, encode_error(error)))
             return
-        if whole is not None:
-            self._spawn(self._answer(message.reply, whole, partition))
+        if packed is not None:
+            self._spawn(self._answer(message.reply, packed, partition))
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, reply: str, whole: bytes, partition: int | None) -> None:
+    async def _answer(self, subject: str, packed: bytes, partition: int | None) -> None:
         try:
-            asked = asked_in(await opened(whole))
-            _refuse_strange(asked, partition)
-            body = reply_of(await self._asked(asked))
+            request = decode_request(await unpack(packed))
+            _check_subject(request, partition)
+            body = encode_reply(await self._handle(request))
         except NoetlError as error:
-            body = refusal_of(error)
-        except Exception as error:  # noqa: BLE001  # a border: whoever asked must not wait, and we go on
-            context = {"message": "a request over the link fell", "exception": error}
+            body = encode_error(error)
+        except Exception as error:  # noqa: BLE001  # the sender must not wait, and the server must go on
+            context = {"message": "a request on the link failed", "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)
-            body = refusal_of(Unavailable(f"the server fell over the request ({type(error).__name__})"))
-        await self._say(reply, body)
+            body = encode_error(Unavailable(f"the request failed on the server ({type(error).__name__})"))
+        await self._reply(subject, body)
 
-    async def _say(self, reply: str, body: bytes) -> None:
+    async def _reply(self, subject: str, body: bytes) -> None:
         try:
-            messages = await packed(body, self._connection.message_bytes)
+            messages = await pack(body, self._transport.payload_limit)
         except Rejected as error:
-            messages = [refusal_of(error)]
-        with suppress(Unavailable):  # whoever asked asks again
+            messages = [encode_error(error)]
+        with suppress(Unavailable):  # the sender repeats its request
             for message in messages:
-                await self._connection.publish(reply, message)
+                await self._transport.publish(subject, message)
 
-    async def _asked(self, asked: Ask) -> object:
+    async def _handle(self, request: LinkRequest) -> object:
         owner = self._owner
-        match asked:
-            case Begin(execution_id, frame, worker):
+        match request:
+            case BeginRequest(execution_id, frame, worker):
                 grant = await owner.begin(execution_id, frame, worker)
-                return None if grant is None else grant_sent(grant, await self._digest(execution_id))
-            case Reported(execution_id, report, room):
+                return None if grant is None else encode_grant(grant, await self._digest(execution_id))
+            case ReportRequest(execution_id, report, room):
                 answer = await owner.report(execution_id, report, room=room)
-                return answer_sent(answer, await self._digest(execution_id) if answer.next else "")
-            case Beat(worker, holds):
+                return encode_answer(answer, await self._digest(execution_id) if answer.next else "")
+            case BeatRequest(worker, holds):
                 return await owner.beat(worker, holds)
-            case Started(execution_id, digest, start):
+            case StartRequest(execution_id, digest, start):
                 await owner.start(execution_id, digest, start)
                 return None
-            case Commanded():
-                await owner.command(asked.execution_id, command_in(asked))
+            case CommandRequest():
+                await owner.command(request.execution_id, decode_command(request))
                 return None
-            case Iterations(execution_id, run, only):
+            case IterationsRequest(execution_id, run, only):
                 return await owner.iterations(execution_id, run, None if only is None else _range(only))
-            case TextOf(digest):
-                return TextSent(*await self._texts.get(digest))
-            case SecretOf():
-                return await self._keeper.tell(asked, owner)
+            case PlaybookRequest(digest):
+                return PlaybookReply(*await self._playbooks.get(digest))
+            case CredentialRequest():
+                return await self._secrets.answer(request, owner)
 
     async def _digest(self, execution_id: str) -> str:
         return (await self._owner.live(execution_id)).state.digest
@@ -157,18 +158,21 @@ class Answering:
 def _range(only: tuple[int, int, int]) -> range:
     wanted = range(*only) if only[2] else range(0)
     if len(wanted) > ITERATIONS_MAX:
-        raise Rejected("too-many", f"of a loop {ITERATIONS_MAX:,} results at once can be asked for")
+        raise Rejected("too-many", f"a request may ask for {ITERATIONS_MAX:,} iterations of a loop at most")
     return wanted
 
 
-def _refuse_strange(asked: Ask, partition: int | None) -> None:
-    """What belongs to an owner goes to the owner, and only there: of two answers one would be wrong."""
-    match asked:
-        case Iterations() | TextOf():
+def _check_subject(request: LinkRequest, partition: int | None) -> None:
+    """Raises Rejected if the request came to a subject where this server must not answer it.
+
+    Only the owner may answer for an execution: a reply of another server could be wrong.
+    """
+    match request:
+        case IterationsRequest() | PlaybookRequest():
             fits = partition is None
-        case Beat(holds=holds):
+        case BeatRequest(holds=holds):
             fits = all(partition_of(each[0], PARTITIONS) == partition for each in holds)
         case _:
-            fits = partition_of(asked.execution_id, PARTITIONS) == partition
+            fits = partition_of(request.execution_id, PARTITIONS) == partition
     if not fits:
-        raise Rejected("wrong-subject", "the request has come to a server that it is not for")
+        raise Rejected("wrong-subject", "the request was sent to a server that it is not for")

@@ -1,4 +1,7 @@
-"""What we ask of the world. An adapter is right when it passes the contract in noetl.testing."""
+"""The interfaces between the core and the outside world, with their failure semantics.
+
+An adapter is correct if it passes the contract tests in `noetl.testing.contracts`.
+"""
 
 from noetl.ports.catalog import Catalog, PlaybookText, PlaybookVersion
 from noetl.ports.log import (
@@ -21,6 +24,17 @@ from noetl.ports.secrets import (
     SecretRow,
     SecretRows,
 )
+from noetl.ports.transport import (
+    REPLY_TIMEOUT_S,
+    Collect,
+    Handler,
+    Message,
+    NoResponder,
+    ReplyTimeout,
+    Subscription,
+    Transport,
+    first_reply,
+)
 from noetl.ports.work import (
     Claim,
     Epoch,
@@ -29,6 +43,8 @@ from noetl.ports.work import (
     Grant,
     Link,
     Pointer,
+    QueueBackend,
+    QueueTraits,
     ReportAnswer,
     WorkerInfo,
     WorkerRegistry,
@@ -36,11 +52,13 @@ from noetl.ports.work import (
 )
 
 __all__ = [
+    "REPLY_TIMEOUT_S",
     "ApiToken",
     "ApiTokenStore",
     "Append",
     "Catalog",
     "Claim",
+    "Collect",
     "Epoch",
     "EventStore",
     "ExecutionHead",
@@ -50,13 +68,19 @@ __all__ = [
     "FeedEvent",
     "FetchedCredential",
     "Grant",
+    "Handler",
     "Link",
     "LogRow",
+    "Message",
+    "NoResponder",
     "OwnedPartitions",
     "Partitions",
     "PlaybookText",
     "PlaybookVersion",
     "Pointer",
+    "QueueBackend",
+    "QueueTraits",
+    "ReplyTimeout",
     "ReportAnswer",
     "ResultCleanup",
     "ResultStore",
@@ -65,7 +89,10 @@ __all__ = [
     "SecretRows",
     "Snapshot",
     "StoredResult",
+    "Subscription",
+    "Transport",
     "WorkQueue",
     "WorkerInfo",
     "WorkerRegistry",
+    "first_reply",
 ]

@@ -1,4 +1,4 @@
-"""The log, who may write to which part of it, and what lists of executions are made from."""
+"""The log of executions, its ownership, and the listing of executions."""
 
 from __future__ import annotations
 
@@ -12,97 +12,116 @@ from noetl.errors import Conflict, Fenced
 
 
 class Append(NamedTuple):
-    """Facts of one execution that belong together."""
+    """Facts of one execution that are committed together."""
 
     execution_id: str
-    first_seq: int  # compare-and-set: it must be the next
+    first_seq: int  # compare-and-set: it must follow the last seq in the log
     at: datetime
     facts: tuple[Fact, ...]
-    owner: int  # whose it is, as a number that grows with each new owner; another than the present is Fenced
-    status: Status  # of the execution after these facts: whoever lists executions need not fold them
+    owner: int  # the owner's number, which grows with each new owner; another than the current one is Fenced
+    status: Status  # of the execution after these facts, so that a listing need not read the log
 
 
 class LogRow(NamedTuple):
+    """Facts that were appended together."""
+
     first_seq: int
     at: datetime
     facts: tuple[Fact, ...]
 
 
 class Snapshot(NamedTuple):
-    """A state as it was after a fact: a copy that saves reading the log up to there."""
+    """The state after a fact: a copy that saves reading the log up to there."""
 
     seq: int
-    schema: str  # of the state; another one than ours: the log is read instead
+    schema: str  # of the state; a snapshot with another schema is ignored
     body: bytes
 
 
 class EventStore(Protocol):
-    """The log: one ordered stream for each execution, written by one owner at a time."""
+    """The log: one ordered stream of facts for each execution, written by one owner at a time.
+
+    The log is the source of truth. A committed append is durable and is never changed. Every method raises
+    Unavailable if the store does not answer, and Damaged if stored data cannot be decoded.
+    """
 
     async def append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
-        """Each stands or falls alone. Raises Unavailable when the outcome is not known."""
+        """Commit appends; the result has one entry for each. None: it is durable.
+
+        Each append succeeds or fails alone. Conflict: another writer was first. Fenced: the owner number is
+        not the current one. Raises Unavailable if the outcome is unknown: some appends may be committed, and
+        the caller must read the log before it continues.
+        """
         ...
 
     async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]:
-        """The rows that hold facts with seq > after, in order; empty when there is no such execution.
+        """The rows that contain facts with seq > after, in order; empty for an unknown execution.
 
-        `up_to`: those behind this one may be left out; a row is never cut.
+        Rows that begin behind `up_to` may be omitted. A row is never cut.
         """
         ...
 
     async def status(self, execution_id: str) -> Status | None:
-        """That of the last append; None: there is no such execution."""
+        """The status of the last append; None for an unknown execution."""
         ...
 
     async def snapshot(self, execution_id: str) -> Snapshot | None:
-        """The newest that was kept."""
+        """The newest snapshot."""
         ...
 
     async def keep(self, execution_id: str, snapshot: Snapshot) -> None:
-        """It may be lost: it is a copy."""
+        """Store a snapshot unless there is a newer one of the same schema. It may be lost: it is a copy."""
         ...
 
 
 class OwnedPartitions(NamedTuple):
-    """What is ours of the partitions; and the store's time, which all instants on record go by (P6)."""
+    """The partitions that a server owns, and the store's time, which all instants in the log use (P6)."""
 
-    epochs: dict[int, int]  # partition → its epoch, which grows with each new owner
+    epochs: dict[int, int]  # partition → epoch, which grows with each new owner
     at: datetime
 
 
 class Partitions(Protocol):
-    """Many servers on one log: each owns some partitions of the executions, under a lease."""
+    """Ownership of many servers on one log: each owns some partitions of the executions, under a lease.
+
+    The store's clock decides when a lease ends. Ownership is only a hint until an append: the store refuses
+    appends with an old epoch (Fenced). Every method raises Unavailable if the store does not answer.
+    """
 
     async def live(self, partitions: Sequence[int]) -> list[tuple[str, int]]:
-        """Executions of these that have not ended, each with the seq of its last fact."""
+        """The executions of these partitions that have not ended, each with the seq of its last fact."""
         ...
 
     async def own(self, server: str, partitions: Sequence[int], ttl_s: float) -> OwnedPartitions:
-        """Take or keep these; those that are another's are not in the answer."""
+        """Acquire or renew leases. The result omits partitions that another server owns.
+
+        A lease that has expired gets a new epoch, also if its last owner acquires it again.
+        """
         ...
 
     async def let_go(self, server: str, partitions: Sequence[int]) -> None:
-        """Another may have them at once. What is not ours is passed over."""
+        """Release leases, so that other servers can acquire them at once. Others' leases are ignored."""
         ...
 
     async def servers(self, server: str, ttl_s: float) -> list[str]:
-        """We are here, for so long: the names of all who are, ours too, in order."""
+        """Announce this server for `ttl_s`, and return the sorted names of all announced servers."""
         ...
 
 
 class ExecutionOwnership(Protocol):
-    """Several processes on one file: each execution is held by one of them, as long as it lives."""
+    """Ownership of several processes on one file: one live process holds each execution."""
 
     async def hold(self, execution_id: str) -> int:
-        """Make it ours, also a new one: the owner's number that its appends carry from now on.
+        """Acquire an execution, which may be new. Returns the owner number for its appends.
 
-        Raises Rejected("held", …) when another process that lives has it.
+        Raises Rejected("held", …) if another live process holds it. An execution of a dead process is
+        acquired under a higher number.
         """
         ...
 
 
 class ExecutionHead(NamedTuple):
-    """An execution as a list of them shows it, without a look into its log."""
+    """An execution as a listing shows it, without its log."""
 
     execution_id: str
     path: str
@@ -112,12 +131,12 @@ class ExecutionHead(NamedTuple):
     started_at: datetime
     updated_at: datetime
     parent: str | None
-    pid: int | None  # of the process that has it or had it last; None: it is long gone
+    pid: int | None  # of the process that holds it or held it last; None: unknown
     owner_alive: bool
 
 
 class ExecutionListing(Protocol):
-    """Questions over all executions, answered from their heads: nobody folds a log for a list."""
+    """Queries over all executions. They read heads, never logs. Every method raises Unavailable."""
 
     async def executions(
         self,
@@ -128,7 +147,7 @@ class ExecutionListing(Protocol):
         open_only: bool = False,
         path: str | None = None,
     ) -> list[ExecutionHead]:
-        """Newest first; `before` is the id of the last one on the page before."""
+        """The newest first. `before` is the id of the last execution on the previous page."""
         ...
 
     async def head(self, execution_id: str) -> ExecutionHead:
@@ -136,13 +155,13 @@ class ExecutionListing(Protocol):
         ...
 
     async def children(self, execution_id: str) -> list[ExecutionHead]:
-        """Those that frames of it have started, in the order of their starts."""
+        """The executions that frames of this one have started, in the order of their starts."""
         ...
 
     async def find(self, prefix: str) -> list[str]:
-        """The ids that begin so, a few of them; the whole id finds itself alone."""
+        """Some of the ids with this prefix, enough to show whether it is unique; a full id matches alone."""
         ...
 
     async def last(self) -> str:
-        """The execution that started last. Raises NotFound when there is none."""
+        """The execution that started last. Raises NotFound if there is none."""
         ...

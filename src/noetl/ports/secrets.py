@@ -1,4 +1,4 @@
-"""Credentials and tokens: where their values come from, how they lie on disk, who may ask for what."""
+"""Credentials, stored secrets and API tokens."""
 
 from __future__ import annotations
 
@@ -11,28 +11,31 @@ from noetl.secret import Secret
 
 
 class FetchedCredential(NamedTuple):
-    """A credential as it is now."""
+    """The current values of a credential."""
 
-    values: Mapping[str, Secret]  # by field; the only one of a single value stands under ""
-    version: str  # another one when the values are others; it tells nothing of them
-    expires_s: float | None = None  # None: it does not say
+    values: Mapping[str, Secret]  # by field; a credential with a single value has the field ""
+    version: str  # changes with the values and reveals nothing about them
+    expires_s: float | None = None  # None: unknown
 
 
 class SecretProvider(Protocol):
-    """Where credentials come from. No error of it shows a value."""
+    """A source of credentials. No error contains a value."""
 
     async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
-        """`fresh`: what was given last did not work. Raises NotFound (with the name), or Unavailable."""
+        """`fresh`: bypass caches, because the last values did not work.
+
+        Raises NotFound, which names the keychain entry, or Unavailable.
+        """
         ...
 
 
 class SecretRow(NamedTuple):
-    """A stored secret as it lies on disk: encrypted, bound to its name and version."""
+    """A stored secret: encrypted, and bound to its name and version."""
 
     name: str
-    version: int  # never given twice to a name
+    version: int  # never reused for a name
     nonce: bytes
-    body: bytes  # empty: it was removed
+    body: bytes  # empty: the secret was removed
     key_id: str
     at: datetime
 
@@ -41,24 +44,29 @@ AllRows: TypeAlias = list[SecretRow]
 
 
 class SecretRows(Protocol):
-    """Where stored secrets lie. It sees no value."""
+    """The table of stored secrets. It never sees a plain value. Every method raises Unavailable."""
 
-    async def get(self, name: str) -> SecretRow | None: ...
+    async def get(self, name: str) -> SecretRow | None:
+        """The row, also of a removed secret."""
+        ...
 
     async def put(self, row: SecretRow, before: SecretRow | None) -> bool:
-        """In the place of `before`; False: another stands there by now, and nothing was written."""
+        """Replace `before`, or insert if it is None. The row is durable when the method returns True.
+
+        False: another writer was first, and nothing was written. Raises Rejected for an invalid name.
+        """
         ...
 
     async def list(self) -> AllRows:
-        """All that have a value, by name."""
+        """All rows with a value, by name."""
         ...
 
 
 class ApiToken(NamedTuple):
-    """Who may ask the server for what. The secret itself is known to its bearer alone."""
+    """A credential for the API. Only its bearer knows the secret."""
 
     id: str
-    name: str  # as it stands in the log for what its bearer did
+    name: str  # appears in the log for everything the bearer does
     scopes: frozenset[str]  # of read, run, write, admin
     created_at: datetime
     expires_at: datetime | None
@@ -68,15 +76,19 @@ AllTokens: TypeAlias = list[ApiToken]
 
 
 class ApiTokenStore(Protocol):
-    """The tokens that are valid, by the sha256 of their secrets."""
+    """The API tokens by the sha256 of their secrets. Every method raises Unavailable."""
 
-    async def add(self, token: ApiToken, digest: bytes) -> None: ...
-
-    async def find(self, digest: bytes) -> ApiToken | None:
-        """Also one that has expired: whoever asks looks at that."""
+    async def add(self, token: ApiToken, digest: bytes) -> None:
+        """Raises Rejected if the id exists or a text cannot be stored."""
         ...
 
-    async def list(self) -> AllTokens: ...
+    async def find(self, digest: bytes) -> ApiToken | None:
+        """The token, also if it has expired: callers check that."""
+        ...
+
+    async def list(self) -> AllTokens:
+        """All tokens in the order of creation."""
+        ...
 
     async def remove(self, id: str) -> None:
         """Raises NotFound."""

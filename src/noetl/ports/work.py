@@ -1,4 +1,4 @@
-"""Work on its way: pointers in a queue, grants and reports between workers and owners, and news of both."""
+"""How work travels: pointers in a queue, grants and reports between workers and owners, and live events."""
 
 from __future__ import annotations
 
@@ -12,81 +12,135 @@ from noetl.engine.moves import Work
 from noetl.output import JSON, Output
 from noetl.playbook.model import POOL
 
-Epoch: TypeAlias = tuple[int, int]  # of the partition's owner, and a counter: a higher one refuses all lower
+Epoch: TypeAlias = tuple[int, int]  # of the partition's owner, and a counter; only the highest one is valid
 
 
 class Pointer(NamedTuple):
-    """A frame to do. It names the work and does not hold it."""
+    """A frame that is ready to run. It names the work and does not contain it."""
 
     execution_id: str
     frame: str
-    dispatch: int  # grows with each time it is put, so that no dedup swallows a second one
-    pool: str = POOL  # whose workers may take it
+    dispatch: int  # grows each time the owner puts the frame, so that deduplication drops no repetition
+    pool: str = POOL  # the workers that may take it
 
 
 class Claim(NamedTuple):
+    """A pointer that a worker has taken."""
+
     pointer: Pointer
-    delivery: int  # the queue's own number
+    delivery: int  # the queue's own number of this delivery
 
 
 class WorkQueue(Protocol):
-    """Pointers on their way to workers. It may lose, repeat and reorder them: it is no truth."""
+    """Pointers on their way from owners to workers.
 
-    async def put(self, pointers: Sequence[Pointer]) -> None: ...
+    The queue is a copy: the log is the source of truth, and `begin` decides who works on a frame. A queue may
+    therefore lose, repeat and reorder pointers. The sweeper puts lost ones again, and the owner refuses
+    `begin` for repeated ones.
+    """
 
-    async def take(self, limit: int) -> list[Claim]:
-        """Waits for at least one, for a while; may come back empty."""
+    async def put(self, pointers: Sequence[Pointer]) -> None:
+        """Make the pointers available to workers.
+
+        A pointer that is put twice by its caller is delivered twice: a queue deduplicates only its own
+        retries. Raises Unavailable if the queue has not confirmed all of them; some may have been stored.
+        """
         ...
 
-    async def done(self, claim: Claim) -> None: ...
+    async def take(self, limit: int) -> list[Claim]:
+        """Wait for at least one pointer and return up to `limit`.
+
+        May return an empty list after a while, so that callers can check whether to go on. Each pointer goes
+        to one taker. A taker that is cancelled loses none: its pointers go to others. Raises Unavailable
+        after `leave`.
+        """
+        ...
+
+    async def done(self, claim: Claim) -> None:
+        """The claim needs no further delivery. An unknown or repeated claim is ignored.
+
+        Raises Unavailable if the queue cannot be reached; then the pointer may be delivered again.
+        """
+        ...
+
+
+class QueueTraits(NamedTuple):
+    """How a queue behaves where implementations may differ."""
+
+    durable: bool  # pointers survive the end of all processes that use the queue
+    redelivers: bool  # a claim without `done` is delivered again after `close`, or after a timeout
+    separates_pools: bool  # a taker receives only pointers of its own pool
+
+
+class QueueBackend(WorkQueue, Protocol):
+    """A work queue as a runtime opens and closes it."""
+
+    @property
+    def traits(self) -> QueueTraits: ...
+
+    async def leave(self) -> None:
+        """Take nothing more. Waiting takers return empty lists; `done` still works."""
+        ...
+
+    async def close(self) -> None:
+        """`leave`, and return claims without `done` to other takers if the queue redelivers."""
+        ...
 
 
 class Grant(NamedTuple):
-    """The right to work on a frame, for a while."""
+    """The right to work on a frame until the lease ends."""
 
     work: Work
     epoch: Epoch
     lease_s: float
-    at: datetime  # the owner's time: the worker goes by it, and not by its own
-    lost: int = 0  # so many workers were lost with it that its next call must not be made; 0: it may
+    at: datetime  # the owner's time, which the worker uses instead of its own
+    lost: int = 0  # that many workers died with the next call, so it must not be made; 0: it may be made
 
 
 class ReportAnswer(NamedTuple):
-    """What becomes of a report."""
+    """The owner's answer to a report."""
 
-    word: Literal["go", "stop"]  # go: it is on record and the frame is still yours
+    word: Literal["go", "stop"]  # go: the report is committed and the worker still holds the frame
     why: str = ""
-    next: tuple[Grant, ...] = ()  # frames of the same execution that the worker may go on with
+    next: tuple[Grant, ...] = ()  # frames of the same execution that the worker may run next
 
 
 class Link(Protocol):
-    """How workers and servers reach the owner of an execution. Every answer comes after the commit."""
+    """Access to the owner of an execution, for workers and other servers.
+
+    Every method answers after the commit. It raises Unavailable if no owner answers; the owner may have acted
+    all the same, so callers repeat the request, and every method tolerates repetition. It also raises the
+    errors of the owner: NotFound for an unknown execution, Rejected for a request that is not legal now,
+    PlaybookError for a playbook that cannot run.
+    """
 
     async def begin(self, execution_id: str, frame: str, worker: str) -> Grant | None:
-        """None: there is nothing to do, or someone else does it."""
+        """Request the right to run a frame. None: the frame is finished, or another worker holds it."""
         ...
 
     async def report(self, execution_id: str, report: Report, *, room: int = 0) -> ReportAnswer:
-        """`room`: for so many frames besides its own the worker has a free slot."""
+        """Commit the results of calls. `room`: the number of further frames that the worker can run."""
         ...
 
     async def beat(self, worker: str, holds: Sequence[tuple[str, str, Epoch]]) -> list[tuple[str, str]]:
-        """Keep leases; the answer lists the frames to stop."""
+        """Renew the leases of (execution, frame, epoch). Returns the (execution, frame) pairs to stop."""
         ...
 
     async def start(self, execution_id: str, digest: str, start: Start) -> None:
-        """Known ids are ignored: starting twice is one start."""
+        """Start an execution. A known id is ignored, so a repeated start is one start."""
         ...
 
-    async def command(self, execution_id: str, command: Command) -> None: ...
+    async def command(self, execution_id: str, command: Command) -> None:
+        """Apply a command such as cancel, pause or signal."""
+        ...
 
     async def iterations(self, execution_id: str, run: str, only: range | None = None) -> list[Output | None]:
-        """What the iterations of a loop gave back, by index; None: it failed (D30). `only`: of these."""
+        """The outputs of a loop's iterations by index; None for a failed one (D30). `only`: these indexes."""
         ...
 
 
 class WorkerInfo(NamedTuple):
-    """A worker as it tells of itself every few seconds."""
+    """A worker as it announces itself every few seconds."""
 
     name: str
     pool: str
@@ -97,37 +151,45 @@ class WorkerInfo(NamedTuple):
     version: str
     labels: dict[str, str]
     leaving: bool
-    at: datetime  # when it was heard last
+    at: datetime  # when the registry last heard of it, by the registry's clock
 
 
 class WorkerRegistry(Protocol):
-    """Which workers there are."""
+    """The workers that have announced themselves lately. It may be incomplete: announcements can be lost."""
 
     def workers(self) -> list[WorkerInfo]:
-        """Those that were heard lately."""
+        """The live workers by name. A worker that stops announcing itself disappears after 15 seconds."""
         ...
 
-    def slots(self, pool: str) -> int: ...
+    def slots(self, pool: str) -> int:
+        """The slots of all live workers of a pool, without those that are leaving."""
+        ...
 
 
 class FeedEvent(NamedTuple):
-    """Something new of an execution: its log has grown, or a tool has said a word."""
+    """News of an execution: its log has grown, or a tool has written a line."""
 
     execution_id: str
-    seq: int = 0  # the log reaches to here at least
-    over: bool = False  # and it has ended
-    line: dict[str, JSON] | None = None  # {frame, kind, words}, which nobody keeps
+    seq: int = 0  # the log reaches at least to here
+    over: bool = False  # the execution has ended
+    line: dict[str, JSON] | None = None  # {frame, kind, words}; lines are not stored
 
 
 class Feed(Protocol):
-    """News, so that nobody polls. It may lose, repeat and delay them: the log is the truth."""
+    """Live events, so that clients need not poll.
 
-    def tell(self, heard: FeedEvent) -> None:
-        """Never waits; what comes thick and fast may be told once."""
+    It may lose, repeat and delay events: the log is the source of truth.
+    """
+
+    def publish(self, event: FeedEvent) -> None:
+        """Never blocks and never fails. Several events of one execution may be combined into one."""
         ...
 
-    def listen(
+    def subscribe(
         self, execution_id: str | None = None
     ) -> AbstractAsyncContextManager[AsyncIterator[FeedEvent]]:
-        """Of one execution or of all. Whoever listens too slowly misses some."""
+        """Events of one execution, or of all, that are published after the context is entered.
+
+        A slow subscriber loses the oldest events. Entering raises Unavailable.
+        """
         ...

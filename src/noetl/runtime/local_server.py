@@ -95,16 +95,16 @@ class LocalServer:
 
     def _see(self, live: LiveExecution, events: list[Event]) -> None:
         if events:
-            self.feed.tell(FeedEvent(live.id, events[-1].seq, not live.state.live))
+            self.feed.publish(FeedEvent(live.id, events[-1].seq, not live.state.live))
 
     async def _refuse(self, refusal: Refusal) -> str:
         id = await self.house.refuse(refusal)
-        self.feed.tell(FeedEvent(id, 1, over=True))
+        self.feed.publish(FeedEvent(id, 1, over=True))
         return id
 
     def _hear(self, said: LogLine) -> None:
         line = {"frame": said.frame, "kind": said.kind, "words": said.words}
-        self.feed.tell(FeedEvent(said.execution_id, line=line))
+        self.feed.publish(FeedEvent(said.execution_id, line=line))
 
     async def take_up_open(self) -> None:
         """What was open when its process ended goes on here; what a process that lives has is left to it.

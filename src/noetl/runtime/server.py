@@ -11,10 +11,8 @@ from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import NamedTuple
 
-from noetl.adapters.nats.connection import Connection
-from noetl.adapters.nats.feed import NatsFeed
+from noetl.adapters.nats.connection import NatsConnection
 from noetl.adapters.nats.queue import NatsQueue
-from noetl.adapters.nats.registry import NatsWorkerRegistry, RollCall
 from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.database import open_postgres
 from noetl.adapters.postgres.listing import PostgresListing
@@ -39,10 +37,12 @@ from noetl.control.retention import forget
 from noetl.engine import Event
 from noetl.errors import Unavailable
 from noetl.ids import partition_of
-from noetl.link.client import NatsLink
+from noetl.link.client import LinkClient
+from noetl.link.feed import LinkFeed
 from noetl.link.messages import PARTITIONS
-from noetl.link.secret_channel import Keeper, LinkKey
-from noetl.link.server import Answering
+from noetl.link.secret_channel import LinkKey, SecretServer
+from noetl.link.server import LinkServer
+from noetl.link.workers import LinkWorkerRegistry, WorkerPoll
 from noetl.ports import FeedEvent
 from noetl.runtime.background import BackgroundTasks
 from noetl.runtime.instrumentation import Instrumentation
@@ -99,15 +99,15 @@ class ServerRuntime:
         self._lease_s = asked.lease_s
         self._keep_days = asked.keep_days
         self.database = open_postgres(asked.database, clock)
-        self.connection = Connection(asked.nats, self.name, clock)
+        self.connection = NatsConnection(asked.nats, self.name, clock)
         self.store = PostgresStore(self.database, PARTITIONS)
         self.instruments = Instrumentation(clock, "server")
         measures = self.instruments.measures
         self._measured = MeasuredStore(self.store, measures, clock)
         self.queue = NatsQueue(self.connection, clock=clock)
         self.posting = Outbox(self.queue)
-        self.feed, self.roster = NatsFeed(self.connection), NatsWorkerRegistry(self.connection, clock)
-        self._roll = RollCall(self.connection)
+        self.feed, self.roster = LinkFeed(self.connection), LinkWorkerRegistry(self.connection, clock)
+        self._roll = WorkerPoll(self.connection)
         self.results = open_stores(asked.nats)
         self.secrets = StoredSecrets(PostgresSecretRows(self.database), KeyFile(), clock)
         self.providers = Providers(self.secrets, clock, policy=SourcePolicy.of_server(*secret_sources()))
@@ -120,7 +120,7 @@ class ServerRuntime:
         self.control = self._control(asked)
         key = LinkKey.parsed(asked.link_key) if asked.link_key else None
         link = MeasuredOwner(self.control, measures, clock, self.instruments.pending)
-        self.answering = Answering(self.connection, link, self.catalog, Keeper(key, self._hidden))
+        self.answering = LinkServer(self.connection, link, self.catalog, SecretServer(key, self._hidden))
         self.chores = BackgroundTasks()
         self.ready = False
 
@@ -131,12 +131,12 @@ class ServerRuntime:
         queue = MeasuredQueue(self.posting, instruments.measures, clock, instruments.pending)
         reach = ControlPorts(self._measured, queue, self.results)
         control = Control(reach, self.playbooks, self.owners, clock, settings)
-        self.link = OwnerLink(control, NatsLink(self.connection, self.playbooks), self._is_ours)
+        self.link = OwnerLink(control, LinkClient(self.connection, self.playbooks), self._is_ours)
         control.relatives.link = self.link
         control.probe = Keychain(self._hidden, clock).probed
         instruments.watch(control, self.roster)
         instruments.measures.house.partitions.reads(lambda: len(self.owners.owned))
-        control.watch, control.roll_call = self._see, self._roll.call
+        control.watch, control.roll_call = self._see, self._roll.send
         control.dispatch.window = lambda pool: max(WINDOW_MIN, 2 * self.roster.slots(pool))
         return control
 
@@ -166,7 +166,7 @@ class ServerRuntime:
     def _see(self, live: LiveExecution, events: list[Event]) -> None:
         self.instruments.see(live, events)
         if events:
-            self.feed.tell(FeedEvent(live.id, events[-1].seq, not live.state.live))
+            self.feed.publish(FeedEvent(live.id, events[-1].seq, not live.state.live))
 
     async def _refuse(self, refusal: Refusal) -> str:
         """Under an id that is ours to write, whoever else there is."""
@@ -175,7 +175,7 @@ class ServerRuntime:
         while not self._is_ours(id := self.clock.new_id()):
             continue
         await record(self._measured, self.owners, id, self.control.now(), refusal)
-        self.feed.tell(FeedEvent(id, 1, over=True))
+        self.feed.publish(FeedEvent(id, 1, over=True))
         return id
 
     # Its life
@@ -185,7 +185,7 @@ class ServerRuntime:
         await self.connection.open()
         await self.queue.open()
         await self.roster.open()
-        self._roll.call()  # so that we know of workers before they tell of themselves again
+        self._roll.send()  # so that we know of workers before they tell of themselves again
         await self.answering.open()
         if self._is_named:
             await self._relieve()

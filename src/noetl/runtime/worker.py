@@ -12,18 +12,17 @@ from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
 from noetl import __version__
-from noetl.adapters.nats.connection import ANSWER_S, Connection
-from noetl.adapters.nats.feed import NatsFeed
+from noetl.adapters.nats.connection import NatsConnection
 from noetl.adapters.nats.queue import NatsQueue
-from noetl.adapters.nats.registry import NatsWorkerRegistry, RollCall
 from noetl.clock import Clock, SystemClock
 from noetl.control.playbooks import Compiled
 from noetl.errors import Unavailable
-from noetl.link.client import NatsLink
-from noetl.link.playbook_cache import NatsTexts
-from noetl.link.secret_channel import LinkKey, NatsSecrets
+from noetl.link.client import LinkClient, LinkPlaybooks
+from noetl.link.feed import LinkFeed
+from noetl.link.secret_channel import LinkKey, LinkSecrets
+from noetl.link.workers import LinkWorkerRegistry, WorkerPoll
 from noetl.playbook.model import POOL
-from noetl.ports import FeedEvent, WorkerInfo
+from noetl.ports import REPLY_TIMEOUT_S, FeedEvent, WorkerInfo
 from noetl.runtime.background import BackgroundTasks
 from noetl.runtime.instrumentation import Instrumentation
 from noetl.runtime.result_stores import open_stores
@@ -68,20 +67,20 @@ class WorkerRuntime:
         self.asked = asked
         self.clock = clock
         self.name = asked.name or f"{socket.gethostname()}-{clock.new_id()[-6:]}"
-        self.connection = Connection(asked.nats, self.name, clock)
+        self.connection = NatsConnection(asked.nats, self.name, clock)
         tools = Tools.installed(AddressPolicy.of_server(networks()))
-        programs = Compiled(NatsTexts(self.connection), tools.kinds())
+        programs = Compiled(LinkPlaybooks(self.connection), tools.kinds())
         self.instruments = Instrumentation(clock, "worker")
         measures = self.instruments.measures
         # A report that went to a server that died is for the next one: with short leases that comes soon.
-        answer_s = min(ANSWER_S, max(ANSWER_MIN_S, asked.lease_s / 2))
-        link = NatsLink(self.connection, programs, answer_s=answer_s)
+        answer_s = min(REPLY_TIMEOUT_S, max(ANSWER_MIN_S, asked.lease_s / 2))
+        link = LinkClient(self.connection, programs, timeout_s=answer_s)
         self.link = MeasuredLink(link, measures, clock)
         self.queue = NatsQueue(self.connection, asked.pool, clock=clock)
-        self.feed, self.roster = NatsFeed(self.connection), NatsWorkerRegistry(self.connection, clock)
+        self.feed, self.roster = LinkFeed(self.connection), LinkWorkerRegistry(self.connection, clock)
         self.results = open_stores(asked.nats)
         key = LinkKey.parsed(asked.link_key) if asked.link_key else None
-        secrets = NatsSecrets(self.connection, key, self.name, HELD.get, clock)
+        secrets = LinkSecrets(self.connection, key, self.name, HELD.get, clock)
         keychain = Keychain(HiddenSecrets(secrets, redaction), clock)
         self.toolbox = Toolbox(tools, Refs(self.results, self.link), keychain)
         outside = WorkerPorts(self.link, MeasuredQueue(self.queue, measures, clock), self.results, keychain)
@@ -93,14 +92,14 @@ class WorkerRuntime:
 
     def _hear(self, said: LogLine) -> None:
         line = {"frame": said.frame, "kind": said.kind, "words": said.words}
-        self.feed.tell(FeedEvent(said.execution_id, line=line))
+        self.feed.publish(FeedEvent(said.execution_id, line=line))
 
     # Its life
 
     async def open(self) -> None:
         """Raises Unavailable or Rejected when it can not begin; later trouble passes."""
         await self.connection.open()
-        await RollCall(self.connection).heed(self._called)
+        await WorkerPoll(self.connection).subscribe(self._called)
         for _ in range(self.asked.slots):
             self.chores.run(self.worker.serve())
         self.chores.run(self.worker.beat(self.asked.lease_s / 3))
@@ -110,12 +109,12 @@ class WorkerRuntime:
 
     def _called(self) -> None:
         """A server is new, or has taken executions over, and asks who is there and has what in hand."""
-        self.worker.spawn(self.roster.tell(self._seen()))
+        self.worker.spawn(self.roster.announce(self._seen()))
         self.worker.spawn(self.worker.tell())
 
     async def _tell(self) -> None:
         while True:
-            await self.roster.tell(self._seen())
+            await self.roster.announce(self._seen())
             await self.clock.sleep(TELL_S)
 
     def _seen(self) -> WorkerInfo:
@@ -134,7 +133,7 @@ class WorkerRuntime:
 
     async def close(self, grace_s: float = GRACE_S) -> None:
         self.worker.leaving = True
-        await self.roster.tell(self._seen())
+        await self.roster.announce(self._seen())
         await self.queue.leave()
         await self.worker.leave(grace_s)
         await self.chores.end()

@@ -32,7 +32,7 @@ class Subscription:
     """Collects the feed events of one execution, or of all. Use it with `async with`."""
 
     def __init__(self, feed: Feed, execution_id: str | None = None) -> None:
-        self._events: AbstractAsyncContextManager[AsyncIterator[FeedEvent]] = feed.listen(execution_id)
+        self._events: AbstractAsyncContextManager[AsyncIterator[FeedEvent]] = feed.subscribe(execution_id)
         self._changed = asyncio.Event()
         self._seqs: dict[str, int] = {}
         self._ended = False

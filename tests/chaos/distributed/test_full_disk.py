@@ -14,10 +14,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from noetl.adapters.nats.connection import ANSWER_S
-from noetl.adapters.nats.queue import SILENCES_MAX
+from noetl.adapters.nats.queue import STREAM, TIMEOUTS_MAX
 from noetl.adapters.nats.results import BUCKET
-from noetl.adapters.nats.stream import STREAM
+from noetl.ports import REPLY_TIMEOUT_S
 from tests.chaos.disks import SmallDisk, small_disk
 from tests.chaos.distributed.audit import audited, told
 from tests.chaos.distributed.effects import serving
@@ -82,8 +81,8 @@ async def _fill_nats() -> None:
             results_go_on_after_a_restart_s=restarted,
             repeats=effects.repeats,
         )
-        assert by_itself <= SWEEP_S + SILENCES_MAX * ANSWER_S + LEASE_S
-        assert restarted <= SWEEP_S + ANSWER_S + LEASE_S
+        assert by_itself <= SWEEP_S + TIMEOUTS_MAX * REPLY_TIMEOUT_S + LEASE_S
+        assert restarted <= SWEEP_S + REPLY_TIMEOUT_S + LEASE_S
 
 
 async def _has_met_it(house: House, *streams: str) -> bool:

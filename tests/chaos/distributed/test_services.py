@@ -13,7 +13,7 @@ from contextlib import suppress
 from nats.aio.client import Client
 from nats.js.errors import NotFoundError
 
-from noetl.adapters.nats.stream import STREAM
+from noetl.adapters.nats.queue import STREAM
 from noetl.playbook.model import POOL
 from tests.chaos.distributed.audit import audited, told
 from tests.chaos.distributed.effects import serving

@@ -15,7 +15,7 @@ import msgspec
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from noetl.link.client import ASK
+from noetl.link.client import OWNER_SUBJECT
 from tests.chaos.distributed.house import CLOCK, House
 
 
@@ -74,7 +74,7 @@ async def listening(house: House) -> AsyncIterator[Wiretap]:
     """While it listens, a question that no server is there for is met by silence: servers must live."""
     tap, client = Wiretap(), Client()
     await client.connect(house.nats, max_reconnect_attempts=-1, error_cb=_nothing, reconnect_time_wait=1)
-    await client.subscribe(f"{ASK}.*", cb=tap.hear)
+    await client.subscribe(f"{OWNER_SUBJECT}.*", cb=tap.hear)
     await client.flush()
     try:
         yield tap

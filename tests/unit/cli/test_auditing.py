@@ -49,7 +49,7 @@ def test_every_result_is_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture
     gone.unlink()
     assert run_audit("last", "plain", db) == 1
     said = capsys.readouterr().out
-    assert f"result: result {LARGE}/{damaged.name} is not what was stored" in said
+    assert f"result: result {LARGE}/{damaged.name} has changed since it was stored" in said
     assert f"result: no result {LARGE}/{gone.name}" in said
 
 

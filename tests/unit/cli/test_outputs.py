@@ -119,7 +119,7 @@ def test_a_result_that_is_damaged_or_gone_is_not_given(tmp_path: Path) -> None:
     stored = sorted((tmp_path / "large.db-results" / LARGE).iterdir())
     for file in stored:
         file.write_bytes(b"[]")
-    with pytest.raises(Damaged, match="is not what was stored"):
+    with pytest.raises(Damaged, match="has changed since it was stored"):
         run_output(LARGE, None, db, raw=False)
     for file in stored:
         file.unlink()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -13,12 +14,13 @@ from noetl.clock import SystemClock
 from noetl.engine.commands import Command, Pause, Report, Start
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
 from noetl.output import Output
-from noetl.ports import Append, Claim, Epoch, EventStore, Grant, Pointer, ReportAnswer, WorkQueue
+from noetl.ports import Append, Claim, Epoch, EventStore, Grant, Pointer, ReportAnswer
 from noetl.telemetry.logs import start_logging
 from noetl.telemetry.measured_ports import MeasuredLink, MeasuredQueue, MeasuredStore
 from noetl.telemetry.metrics import Measures
 from noetl.telemetry.pending import Pending
-from noetl.testing.contracts.stores import PARTITIONS, EventStoreContract, WorkQueueContract, append, epoch_of
+from noetl.testing.contracts.queue import QueueClient, WorkQueueContract
+from noetl.testing.contracts.stores import PARTITIONS, EventStoreContract, append, epoch_of
 from tests.unit.telemetry.test_logs import Lines
 
 CLOCK = SystemClock()
@@ -31,8 +33,17 @@ class TestMeasuredStore(EventStoreContract):
 
 
 class TestMeasuredQueue(WorkQueueContract):
-    def make(self) -> WorkQueue:
-        return MeasuredQueue(MemoryQueue(), Measures(), CLOCK)
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Callable[[str], QueueClient]]:
+        queue = MemoryQueue()
+
+        def connect(_pool: str) -> QueueClient:
+            nonlocal queue
+            if queue.closed:
+                queue = MemoryQueue()
+            return QueueClient(MeasuredQueue(queue, Measures(), CLOCK), queue)
+
+        yield connect
 
 
 class AwayStore(MemoryStore):

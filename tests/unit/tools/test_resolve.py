@@ -169,7 +169,7 @@ def test_a_damaged_row_is_seen_though_only_the_first_ones_are_asked_for() -> Non
     output = asyncio.run(go())
     assert output.error is not None
     assert output.error.kind == "reference"
-    assert "is not what was stored" in output.error.message
+    assert "has changed since it was stored" in output.error.message
 
 
 def test_a_row_that_is_no_json_says_so() -> None:

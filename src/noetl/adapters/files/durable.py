@@ -1,8 +1,6 @@
-"""Folders that are still there after a power loss: each new name is synced in the folder above it.
+"""Durable folders, atomic files, and file work in a thread.
 
-A file on its way to its name: temporary until it is whole and synced, and gone when it never is.
-
-Work with a file on another thread, waited for whatever happens: it has our descriptors in its hands.
+A new name survives a power loss only after the folder that contains it is synced.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def make_folder(path: Path, mode: int = 0o777) -> None:
-    """The folder, and those above it that are missing; `mode` is for the last one. Raises OSError."""
+    """Create a folder and its missing parents durably; `mode` is for the last one. Raises OSError."""
     missing = []
     for each in (path, *path.parents):
         if each.is_dir():
@@ -29,7 +27,7 @@ def make_folder(path: Path, mode: int = 0o777) -> None:
         missing.append(each)
     try:
         path.mkdir(mode=mode, parents=True, exist_ok=True)
-    except FileExistsError as error:  # and it is no folder: that is what people should read
+    except FileExistsError as error:  # a file has that name: say so
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from error
     for each in reversed(missing):
         sync_folder(each.parent)
@@ -46,11 +44,14 @@ def sync_folder(path: Path) -> None:
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Growing:
-    """Raises OSError. Either `finish` or `abandon` ends it."""
+class AtomicFile:
+    """A file with a temporary name until it is complete and synced. It ends with `finish` or `abandon`.
+
+    Every method raises OSError.
+    """
 
     def __init__(self, folder: int, temporary: str) -> None:
-        """`folder` is an open one, and stays the caller's."""
+        """`folder` is a descriptor, which the caller closes."""
         self._folder = folder
         self._temporary = temporary
         self._descriptor = os.open(temporary, _WRITE, 0o600, dir_fd=folder)
@@ -62,7 +63,7 @@ class Growing:
             rest = rest[os.write(self._descriptor, rest) :]
 
     def finish(self, name: str) -> None:
-        """Its name is durable once the folder is synced."""
+        """Sync and rename the file. The name is durable after the caller syncs the folder."""
         os.fsync(self._descriptor)
         failpoint("files.put.before-rename")
         os.rename(self._temporary, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
@@ -70,7 +71,7 @@ class Growing:
         self._close()
 
     def abandon(self) -> None:
-        """Nothing is left of it; of one that is finished, everything."""
+        """Remove the file. After `finish` it has no effect."""
         with suppress(OSError):
             os.unlink(self._temporary, dir_fd=self._folder)
         self._close()
@@ -86,10 +87,10 @@ T = TypeVar("T")
 
 
 async def in_thread(work: Callable[P, T], /, *values: P.args, **named: P.kwargs) -> T:
-    """As asyncio.to_thread, and a cancellation takes effect when the thread is done.
+    """As asyncio.to_thread, but a cancellation takes effect only when the thread is done.
 
-    Otherwise whoever cleans up would close a descriptor that the thread still writes to, and its number may
-    be another file's by then.
+    Otherwise the caller would close a descriptor that the thread still uses, and the number of the descriptor
+    could belong to another file by then.
     """
     running = asyncio.ensure_future(asyncio.to_thread(work, *values, **named))
     try:
@@ -99,5 +100,5 @@ async def in_thread(work: Callable[P, T], /, *values: P.args, **named: P.kwargs)
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([running])
         if not running.cancelled():
-            running.exception()  # seen: the cancellation is what counts
+            running.exception()  # mark it as retrieved: the cancellation matters
         raise

@@ -1,7 +1,7 @@
-"""Payloads as files, `<root>/<execution>/<sha256>`: whole and durable once they have their name.
+"""Results as files, `<root>/<execution>/<sha256>`. A file with its final name is complete and durable.
 
-Names are checked before they reach the disk and no symbolic link is followed, so nothing is written or read
-outside the root.
+Names are checked before they are used and no symbolic link is followed, so nothing outside the root is read
+or written.
 """
 
 from __future__ import annotations
@@ -10,16 +10,28 @@ import asyncio
 import errno
 import hashlib
 import os
+import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
+from stat import S_ISREG
 from typing import Final, ParamSpec, TypeVar
 
-from noetl.adapters.files.cleanup import drop_file, kept_in, listed
-from noetl.adapters.files.durable import FOLDER, Growing, in_thread, make_folder
-from noetl.adapters.result_names import CHUNK_BYTES, PART_BYTES, Name, Place, checked, cut, name_of, verified
+from noetl.adapters.files.durable import FOLDER, AtomicFile, in_thread, make_folder
+from noetl.adapters.result_refs import (
+    CHUNK_BYTES,
+    EXECUTION,
+    PART_BYTES,
+    RefLocation,
+    ResultName,
+    checked_id,
+    name_of,
+    resized,
+    verified,
+)
 from noetl.errors import Damaged, NotFound, Unavailable
 from noetl.failpoints import failpoint
 from noetl.output import JSON
@@ -27,32 +39,32 @@ from noetl.ports import StoredResult
 
 P = ParamSpec("P")
 T = TypeVar("T")
-IN_PLACE_BYTES: Final = 1 << 18  # that much is read in 0.2 ms; for more the loop goes on, and a thread reads
-KNOWN_MAX: Final = 1_024  # folders that are remembered as durable
-TRIES_MAX: Final = 100  # to have a folder that stays
+IN_PLACE_BYTES: Final = 1 << 18  # reading it takes 0.2 ms; a thread reads larger results
+KNOWN_MAX: Final = 1_024  # folders that are known to be durable
+TRIES_MAX: Final = 100  # to create a folder while a cleanup removes empty ones
 
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # of the disk, or what of it is ours
-_NOT_PLAIN: Final = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO})
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # the disk, or the quota
+_NOT_REGULAR: Final = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO})
+_FILE: Final = re.compile(r"[0-9a-f]{64}|\.(?:[0-9a-f]{64}|stream)\.\d{1,20}\.\d{1,20}")
 
 
 class FileResults:
-    """Keeps the contract of ResultStore in a folder that it makes when it first puts something."""
+    """A `ResultStore` in a folder, which the first `put` creates."""
 
     def __init__(self, root: Path) -> None:
-        self.place = Place("blob", {})
+        self.place = RefLocation("blob", {})
         self._root = root
         self._temporary = count()
         self._known: dict[str, None] = {}  # executions whose folder is durable
 
     async def put(self, execution_id: str, body: bytes, content_type: str) -> dict[str, JSON]:
-        checked(execution_id)
-        # Two waits for the disk are never quick enough for the loop; by thread it costs 0.1 ms more.
+        checked_id(execution_id)
+        # Two syncs are too slow for the event loop; a thread costs 0.1 ms.
         name = await asyncio.to_thread(self._put, execution_id, body)
         return self.place.ref(name, content_type)
 
     async def get(self, ref: dict[str, JSON]) -> bytes:
-        """Raises Damaged when the file is not what was put."""
         name = self.place.name(ref)
         work = partial(self._read, name)
         return work() if name.size <= IN_PLACE_BYTES else await asyncio.to_thread(work)
@@ -60,26 +72,26 @@ class FileResults:
     async def write(
         self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str
     ) -> dict[str, JSON]:
-        # What goes wrong with the chunks is their maker's affair: only our own work is translated.
-        folder, growing = await self._work(self._begun, checked(execution_id), "stream", -1)
-        assert growing is not None
+        # Errors of the stream are raised unchanged: only our own work is translated.
+        folder, file = await self._work(self._begin, checked_id(execution_id), "stream", -1)
+        assert file is not None
         with _closing(folder):
             try:
                 digest, size = hashlib.sha256(), 0
-                async for chunk in cut(chunks, PART_BYTES):
-                    await self._work(_grow, growing, digest.update, chunk)
+                async for chunk in resized(chunks, PART_BYTES):
+                    await self._work(_append, file, digest.update, chunk)
                     size += len(chunk)
-                name = Name(execution_id, digest.hexdigest(), size)
-                await self._work(growing.finish, name.digest)
+                name = ResultName(execution_id, digest.hexdigest(), size)
+                await self._work(file.finish, name.digest)
             except BaseException:
-                growing.abandon()
+                file.abandon()
                 raise
             await self._work(os.fsync, folder)
             failpoint("files.put.after")
         return self.place.ref(name, content_type)
 
     async def _work(self, work: Callable[P, T], /, *values: P.args, **named: P.kwargs) -> T:
-        with self._translated("in pieces"):
+        with self._translated("of a stream"):
             return await in_thread(work, *values, **named)
 
     async def read(self, ref: dict[str, JSON]) -> AsyncIterator[bytes]:
@@ -88,68 +100,68 @@ class FileResults:
             yield chunk
 
     async def kept(self) -> AsyncIterator[StoredResult]:
-        for execution_id in await asyncio.to_thread(listed, self._root):
-            for each in await asyncio.to_thread(kept_in, self._root, execution_id):
+        for execution_id in await asyncio.to_thread(_executions, self._root):
+            for each in await asyncio.to_thread(_results, self._root, execution_id):
                 yield each
 
     async def drop(self, keys: Sequence[str]) -> None:
-        with self._translated("to be dropped"):
+        with self._translated("to remove"):
             for key in keys:
-                await asyncio.to_thread(drop_file, self._root, key)
+                await asyncio.to_thread(_remove, self._root, key)
         self._known.clear()
 
-    async def _chunks(self, name: Name) -> AsyncIterator[bytes]:
+    async def _chunks(self, name: ResultName) -> AsyncIterator[bytes]:
         with self._translated(name.key), self._opened(name) as descriptor:
             while chunk := await in_thread(os.read, descriptor, CHUNK_BYTES):
                 yield chunk
 
-    def _put(self, execution_id: str, body: bytes) -> Name:
+    def _put(self, execution_id: str, body: bytes) -> ResultName:
         name = name_of(execution_id, body)
         with self._translated(name.key):
-            folder, growing = self._begun(execution_id, name.digest, name.size)
+            folder, file = self._begin(execution_id, name.digest, name.size)
             with _closing(folder):
-                if growing is not None:
+                if file is not None:
                     try:
-                        growing.add(body)
-                        growing.finish(name.digest)
+                        file.add(body)
+                        file.finish(name.digest)
                     except BaseException:
-                        growing.abandon()
+                        file.abandon()
                         raise
-                # Also when it was there: whoever wrote it may have died before this.
+                # Also for an existing file: its writer may have died before this.
                 os.fsync(folder)
                 failpoint("files.put.after")
         return name
 
-    def _begun(self, execution_id: str, name: str, size: int) -> tuple[int, Growing | None]:
-        """The folder, and a file in it that grows; None: it is there already.
+    def _begin(self, execution_id: str, name: str, size: int) -> tuple[int, AtomicFile | None]:
+        """The open folder, and a new file in it; None: the result exists already.
 
-        Whoever clears takes empty folders away: until there is a file in it, it may have to be made again.
+        A cleanup removes empty folders, so the folder may have to be created again.
         """
         for _ in range(TRIES_MAX):
             folder = self._open_folder(execution_id)
             try:
-                if _is_there(folder, name, size):
+                if _exists(folder, name, size):
                     return folder, None
-                return folder, Growing(folder, self._unique(name))
+                return folder, AtomicFile(folder, self._unique(name))
             except FileNotFoundError:
                 os.close(folder)
             except BaseException:
                 os.close(folder)
                 raise
-        raise Unavailable(f'the folder of {execution_id} in "{self._root}" does not stay')
+        raise Unavailable(f'the folder of {execution_id} in "{self._root}" disappears repeatedly')
 
     def _unique(self, name: str) -> str:
         return f".{name}.{os.getpid()}.{next(self._temporary)}"
 
-    def _read(self, name: Name) -> bytes:
+    def _read(self, name: ResultName) -> bytes:
         with self._translated(name.key), self._opened(name) as descriptor:
-            # One byte more than there should be, and no more: a file that has grown is damaged.
-            body = _all(partial(os.read, descriptor), name.size + 1)
+            # One byte more than expected: a file that has grown is damaged.
+            body = _read_all(partial(os.read, descriptor), name.size + 1)
         name.check(len(body), hashlib.sha256(body).hexdigest())
         return body
 
     @contextmanager
-    def _opened(self, name: Name) -> Iterator[int]:
+    def _opened(self, name: ResultName) -> Iterator[int]:
         with (
             _closing(os.open(self._root, FOLDER)) as root,
             _closing(os.open(name.execution_id, FOLDER | os.O_NOFOLLOW, dir_fd=root)) as folder,
@@ -158,19 +170,19 @@ class FileResults:
             yield file
 
     def _open_folder(self, execution_id: str) -> int:
-        """The folder of an execution, durable itself."""
+        """The folder of an execution, whose own name is durable."""
         for _ in range(TRIES_MAX):
             with suppress(FileNotFoundError):
-                return self._made_folder(execution_id)
-        raise Unavailable(f'the folder of {execution_id} in "{self._root}" does not stay')
+                return self._create_folder(execution_id)
+        raise Unavailable(f'the folder of {execution_id} in "{self._root}" disappears repeatedly')
 
-    def _made_folder(self, execution_id: str) -> int:
-        self._make_root()
+    def _create_folder(self, execution_id: str) -> int:
+        self._create_root()
         with _closing(os.open(self._root, FOLDER)) as root:
             try:
                 os.mkdir(execution_id, 0o700, dir_fd=root)
             except FileExistsError:
-                durable = execution_id in self._known  # or made by one who died before it was
+                durable = execution_id in self._known  # its creator may have died before the sync
             else:
                 durable = False
             if not durable:
@@ -180,13 +192,13 @@ class FileResults:
                 self._known[execution_id] = None
             return os.open(execution_id, FOLDER | os.O_NOFOLLOW, dir_fd=root)
 
-    def _make_root(self) -> None:
+    def _create_root(self) -> None:
         if self._root.is_dir():
             return
         try:
             make_folder(self._root, 0o700)
         except OSError as error:
-            raise Unavailable(f'"{self._root}" can not be made: {error.strerror or error}') from error
+            raise Unavailable(f'"{self._root}" cannot be created: {error.strerror or error}') from error
 
     @contextmanager
     def _translated(self, key: str) -> Iterator[None]:
@@ -196,10 +208,10 @@ class FileResults:
             raise NotFound(f"no result {key}") from error
         except OSError as error:
             if error.errno in _FULL:
-                words = f'storage full: result {key} does not fit into "{self._root}"; make space, then go on'
-                raise Unavailable(words) from error
-            if error.errno in _NOT_PLAIN:
-                raise Damaged(f"result {key} is not a plain file in a plain folder") from error
+                message = f'storage full: no space for result {key} in "{self._root}"; free some space'
+                raise Unavailable(message) from error
+            if error.errno in _NOT_REGULAR:
+                raise Damaged(f"result {key} is not a regular file in a regular folder") from error
             raise Unavailable(f'result {key} in "{self._root}": {error.strerror or error}') from error
 
 
@@ -211,22 +223,71 @@ def _closing(descriptor: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _grow(growing: Growing, digest: Callable[[bytes], None], chunk: bytes) -> None:
+def _append(file: AtomicFile, digest: Callable[[bytes], None], chunk: bytes) -> None:
     digest(chunk)
-    growing.add(chunk)
+    file.add(chunk)
 
 
-def _is_there(folder: int, name: str, size: int) -> bool:
+def _exists(folder: int, name: str, size: int) -> bool:
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False).st_size == size
     except FileNotFoundError:
         return False
 
 
-def _all(read: Callable[[int], bytes], most: int) -> bytes:
-    """One read answers with less than was asked for when that is much."""
+def _read_all(read: Callable[[int], bytes], limit: int) -> bytes:
+    """A single read may return less."""
     parts: list[bytes] = []
-    while most and (part := read(most)):
+    while limit and (part := read(limit)):
         parts.append(part)
-        most -= len(part)
+        limit -= len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _executions(root: Path) -> list[str]:
+    """The executions with a folder, sorted; empty without a root."""
+    try:
+        with os.scandir(root) as found:
+            return sorted(
+                each.name
+                for each in found
+                if EXECUTION.fullmatch(each.name) and each.is_dir(follow_symlinks=False)
+            )
+    except OSError:
+        return []
+
+
+def _results(root: Path, execution_id: str) -> list[StoredResult]:
+    try:
+        return list(_results_in(root / execution_id, execution_id))
+    except OSError:
+        return []  # another cleanup has just removed it
+
+
+def _results_in(folder: Path, execution_id: str) -> Iterator[StoredResult]:
+    with os.scandir(folder) as found:
+        for each in found:
+            stat = each.stat(follow_symlinks=False)
+            if _FILE.fullmatch(each.name) and S_ISREG(stat.st_mode):
+                at = datetime.fromtimestamp(stat.st_mtime, UTC)
+                torn = each.name.startswith(".")
+                yield StoredResult(f"{execution_id}/{each.name}", stat.st_size, at, torn)
+
+
+def _remove(root: Path, key: str) -> None:
+    """Remove a result, and its folder if that is empty then. Raises OSError."""
+    execution_id, _, name = key.partition("/")
+    if not EXECUTION.fullmatch(execution_id) or not _FILE.fullmatch(name):
+        return
+    with suppress(FileNotFoundError, NotADirectoryError):  # a symbolic link is neither followed nor removed
+        top = os.open(root, FOLDER)
+        try:
+            folder = os.open(execution_id, FOLDER | os.O_NOFOLLOW, dir_fd=top)
+            try:
+                os.unlink(name, dir_fd=folder)
+            finally:
+                os.close(folder)
+            with suppress(OSError):  # it is not empty
+                os.rmdir(execution_id, dir_fd=top)
+        finally:
+            os.close(top)

@@ -1,6 +1,6 @@
-"""A stream on its way to a store that wants its name first, which is known only when the stream has ended.
+"""Buffers a stream for stores that need its name first, which is known only at the end of the stream.
 
-What is large waits in a temporary file, so that nobody holds it in memory.
+A large stream is buffered in a temporary file.
 """
 
 from __future__ import annotations
@@ -13,60 +13,60 @@ from pathlib import Path
 from typing import IO, Final, NamedTuple
 
 from noetl.adapters.files.durable import in_thread
-from noetl.adapters.result_names import PART_BYTES, Name, checked, cut
+from noetl.adapters.result_refs import PART_BYTES, ResultName, checked_id, resized
 from noetl.errors import Unavailable
 
-HELD_PARTS_MAX: Final = 8  # of a megabyte; more goes to the disk
+MEMORY_PARTS_MAX: Final = 8  # of a megabyte; more go to the disk
 
 
 class Spooled(NamedTuple):
-    """A whole stream: in memory when it is small, else in a file."""
+    """A complete stream, in memory or in a file."""
 
-    name: Name
+    name: ResultName
     body: bytes | Path
 
 
 @asynccontextmanager
 async def spooled(execution_id: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[Spooled]:
-    """Its file is gone when the block is left. Raises Rejected, or Unavailable when it does not fit."""
-    checked(execution_id)
-    digest, size, held = hashlib.sha256(), 0, list[bytes]()
+    """The file is removed at the end of the block. Raises Rejected, or Unavailable if the disk is full."""
+    checked_id(execution_id)
+    digest, size, parts = hashlib.sha256(), 0, list[bytes]()
     file: IO[bytes] | None = None
     try:
-        async for chunk in cut(chunks, PART_BYTES):
+        async for chunk in resized(chunks, PART_BYTES):
             digest.update(chunk)
             size += len(chunk)
-            held.append(chunk)
-            if file is not None or len(held) > HELD_PARTS_MAX:
-                file = await _moved(held, file)
-                held.clear()
-        name = Name(execution_id, digest.hexdigest(), size)
-        yield Spooled(name, b"".join(held) if file is None else Path(file.name))
+            parts.append(chunk)
+            if file is not None or len(parts) > MEMORY_PARTS_MAX:
+                file = await _written(parts, file)
+                parts.clear()
+        name = ResultName(execution_id, digest.hexdigest(), size)
+        yield Spooled(name, b"".join(parts) if file is None else Path(file.name))
     finally:
         if file is not None:
             file.close()
 
 
-async def _moved(parts: list[bytes], file: IO[bytes] | None) -> IO[bytes]:
-    """The parts, into the file; into a new one when there is none yet."""
-    made = file
+async def _written(parts: list[bytes], file: IO[bytes] | None) -> IO[bytes]:
+    """The file with the parts appended; a new one if there is none yet."""
+    target = file
     try:
-        if made is None:
-            made = _new_file()  # here: a thread that nobody waits for any more would leave it open
+        if target is None:
+            target = _new_file()  # not in the thread: after a cancellation it would stay open
         for part in parts:
-            await in_thread(made.write, part)
+            await in_thread(target.write, part)
     except OSError as error:
-        if made is not None:
-            made.close()
+        if target is not None:
+            target.close()
         reason = error.strerror or error
-        raise Unavailable(f"a stream does not fit into {tempfile.gettempdir()}: {reason}") from error
+        raise Unavailable(f"a stream cannot be buffered in {tempfile.gettempdir()}: {reason}") from error
     except BaseException:
-        if made is not None:
-            made.close()
+        if target is not None:
+            target.close()
         raise
-    return made
+    return target
 
 
 def _new_file() -> IO[bytes]:
-    # Without a buffer a part that can be written is written, and whoever reads the file by name sees it.
+    # Unbuffered, so that readers of the file see every part.
     return tempfile.NamedTemporaryFile("wb", prefix="noetl-", buffering=0)

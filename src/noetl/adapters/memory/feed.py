@@ -1,4 +1,4 @@
-"""News within one process: whoever listens has a queue of his own, and misses some when it is full."""
+"""The feed within one process: each subscriber has a queue, and loses the oldest events when it is full."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from typing import Final
 
 from noetl.ports import FeedEvent
 
-QUEUE_MAX: Final = 10_000  # news that one listener has not fetched yet
+QUEUE_MAX: Final = 10_000  # unread events of one subscriber
 
 
 class MemoryFeed:
-    """Keeps the contract of Feed."""
+    """A `Feed` for one process."""
 
     def __init__(self) -> None:
-        self._listeners: dict[str | None, set[asyncio.Queue[FeedEvent]]] = {}
+        self._subscribers: dict[str | None, set[asyncio.Queue[FeedEvent]]] = {}
 
-    def tell(self, heard: FeedEvent) -> None:
-        for whom in (heard.execution_id, None):
-            for queue in self._listeners.get(whom, ()):
+    def publish(self, event: FeedEvent) -> None:
+        for execution_id in (event.execution_id, None):
+            for queue in self._subscribers.get(execution_id, ()):
                 if queue.full():
-                    queue.get_nowait()  # what is newer says more
-                queue.put_nowait(heard)
+                    queue.get_nowait()  # newer events are more useful
+                queue.put_nowait(event)
 
     @asynccontextmanager
-    async def listen(self, execution_id: str | None = None) -> AsyncIterator[AsyncIterator[FeedEvent]]:
+    async def subscribe(self, execution_id: str | None = None) -> AsyncIterator[AsyncIterator[FeedEvent]]:
         queue: asyncio.Queue[FeedEvent] = asyncio.Queue(QUEUE_MAX)
-        listeners = self._listeners.setdefault(execution_id, set())
-        listeners.add(queue)
+        subscribers = self._subscribers.setdefault(execution_id, set())
+        subscribers.add(queue)
         try:
-            yield _news(queue)
+            yield _events(queue)
         finally:
-            listeners.discard(queue)
-            if not listeners and self._listeners.get(execution_id) is listeners:
-                del self._listeners[execution_id]
+            subscribers.discard(queue)
+            if not subscribers and self._subscribers.get(execution_id) is subscribers:
+                del self._subscribers[execution_id]
 
 
-async def _news(queue: asyncio.Queue[FeedEvent]) -> AsyncIterator[FeedEvent]:
+async def _events(queue: asyncio.Queue[FeedEvent]) -> AsyncIterator[FeedEvent]:
     while True:
         yield await queue.get()

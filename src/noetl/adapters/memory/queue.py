@@ -1,4 +1,4 @@
-"""A work queue in memory: first come, first served, nothing kept."""
+"""A work queue in memory: first in, first out, nothing stored."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 
-from noetl.ports import Claim, Pointer
+from noetl.errors import Unavailable
+from noetl.ports import Claim, Pointer, QueueTraits
 
 
 class MemoryQueue:
-    """Keeps the contract of WorkQueue; a pointer that was taken is gone."""
+    """A `WorkQueue` for one process, which runs the frames of all pools. A pointer is delivered once."""
+
+    traits = QueueTraits(durable=False, redelivers=False, separates_pools=False)
 
     def __init__(self) -> None:
         self._waiting: deque[Pointer] = deque()
         self._takers: deque[asyncio.Future[None]] = deque()
         self._deliveries = 0
+        self._leaving = self.closed = False
 
     async def put(self, pointers: Sequence[Pointer]) -> None:
         self._waiting.extend(pointers)
@@ -30,17 +34,19 @@ class MemoryQueue:
                 return
 
     async def take(self, limit: int) -> list[Claim]:
-        while not self._waiting:
+        if self._leaving:
+            raise Unavailable("the work queue is closed")
+        while not self._waiting and not self._leaving:
             taker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._takers.append(taker)
             try:
                 await taker
             except asyncio.CancelledError:
                 if taker.done() and not taker.cancelled():
-                    self._wake_one()  # it was our turn, and we are gone: somebody else comes
+                    self._wake_one()  # a pointer was meant for this taker: another one must take it
                 raise
         claims: list[Claim] = []
-        while self._waiting and len(claims) < limit:
+        while self._waiting and len(claims) < limit and not self._leaving:
             self._deliveries += 1
             claims.append(Claim(self._waiting.popleft(), self._deliveries))
         return claims
@@ -48,6 +54,15 @@ class MemoryQueue:
     async def done(self, claim: Claim) -> None:
         del claim
 
+    async def leave(self) -> None:
+        self._leaving = True
+        for _ in range(len(self._takers)):
+            self._wake_one()
+
+    async def close(self) -> None:
+        await self.leave()
+        self.closed = True
+
     def wipe(self) -> None:
-        """Forget everything, as a broker that lost its disk."""
+        """Forget everything, like a broker that has lost its disk."""
         self._waiting.clear()

@@ -1,4 +1,4 @@
-"""Which workers there are, in one process: each of them tells, and whoever is silent is forgotten."""
+"""The worker registry within one process."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Final
 from noetl.clock import Clock
 from noetl.ports import WorkerInfo
 
-SILENT_S: Final = 15.0
+EXPIRY_S: Final = 15.0
 
 
 class MemoryWorkerRegistry:
-    """Keeps the contract of Roster."""
+    """A `WorkerRegistry` for one process."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._seen: dict[str, WorkerInfo] = {}
 
-    def tell(self, seen: WorkerInfo) -> None:
-        self._seen[seen.name] = seen
+    def announce(self, worker: WorkerInfo) -> None:
+        self._seen[worker.name] = worker
 
     def workers(self) -> list[WorkerInfo]:
-        since = self._clock.now() - timedelta(seconds=SILENT_S)
-        self._seen = {name: seen for name, seen in self._seen.items() if seen.at >= since}
-        return list(self._seen.values())
+        oldest = self._clock.now() - timedelta(seconds=EXPIRY_S)
+        self._seen = {name: worker for name, worker in self._seen.items() if worker.at >= oldest}
+        return [worker for _, worker in sorted(self._seen.items())]
 
     def slots(self, pool: str) -> int:
-        return sum(seen.slots for seen in self.workers() if seen.pool == pool and not seen.leaving)
+        return sum(each.slots for each in self.workers() if each.pool == pool and not each.leaving)

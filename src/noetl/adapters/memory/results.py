@@ -1,4 +1,4 @@
-"""Payloads in memory, by execution and digest, checked when they are read."""
+"""Results in memory, by execution and digest, verified when they are read."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from noetl.adapters.result_names import CHUNK_BYTES, Place, gathered, name_of
+from noetl.adapters.result_refs import CHUNK_BYTES, RefLocation, joined, name_of
 from noetl.clock import Clock
 from noetl.errors import NotFound
 from noetl.output import JSON
 from noetl.ports import StoredResult
 
-_SOME_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class MemoryResults:
-    """Keeps the contract of ResultStore as long as the process lives."""
+    """A `ResultStore` for the lifetime of the process."""
 
     def __init__(self, clock: Clock | None = None) -> None:
-        """Without a clock all of it is as old as can be."""
-        self.place = Place("blob", {})
+        """Without a clock all results are as old as possible."""
+        self.place = RefLocation("blob", {})
         self._clock = clock
         self.bodies: dict[str, tuple[bytes, datetime]] = {}
 
     async def put(self, execution_id: str, body: bytes, content_type: str) -> dict[str, JSON]:
         name = name_of(execution_id, body)
-        at = self._clock.now() if self._clock is not None else _SOME_TIME
+        at = self._clock.now() if self._clock is not None else _LONG_AGO
         self.bodies.setdefault(name.key, (body, at))
         return self.place.ref(name, content_type)
 
@@ -43,7 +43,7 @@ class MemoryResults:
     async def write(
         self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str
     ) -> dict[str, JSON]:
-        return await self.put(execution_id, await gathered(chunks), content_type)
+        return await self.put(execution_id, await joined(chunks), content_type)
 
     async def read(self, ref: dict[str, JSON]) -> AsyncIterator[bytes]:
         body = await self.get(ref)

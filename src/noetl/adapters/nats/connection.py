@@ -1,7 +1,7 @@
-"""One connection of a process to NATS: it comes back whenever it is lost, and says so to whoever waits.
+"""The connection of a process to NATS: it implements `Transport`, and it reconnects by itself.
 
-Requests are answered through one subscription of our own: nats-py ends its waiting by `wait_for`, which on
-Python 3.11 may swallow a cancellation. Nothing here shows an address, which may hold a password.
+Replies arrive through one subscription of our own, because nats-py waits with `wait_for`, which may swallow a
+cancellation on Python 3.11. No error contains an address, because an address may contain a password.
 """
 
 from __future__ import annotations
@@ -14,37 +14,32 @@ from typing import Any, Final, NamedTuple
 
 from nats.aio.client import Client, Srv
 from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
+from nats.aio.subscription import Subscription as ClientSubscription
 from nats.errors import AuthorizationError, SecureConnRequiredError
 from nats.errors import Error as NatsError
 
-from noetl.adapters.nats.credentials import Access
+from noetl.adapters.nats.credentials import NatsSettings
 from noetl.clock import Clock, SystemClock
 from noetl.errors import Unavailable
-from noetl.link.chunking import Parcel
+from noetl.ports import REPLY_TIMEOUT_S, Collect, NoResponder, ReplyTimeout, first_reply
 
-ANSWER_S: Final = 10.0
 CONNECT_S: Final = 3
-PING_S: Final = 2  # a server that is silent for three of them counts as lost
+PING_S: Final = 2  # a server that misses three pings counts as lost
 RECONNECT_S: Final = 0.25
-REVIVE_S: Final = 1.0  # between two tries when NATS has shown us the door
-FIRST_TRIES: Final = 2  # the first time we give up soon, so that people hear of it
-PENDING_BYTES_MAX: Final = 67_108_864  # that the socket has not taken yet
+REVIVE_S: Final = 1.0  # between two attempts after NATS has refused the connection
+FIRST_TRIES: Final = 2  # the first connection gives up soon, so that people see the error
+PENDING_BYTES_MAX: Final = 67_108_864  # sent by us and not yet accepted by the socket
 REFUSED: Final = "it refuses the user, the password or the token"
 
-Hear = Callable[[Msg], None]
+Handler = Callable[[Msg], None]
 
 
-class NobodyThere(Unavailable):
-    """Nobody listens on that subject: there is no use in waiting."""
+class NatsClient(Client):
+    """The client of nats-py with three changes.
 
-
-class Silence(Unavailable):
-    """Somebody listens, and no answer came in time."""
-
-
-class CarefulClient(Client):
-    """nats-py's own, but careful: nothing is said to a server without TLS where TLS was asked for."""
+    It sends nothing to a server without TLS if the settings ask for TLS, it reports a refused login as such,
+    and it calls our handlers directly instead of through a queue and a task for each subscription.
+    """
 
     def __init__(self, *, secure: bool) -> None:
         super().__init__()
@@ -56,7 +51,7 @@ class CarefulClient(Client):
         await super()._process_info(info, initial_connection)
 
     async def _process_connect_init(self) -> None:
-        """Who is refused may find the door shut before he has read why."""
+        """The server may close the connection before the client has read why it refuses the login."""
         try:
             await super()._process_connect_init()
         except ConnectionError as error:
@@ -66,42 +61,42 @@ class CarefulClient(Client):
 
     async def _connect_to_server(self, s: Srv) -> None:
         if self._transport is not None:
-            # Of a try that was refused: it would stay open.
+            # nats-py leaves the transport of a refused attempt open.
             self._transport.close()  # type: ignore[no-untyped-call]  # nats-py has no types there
         await super()._connect_to_server(s)
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
-        """Who listens of ours hears it now: nats-py's own queues would wake a task for each message."""
+        """Call our handlers at once: the queues of nats-py would wake a task for each message."""
         made = self._subs.get(sid)
-        listening = getattr(made._cb, "__self__", None) if made is not None else None
-        if not isinstance(listening, Listening):
+        owner = getattr(made._cb, "__self__", None) if made is not None else None
+        if not isinstance(owner, NatsSubscription):
             await super()._process_msg(sid, subject, reply, data, headers)
             return
-        told = await self._process_headers(headers)
+        parsed = await self._process_headers(headers)
         try:
-            listening.hear(self._build_message(sid, subject, reply, data, told))
-        except Exception as error:  # noqa: BLE001  # a border: a bug of one hearer must not deafen the others
+            owner.handler(self._build_message(sid, subject, reply, data, parsed))
+        except Exception as error:  # noqa: BLE001  # a bug in one handler must not block other subscribers
             await self._error_cb(error)
 
 
-class _Waiting:
-    """A request that is out."""
+class _PendingReply:
+    """The answer that a request waits for."""
 
-    def __init__(self) -> None:
+    def __init__(self, collect: Collect) -> None:
         self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self.parcel = Parcel()
+        self._collect = collect
 
     def fail(self, error: Unavailable) -> None:
         if not self.answer.done():
             self.answer.set_exception(error)
-            self.answer.exception()  # seen: whoever asked may be gone
+            self.answer.exception()  # mark it as retrieved: the sender may have been cancelled
 
-    def hear(self, message: Msg) -> None:
-        if is_nobody(message):
-            self.fail(NobodyThere("nobody answers"))
+    def receive(self, message: Msg) -> None:
+        if _is_no_responder(message):
+            self.fail(NoResponder("no process answers on this subject"))
             return
         try:
-            whole = self.parcel.add(message.data)
+            whole = self._collect(message.data)
         except Unavailable as error:
             self.fail(error)
             return
@@ -109,55 +104,65 @@ class _Waiting:
             self.answer.set_result(whole)
 
 
-class Said(NamedTuple):
-    """A request: one body, in several messages when it is large."""
+class NatsRequest(NamedTuple):
+    """One request, which may consist of several messages."""
 
-    subject: str | None  # None: to ourselves
+    subject: str | None  # None: to this connection itself
     messages: Sequence[bytes]
     headers: dict[str, str] | None = None
+    collect: Collect = first_reply
 
 
-class Listening:
-    """A subscription that outlives the connection it was made on."""
+class NatsSubscription:
+    """A subscription that is renewed after a reconnect."""
 
-    def __init__(self, subject: str, hear: Hear, group: str) -> None:
+    def __init__(self, connection: NatsConnection, subject: str, handler: Handler, group: str) -> None:
+        self._connection = connection
         self.subject, self.group = subject, group
-        self.hear = hear
-        self._made: Subscription | None = None
+        self.handler = handler
+        self._client_subscription: ClientSubscription | None = None
 
     async def begin(self, client: Client) -> None:
-        self._made = await client.subscribe(self.subject, self.group, cb=self._heard)
+        self._client_subscription = await client.subscribe(self.subject, self.group, cb=self._receive)
 
-    async def hush(self, client: Client) -> None:
-        """The server sends nothing more; what is on its way is still heard."""
-        if self._made is not None:
-            await client._send_unsubscribe(self._made._id)
+    async def stop(self, client: Client) -> None:
+        """Ask the server to send nothing more. Messages in flight still arrive."""
+        if self._client_subscription is not None:
+            await client._send_unsubscribe(self._client_subscription._id)
 
     async def end(self) -> None:
-        if self._made is not None:
-            await self._made.unsubscribe()
+        if self._client_subscription is not None:
+            with suppress(NatsError, OSError):  # the connection is lost, and the subscription with it
+                await self._client_subscription.unsubscribe()
 
-    async def _heard(self, message: Msg) -> None:
-        """What a plain client of nats-py would call; ours calls `hear`."""
-        self.hear(message)
+    async def close(self) -> None:
+        await self._connection.unsubscribe(self)
+
+    async def drop(self) -> None:
+        self._connection.forget(self)
+        await self.end()
+
+    async def _receive(self, message: Msg) -> None:
+        """The callback for nats-py. `NatsClient` calls `handler` instead."""
+        self.handler(message)
 
 
-class Connection:
-    """For queue, link, feed and roster together. It belongs to the loop that it was opened on."""
+class NatsConnection:
+    """Shared by queue, link, feed and worker registry. It belongs to the loop that opened it."""
 
-    def __init__(self, access: Access | str, name: str = "noetl", clock: Clock | None = None) -> None:
-        self._access = Access(access) if isinstance(access, str) else access
+    def __init__(self, settings: NatsSettings | str, name: str = "noetl", clock: Clock | None = None) -> None:
+        self._settings = NatsSettings(settings) if isinstance(settings, str) else settings
         self._name = name
         self._clock = clock or SystemClock()
-        self.losses: list[Callable[[], None]] = []  # told when the connection is lost
+        self.on_lost: list[Callable[[], None]] = []  # called when the connection is lost
         self._opening = asyncio.Lock()
         self._client: Client | None = None
         self._inbox = ""
         self._tokens = count(1)
-        self._waiting: dict[str, _Waiting] = {}
-        self._listening: dict[Listening, None] = {}
+        self._pending: dict[str, _PendingReply] = {}
+        self._subscriptions: dict[NatsSubscription, None] = {}
         self._reviving: asyncio.Task[None] | None = None
-        self._why: str | None = None  # what NATS said last, as far as it may be told
+        self._reason: str | None = None  # the last error of NATS, without addresses
         self._closed = False
 
     @property
@@ -165,20 +170,19 @@ class Connection:
         return self._client is not None and self._client.is_connected
 
     @property
-    def message_bytes(self) -> int:
-        """What the server takes at most in one message."""
+    def payload_limit(self) -> int:
         return self._client.max_payload if self._client is not None else 0
 
     async def open(self) -> None:
-        """Whoever does not, opens it by using it. Raises Unavailable when nobody is there, or lets us in."""
+        """Connect. Raises Unavailable if no server answers or the login is refused."""
         async with self._opening:
             if self._client is None and not self._closed:
                 client = await self._connect()
                 self._inbox = client.new_inbox()
-                answers = Listening(f"{self._inbox}.*", self._answered, "")
+                replies = NatsSubscription(self, f"{self._inbox}.*", self._receive_reply, "")
                 with translated():
-                    await answers.begin(client)
-                self._listening[answers] = None
+                    await replies.begin(client)
+                self._subscriptions[replies] = None
                 self._client = client
 
     async def close(self) -> None:
@@ -188,144 +192,143 @@ class Connection:
         if self._client is not None:
             with suppress(NatsError, OSError, TimeoutError):
                 await self._client.close()
-        self._fail_all("the connection to NATS is closed")
+        self._fail_pending("the connection to NATS is closed")
 
-    # What is said
+    # Sending
 
     async def publish(
-        self, subject: str, body: bytes, *, reply: str = "", headers: dict[str, str] | None = None
+        self, subject: str, data: bytes, *, reply: str = "", headers: dict[str, str] | None = None
     ) -> None:
-        """Never waits. What is said while the connection is lost is refused, not kept for later."""
         if self._client is None:
             await self.open()
         client = self._client
         if client is None or not client.is_connected:
-            raise Unavailable(self._lost_words())
+            raise Unavailable(self._not_connected())
         if client.pending_data_size > PENDING_BYTES_MAX:
-            raise Unavailable("NATS does not take what we say")
+            raise Unavailable("NATS does not accept data fast enough")
         with translated():
-            await client.publish(subject, body, reply, headers)
+            await client.publish(subject, data, reply, headers)
 
-    async def request(self, subject: str, messages: Sequence[bytes], *, timeout_s: float = ANSWER_S) -> bytes:
-        """The answer. Raises NobodyThere at once when nobody listens, Unavailable when none comes in time."""
-        return (await self.gather([Said(subject, messages)], timeout_s))[0]
+    async def request(
+        self,
+        subject: str,
+        messages: Sequence[bytes],
+        collect: Collect = first_reply,
+        *,
+        timeout_s: float = REPLY_TIMEOUT_S,
+    ) -> bytes:
+        return (await self.request_all([NatsRequest(subject, messages, None, collect)], timeout_s))[0]
 
-    async def settle(self) -> None:
-        """What was said before has come to the server, and so have our subscriptions."""
-        await self.gather([Said(None, (b"",))])
+    async def flush(self) -> None:
+        await self.request_all([NatsRequest(None, (b"",))])
 
-    async def gather(self, said: Sequence[Said], timeout_s: float = ANSWER_S) -> list[bytes]:
-        """All at once, and the answers in the same order: many cost hardly more time than one."""
+    async def request_all(
+        self, requests: Sequence[NatsRequest], timeout_s: float = REPLY_TIMEOUT_S
+    ) -> list[bytes]:
+        """Send all requests together and return the answers in the same order, after one round trip."""
         if self._client is None:
             await self.open()
-        out = {str(next(self._tokens)): (each, _Waiting()) for each in said}
-        self._waiting.update((token, waiting) for token, (_, waiting) in out.items())
+        sent = {str(next(self._tokens)): (each, _PendingReply(each.collect)) for each in requests}
+        self._pending.update((token, pending) for token, (_, pending) in sent.items())
         try:
-            for token, (each, _) in out.items():
+            for token, (each, _) in sent.items():
                 inbox = f"{self._inbox}.{token}"
                 for message in each.messages:
                     await self.publish(each.subject or inbox, message, reply=inbox, headers=each.headers)
             async with asyncio.timeout(timeout_s):
-                return [await waiting.answer for _, waiting in out.values()]
+                return [await pending.answer for _, pending in sent.values()]
         except TimeoutError:
-            raise Silence(f"no answer within {timeout_s:g} s") from None
+            raise ReplyTimeout(f"no answer within {timeout_s:g} s") from None
         finally:
-            for token in out:
-                del self._waiting[token]
+            for token in sent:
+                del self._pending[token]
 
-    # What is heard
+    # Receiving
 
-    async def subscribe(self, subject: str, hear: Hear, *, group: str = "") -> Listening:
-        """`hear` must not wait. Of a group only one hears each message."""
+    async def subscribe(self, subject: str, handler: Handler, *, group: str = "") -> NatsSubscription:
         if self._client is None:
             await self.open()
-        assert self._client is not None, "it is closed"
-        listening = Listening(subject, hear, group)
-        self._listening[listening] = None  # kept also when it fails now: it is made when we are back
+        if self._client is None or self._closed:
+            raise Unavailable("the connection to NATS is closed")
+        subscription = NatsSubscription(self, subject, handler, group)
+        self._subscriptions[subscription] = None  # also if it fails now: it is made after the reconnect
         if not self._client.is_closed:
             with translated():
-                await listening.begin(self._client)
-        return listening
+                await subscription.begin(self._client)
+        return subscription
 
-    async def unsubscribe(self, *listenings: Listening) -> None:
-        """What is on its way is heard before, so that nobody waits in vain for an answer."""
-        for listening in listenings:
-            self._listening.pop(listening, None)
+    async def unsubscribe(self, subscription: NatsSubscription) -> None:
+        """Wait until messages in flight are handled, so that no sender waits in vain for an answer."""
+        self.forget(subscription)
         client = self._client
-        if client is not None and client.is_connected and listenings:
+        if client is not None and client.is_connected:
             with suppress(NatsError, OSError, Unavailable):
-                for listening in listenings:
-                    await listening.hush(client)
-                await self.settle()
-        for listening in listenings:
-            with suppress(NatsError, OSError):  # it is gone with the connection
-                await listening.end()
+                await subscription.stop(client)
+                await self.flush()
+        await subscription.end()
 
-    async def drop(self, listening: Listening) -> None:
-        """At once: what is on its way need not be heard."""
-        self._listening.pop(listening, None)
-        with suppress(NatsError, OSError):  # it is gone with the connection
-            await listening.end()
+    def forget(self, subscription: NatsSubscription) -> None:
+        """Do not renew it after a reconnect."""
+        self._subscriptions.pop(subscription, None)
 
-    async def inbox(self) -> str:
-        """A subject that nobody else knows."""
+    async def new_inbox(self) -> str:
+        """A subject that no other process knows."""
         await self.open()
         return f"{self._inbox}.own.{next(self._tokens)}"
 
-    def _answered(self, message: Msg) -> None:
-        waiting = self._waiting.get(message.subject.rpartition(".")[2])
-        if waiting is not None:
-            waiting.hear(message)
+    def _receive_reply(self, message: Msg) -> None:
+        pending = self._pending.get(message.subject.rpartition(".")[2])
+        if pending is not None:
+            pending.receive(message)
 
-    # Its life
+    # Connecting and reconnecting
 
     async def _connect(self) -> Client:
-        given = self._access.given()
-        client = CarefulClient(secure=given.tls is not None)
+        options = self._settings.resolve()
+        client = NatsClient(secure=options.tls is not None)
         try:
             await client.connect(
-                **given.options(),
+                **options.as_kwargs(),
                 name=self._name,
-                error_cb=self._erred,
-                disconnected_cb=self._lost,
-                reconnected_cb=self._back,
-                closed_cb=self._shut,
+                error_cb=self._on_error,
+                disconnected_cb=self._on_disconnected,
+                reconnected_cb=self._on_reconnected,
+                closed_cb=self._on_closed,
                 connect_timeout=CONNECT_S,
                 ping_interval=PING_S,
                 max_reconnect_attempts=FIRST_TRIES,
-                reconnect_time_wait=RECONNECT_S,  # type: ignore[arg-type]  # it is slept, and not counted
-                pending_size=0,  # nothing is kept while the connection is lost, and nobody waits for a flush
+                reconnect_time_wait=RECONNECT_S,  # type: ignore[arg-type]  # it is only passed to sleep
+                pending_size=0,  # buffer nothing while disconnected, and flush at once
             )
         except (NatsError, OSError, TimeoutError) as error:
-            words = self._why or type(error).__name__
-            raise Unavailable(f"NATS does not answer ({words})") from error
+            raise Unavailable(f"NATS does not answer ({self._reason or type(error).__name__})") from error
         client.options["max_reconnect_attempts"] = -1
-        self._why = None
+        self._reason = None
         return client
 
-    async def _back(self) -> None:
-        self._why = None
+    async def _on_reconnected(self) -> None:
+        self._reason = None
 
-    async def _erred(self, error: Exception) -> None:
-        """It reconnects by itself; whoever asks meanwhile is told. A bug in a hearer of ours is loud."""
+    async def _on_error(self, error: Exception) -> None:
+        """Remember why NATS is unreachable. A bug in a handler goes to the loop's exception handler."""
         if not isinstance(error, NatsError | OSError | TimeoutError):
-            context = {"message": "a hearer of NATS fell", "exception": error}
+            context = {"message": "a handler of NATS messages failed", "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)
             return
         if "authorization" in str(error).lower():
-            self._why = REFUSED
+            self._reason = REFUSED
         elif isinstance(error, SecureConnRequiredError):
-            self._why = "it offers no TLS, and TLS was asked for"
-        elif self._why != REFUSED:  # a door that is shut in our face sounds like a line that breaks
-            self._why = type(error).__name__
+            self._reason = "it offers no TLS, but the settings require TLS"
+        elif self._reason != REFUSED:  # a refused login is often followed by a connection error
+            self._reason = type(error).__name__
 
-    async def _lost(self) -> None:
-        self._fail_all("the connection to NATS was lost")
-        for tell in self.losses:
-            tell()
+    async def _on_disconnected(self) -> None:
+        self._fail_pending("the connection to NATS was lost")
+        for notify in self.on_lost:
+            notify()
 
-    async def _shut(self) -> None:
-        """nats-py gives up for good when the server shows it the door, as after a change of passwords."""
+    async def _on_closed(self) -> None:
+        """nats-py gives up for good if the server refuses the login, for example after a password change."""
         if not self._closed and self._reviving is None and self._client is not None:
             self._reviving = asyncio.ensure_future(self._revive())
 
@@ -335,29 +338,27 @@ class Connection:
             with suppress(Unavailable):
                 client = await self._connect()
                 with translated():
-                    for listening in self._listening:
-                        await listening.begin(client)
+                    for subscription in self._subscriptions:
+                        await subscription.begin(client)
                 self._client, self._reviving = client, None
                 return
 
-    def _fail_all(self, words: str) -> None:
-        for waiting in self._waiting.values():
-            waiting.fail(Unavailable(words))
+    def _fail_pending(self, message: str) -> None:
+        for pending in self._pending.values():
+            pending.fail(Unavailable(message))
 
-    def _lost_words(self) -> str:
-        return (
-            f"there is no connection to NATS ({self._why})" if self._why else "there is no connection to NATS"
-        )
+    def _not_connected(self) -> str:
+        return f"there is no connection to NATS{f' ({self._reason})' if self._reason else ''}"
 
 
-def is_nobody(message: Msg) -> bool:
-    """Is it the server who says that nobody listens?"""
+def _is_no_responder(message: Msg) -> bool:
+    """Whether the NATS server itself replies that no process subscribes to the subject."""
     return not message.data and message.headers is not None and message.headers.get("Status") == "503"
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """What nats-py says may hold the address with its password: people get its kind only."""
+    """Raise Unavailable with the type of the error only: its text may contain an address with a password."""
     try:
         yield
     except (NatsError, OSError, TimeoutError) as error:

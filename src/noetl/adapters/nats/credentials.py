@@ -1,31 +1,31 @@
-"""How to get into NATS: addresses, and what to show at the door. Nothing of it is ever in words.
+"""How to connect to NATS: addresses, credentials and TLS. No error and no `repr` contains any of it.
 
-A user or a token may stand in the address, with what is special in it as %XX.
+A user or a token may be part of the address, with special characters as %XX.
 """
 
 from __future__ import annotations
 
 import ssl
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from noetl.errors import Rejected
 
-PORT = 4222
+PORT: Final = 4222
 
 
-class Given(NamedTuple):
-    """As nats-py wants it."""
+class ConnectOptions(NamedTuple):
+    """The settings as nats-py expects them."""
 
-    servers: list[str]  # without anything that is secret
+    servers: list[str]  # without credentials
     user: str | None
     password: str | None
     token: str | None
     credentials: str | None
-    tls: ssl.SSLContext | None  # None: none was asked for
+    tls: ssl.SSLContext | None  # None: the settings do not ask for TLS
 
-    def options(self) -> dict[str, Any]:
-        """Of its `connect`."""
+    def as_kwargs(self) -> dict[str, Any]:
+        """Arguments of `nats.connect`."""
         return {
             "servers": self.servers,
             "user": self.user,
@@ -36,41 +36,41 @@ class Given(NamedTuple):
         }
 
     def __repr__(self) -> str:
-        return "Given(***)"
+        return "ConnectOptions(***)"
 
 
-class Access(NamedTuple):
-    """What the settings say. An option goes before what stands in the address."""
+class NatsSettings(NamedTuple):
+    """Where NATS is and how to log in. A field takes precedence over the same information in the address."""
 
     url: str  # nats://host:port or tls://host:port, several with commas
     user: str | None = None
     password: str | None = None
     token: str | None = None
-    credentials: str | None = None  # the file of a user that NATS has made (.creds)
-    ca: str | None = None  # the file with whom to trust; None: whom the system trusts
-    certificate: str | None = None  # our own, and its key
-    key: str | None = None
+    credentials: str | None = None  # path of a .creds file
+    ca: str | None = None  # path of the trusted certificates; None: those of the system
+    certificate: str | None = None  # path of the client certificate
+    key: str | None = None  # path of its private key
 
     def __repr__(self) -> str:
-        return "Access(***)"
+        return "NatsSettings(***)"
 
-    def given(self) -> Given:
-        """Raises Rejected, without the address."""
+    def resolve(self) -> ConnectOptions:
+        """Raises Rejected, without the address in its text."""
         parts = [_split(each) for each in self.url.split(",") if each.strip()]
         if not parts:
-            raise Rejected("bad-setting", "no address of NATS is given: write nats://host:port")
+            raise Rejected("bad-setting", "the address of NATS is empty: write nats://host:port")
         named = next((each for each in parts if each.username), None)
-        user, password = self.user, self.password
-        token = self.token
+        user, password, token = self.user, self.password, self.token
         if named is not None and user is None and token is None:
-            told = unquote(named.username or "")
+            login = unquote(named.username or "")
             if named.password is None:
-                token = told
+                token = login
             else:
-                user, password = told, unquote(named.password)
+                user, password = login, unquote(named.password)
         secure = any(each.scheme == "tls" for each in parts) or self.ca or self.certificate
         servers = [f"{each.scheme}://{_host(each)}:{_port(each)}" for each in parts]
-        return Given(servers, user, password, token, self.credentials, self._tls() if secure else None)
+        tls = self._tls() if secure else None
+        return ConnectOptions(servers, user, password, token, self.credentials, tls)
 
     def _tls(self) -> ssl.SSLContext:
         try:
@@ -78,8 +78,8 @@ class Access(NamedTuple):
             if self.certificate is not None:
                 context.load_cert_chain(self.certificate, self.key)
         except (OSError, ssl.SSLError) as error:
-            words = "the files for TLS with NATS can not be read"
-            raise Rejected("bad-setting", f"{words} ({type(error).__name__})") from error
+            message = "the TLS files for NATS cannot be read"
+            raise Rejected("bad-setting", f"{message} ({type(error).__name__})") from error
         return context
 
 
@@ -91,7 +91,7 @@ def _split(address: str) -> SplitResult:
     except ValueError:
         parts = None
     if parts is None or parts.scheme not in ("nats", "tls") or not parts.hostname:
-        raise Rejected("bad-setting", "that is no address of NATS: write nats://host:port or tls://host:port")
+        raise Rejected("bad-setting", "not an address of NATS: write nats://host:port or tls://host:port")
     return parts
 
 

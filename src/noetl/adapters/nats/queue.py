@@ -1,13 +1,17 @@
 """The work queue on NATS JetStream: one stream of pointers, and one durable pull consumer for each pool.
 
-A message is one pointer, so that each can go to another worker; they are published together, so that many
-cost one round trip. Claims are not kept alive by in-progress acks: a call that outlasts `ack_wait` costs one
-more delivery, which `begin` refuses and its taker acknowledges.
+Each pointer is one message, so that each can go to another worker. Pointers are published together, so that
+many cost one round trip. Claims are not extended by in-progress acknowledgements: a call that outlasts
+`ack_wait` causes one more delivery, which `begin` refuses and its taker acknowledges.
+
+Stream and consumers are created when they are missing. The log is the source of truth, so a deleted stream
+costs one sweep.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
@@ -15,168 +19,278 @@ from itertools import count
 from typing import Final, Literal, TypeAlias
 
 import msgspec
+from msgspec import Struct
 from nats.aio.msg import Msg
 
-from noetl.adapters.nats.connection import ANSWER_S, Connection, Listening, NobodyThere, Said, Silence
-from noetl.adapters.nats.stream import ACK_WAIT_S, NEXT, SUBJECT, Stream, checked_pool, is_pool, stored
+from noetl.adapters.nats.connection import NatsConnection, NatsRequest, NatsSubscription
 from noetl.clock import Clock, SystemClock
-from noetl.errors import Unavailable
-from noetl.ports import Claim, Pointer
+from noetl.errors import Rejected, Unavailable
+from noetl.output import JSON
+from noetl.ports import REPLY_TIMEOUT_S, Claim, NoResponder, Pointer, QueueTraits, ReplyTimeout
 
-# So long a worker waits for work before it looks around; and so long NATS gives work to one that has stalled.
+STREAM: Final = "NOETL_WORK"
+SUBJECT: Final = "noetl.work"  # plus the name of a pool
+ACK_WAIT_S: Final = 30
+AGE_S: Final = 300  # the sweeper puts an untaken pointer again long before: old ones must not accumulate
+DEDUP_S: Final = 120
+MESSAGES_MAX: Final = 1_000_000
+UNACKED_MAX: Final = 100_000  # slots of all workers of a pool; the default of 1,000 would limit them silently
+PULLS_MAX: Final = 20_000  # waiting workers of a pool
+NEXT: Final = f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}"
+
+# How long a pull waits for work; and how long NATS keeps assigning work to a worker that has stalled.
 PULL_S: Final = 5.0
-HEARTBEAT_S: Final = 2.0  # the server tells that it knows of our waiting; silence for two: it does not
-# What is gone is made again after this, and never at once: nats-server 2.15 takes the files of a stream that
-# is made while its namesake is being deleted, and then it stores nothing any more.
-GONE_S: Final = 0.5
-SILENCES_MAX: Final = 2  # puts in a row without an answer; then the stream is taken for such a one
-LINGER_S: Final = 0.02  # for more of them, for whoever takes several
+HEARTBEAT_S: Final = 2.0  # of the server while a pull waits; two missed ones: it does not know of the pull
+# A missing stream is created after this delay and never at once: nats-server 2.15 reuses the files of a
+# stream that is created while its namesake is being deleted, and then stores nothing any more.
+RECREATE_S: Final = 0.5
+TIMEOUTS_MAX: Final = 2  # puts in a row without an answer; then the stream counts as broken in this way
+LINGER_S: Final = 0.02  # how long a taker of several pointers waits for more after the first
 BATCH_MAX: Final = 512
-PUT_MAX: Final = 1_024  # messages under way at once
-HELD_MAX: Final = 16_384  # claims whose ends we wait for; the oldest are forgotten
+PUT_MAX: Final = 1_024  # messages in flight
+HELD_MAX: Final = 16_384  # claims without `done`; the oldest are forgotten
 
-# Of a pull: all that was asked for has come; its time is up; or it is unknown whether anybody knows of it.
-_End: TypeAlias = Literal["full", "late", "unheard"]
+# The end of a pull: it is complete, it has expired, or the server may not know of it.
+_PullEnd: TypeAlias = Literal["full", "expired", "unknown"]
 _encode = msgspec.json.Encoder().encode
 _pointer = msgspec.json.Decoder(tuple[str, str, int]).decode
 _NS: Final = 1_000_000_000
+_POOL: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
+_OTHER_CONFIG: Final = 10058  # the stream exists with another configuration
+
+
+class _ApiError(Struct):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class _StreamConfig(Struct):
+    retention: str = ""
+    subjects: tuple[str, ...] = ()
+
+
+class _ApiReply(Struct):
+    error: _ApiError | None = None
+    config: _StreamConfig | None = None
+
+
+_api_reply = msgspec.json.Decoder(_ApiReply).decode
+
+
+class WorkStream:
+    """Creates the stream and its consumers."""
+
+    def __init__(self, connection: NatsConnection, clock: Clock, replicas: int = 1) -> None:
+        """`replicas`: of the stream in a NATS cluster."""
+        self._connection = connection
+        self._clock = clock
+        self._replicas = replicas
+
+    async def create(self) -> None:
+        """Raises Unavailable, also if another program uses the name or the subjects of the stream."""
+        config: dict[str, JSON] = {
+            "name": STREAM,
+            "subjects": [f"{SUBJECT}.>"],
+            "retention": "workqueue",
+            "storage": "file",
+            "discard": "new",  # a full stream refuses pointers, and the sweeper puts them again
+            "max_msgs": MESSAGES_MAX,
+            "max_age": AGE_S * _NS,
+            "duplicate_window": DEDUP_S * _NS,
+            "num_replicas": self._replicas,
+        }
+        reply = await self._call(f"STREAM.CREATE.{STREAM}", config)
+        if reply.error is not None and reply.error.err_code == _OTHER_CONFIG:
+            reply = await self._call(f"STREAM.INFO.{STREAM}", {})
+            found = reply.config  # an operator may have changed it; it only has to be a work queue
+            if found is not None and (found.retention, found.subjects) != ("workqueue", (f"{SUBJECT}.>",)):
+                message = f'the stream "{STREAM}" in NATS belongs to another program'
+                raise Unavailable(f"{message}: rename or remove it")
+        _raise_error(reply)
+
+    async def recreate(self, wait_s: float) -> None:
+        """Replace a stream that accepts messages and does not store them."""
+        await self._call(f"STREAM.DELETE.{STREAM}", {})
+        await self._clock.sleep(wait_s)
+        await self.create()
+
+    async def create_consumer(self, pool: str) -> None:
+        subject = f"{SUBJECT}.{pool}"
+        config: dict[str, JSON] = {
+            "name": pool,
+            "durable_name": pool,
+            "filter_subject": subject,
+            "deliver_policy": "all",
+            "replay_policy": "instant",
+            "ack_policy": "explicit",
+            "ack_wait": ACK_WAIT_S * _NS,
+            "max_deliver": -1,  # the engine counts attempts; a limit here would leave messages undelivered
+            "max_ack_pending": UNACKED_MAX,
+            "max_waiting": PULLS_MAX,
+        }
+        body: dict[str, JSON] = {"stream_name": STREAM, "config": config}
+        _raise_error(await self._call(f"CONSUMER.CREATE.{STREAM}.{pool}.{subject}", body))
+
+    async def _call(self, operation: str, body: dict[str, JSON]) -> _ApiReply:
+        try:
+            reply = await self._connection.request(f"$JS.API.{operation}", [msgspec.json.encode(body)])
+        except NoResponder as error:
+            message = "JetStream does not answer: is it enabled in the configuration of NATS?"
+            raise Unavailable(message) from error
+        return _api_reply(reply)
+
+
+def _raise_error(reply: _ApiReply) -> None:
+    if reply.error is not None:
+        raise Unavailable(f"NATS cannot create the work queue: {reply.error.description}")
+
+
+def _check_stored(reply: bytes) -> None:
+    """Raises Unavailable if NATS has not stored the message."""
+    if b'"error"' in reply and (error := _api_reply(reply).error) is not None:
+        raise Unavailable(f"the work queue in NATS refuses pointers ({error.description})")
 
 
 class _Taker:
-    """A slot that waits."""
+    """A call of `take` that waits."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.claims: list[Claim] = []
-        self.came: asyncio.Future[list[Claim]] = asyncio.get_running_loop().create_future()
+        self.result: asyncio.Future[list[Claim]] = asyncio.get_running_loop().create_future()
 
-    def go(self) -> None:
-        if not self.came.done():
-            self.came.set_result(self.claims)
+    def finish(self) -> None:
+        if not self.result.done():
+            self.result.set_result(self.claims)
 
 
 class NatsQueue:
-    """Keeps the contract of WorkQueue. All slots of a worker share one pull, for as many as wait."""
+    """A `WorkQueue`. All slots of a worker share one pull for as many pointers as slots wait."""
+
+    traits = QueueTraits(durable=True, redelivers=True, separates_pools=True)
 
     def __init__(
         self,
-        connection: Connection,
+        connection: NatsConnection,
         pool: str | None = None,
         *,
         replicas: int = 1,
         clock: Clock | None = None,
-        patience_s: float = ANSWER_S,
+        timeout_s: float = REPLY_TIMEOUT_S,
     ) -> None:
-        """`pool`: whose work is taken; None: this one only puts."""
+        """`pool`: from which this object takes; None: it only puts. `timeout_s`: for a stored message."""
+        if pool is not None and not _POOL.fullmatch(pool):
+            message = f'"{pool[:80]}" is not a valid pool name: use 1 to 200 letters, digits, - and _'
+            raise Rejected("bad-pool", message)
         self._connection = connection
-        self._pool = None if pool is None else checked_pool(pool)
+        self._pool = pool
         self._clock = clock or SystemClock()
-        self._stream = Stream(connection, self._clock, replicas)
-        self._patience_s = patience_s  # for the word that something was stored
+        self._stream = WorkStream(connection, self._clock, replicas)
+        self._timeout_s = timeout_s
         self._opened = False
-        self._silences = 0
+        self._timeouts = 0
         self._puts = count(1)
         self._name = self._clock.new_id()
         self._takers: deque[_Taker] = deque()
         self._fetching: asyncio.Task[None] | None = None
-        self._inbox: Listening | None = None
+        self._inbox: NatsSubscription | None = None
         self._pulls = count(1)
-        self._pull = ""  # the subject of the one that is out
-        self._room = 0  # messages that it may still bring
-        self._over: asyncio.Future[_End] | None = None
-        self._heard = 0
-        self._held: dict[int, tuple[str, float]] = {}  # delivery → where its end is told, and since when
+        self._pull = ""  # the reply subject of the current pull
+        self._room = 0  # messages that it may still deliver
+        self._pull_end: asyncio.Future[_PullEnd] | None = None
+        self._received = 0
+        self._held: dict[int, tuple[str, float]] = {}  # delivery → subject for its acknowledgement, and since
         self._deliveries = count(1)
         self._leaving = False
         self._tasks: set[asyncio.Task[None]] = set()
-        connection.losses.append(self._lose)
+        connection.on_lost.append(self._on_lost)
 
     async def open(self) -> None:
-        """Make what is missing. Whoever does not, makes it by putting and taking. Raises Unavailable."""
-        await self._stream.make()
+        """Create what is missing. `put` and `take` call it if needed. Raises Unavailable."""
+        await self._stream.create()
         if self._pool is not None:
-            await self._stream.make_consumer(self._pool)
+            await self._stream.create_consumer(self._pool)
         self._opened = True
 
     # Putting
 
     async def put(self, pointers: Sequence[Pointer]) -> None:
-        """To a pool whose name can be none nobody would come: what is for one is passed over."""
+        """Skips pointers to a pool with an invalid name: no worker can have that pool."""
         if not self._opened:
             await self.open()
-        pointers = [pointer for pointer in pointers if is_pool(pointer.pool)]
+        pointers = [pointer for pointer in pointers if _POOL.fullmatch(pointer.pool)]
         for first in range(0, len(pointers), PUT_MAX):
-            said = [self._said(pointer) for pointer in pointers[first : first + PUT_MAX]]
+            requests = [self._request(pointer) for pointer in pointers[first : first + PUT_MAX]]
             try:
-                await self._put(said)
-            except NobodyThere:
-                await self._clock.sleep(self._a_while())
-                await self._stream.make()
-                await self._put(said)  # under the same ids: what came is not doubled
+                await self._put(requests)
+            except NoResponder:
+                await self._clock.sleep(self._recreate_delay())
+                await self._stream.create()
+                await self._put(requests)  # with the same ids: stored ones are not duplicated
 
-    async def _put(self, said: Sequence[Said]) -> None:
+    async def _put(self, requests: Sequence[NatsRequest]) -> None:
         try:
-            answers = await self._connection.gather(said, self._patience_s)
-        except Silence:
-            self._silences += 1
-            if self._silences >= SILENCES_MAX:
-                self._silences = 0
-                await self._stream.remake(self._a_while())
+            replies = await self._connection.request_all(requests, self._timeout_s)
+        except ReplyTimeout:
+            self._timeouts += 1
+            if self._timeouts >= TIMEOUTS_MAX:
+                self._timeouts = 0
+                await self._stream.recreate(self._recreate_delay())
             raise
-        self._silences = 0
-        for answer in answers:
-            stored(answer)
+        self._timeouts = 0
+        for reply in replies:
+            _check_stored(reply)
 
-    def _a_while(self) -> float:
-        """Not the same for all who have seen it go."""
-        return GONE_S * (1 + self._clock.chance())
+    def _recreate_delay(self) -> float:
+        """Random, because many processes notice a missing stream at the same time."""
+        return RECREATE_S * (1 + self._clock.chance())
 
-    def _said(self, pointer: Pointer) -> Said:
+    def _request(self, pointer: Pointer) -> NatsRequest:
         execution_id, frame, dispatch, pool = pointer
-        # Unlike our own repetition, that of another owner, or after a reload, must not be swallowed.
+        # NATS drops repeated ids. Only our own retry may repeat one: a new owner, or one that has reloaded
+        # the execution, counts dispatches from the start.
         id = f"{execution_id}/{frame}:{dispatch}:{self._name}:{next(self._puts)}"
         body = _encode((execution_id, frame, dispatch))
-        return Said(f"{SUBJECT}.{pool}", (body,), {"Nats-Msg-Id": id})
+        return NatsRequest(f"{SUBJECT}.{pool}", (body,), {"Nats-Msg-Id": id})
 
     # Taking
 
     async def take(self, limit: int) -> list[Claim]:
-        assert self._pool is not None, "this one only puts"
+        assert self._pool is not None, "this queue only puts"
         if self._leaving:
-            raise Unavailable("nothing is taken any more")
+            raise Unavailable("the work queue is closed")
         taker = _Taker(limit)
         self._takers.append(taker)
         if self._fetching is None:
             self._fetching = asyncio.ensure_future(self._fetch(self._pool))
-            self._fetching.add_done_callback(self._fell)
+            self._fetching.add_done_callback(self._on_fetch_failed)
         try:
-            return await taker.came
+            return await taker.result
         except asyncio.CancelledError:
             for claim in taker.claims:
-                await self._give_back(claim)  # it was meant for us, and we are gone: somebody else comes
+                await self._give_back(claim)  # another worker must not wait for `ack_wait`
             raise
         finally:
             with suppress(ValueError):
                 self._takers.remove(taker)
 
     async def done(self, claim: Claim) -> None:
-        """Said and not waited for: the queue may know less than the log."""
+        """Does not wait for NATS: the queue may know less than the log."""
         held = self._held.pop(claim.delivery, None)
         if held is not None:
             await self._connection.publish(held[0], b"+ACK")
 
     async def leave(self) -> None:
-        """Nothing new is taken; what has been taken may still be done."""
         self._leaving = True
         if self._fetching is not None:
             self._fetching.cancel()
-        self._release()
+        self._release_takers()
         if self._inbox is not None:
-            await self._connection.unsubscribe(self._inbox)  # and the server knows of no waiting any more
+            await self._inbox.close()  # the server forgets the pull
             self._inbox = None
 
     async def close(self) -> None:
-        """What was taken and is not done goes to others at once."""
         await self.leave()
         now = asyncio.get_running_loop().time()
         for delivery, (_, since) in list(self._held.items()):
@@ -186,94 +300,96 @@ class NatsQueue:
     async def _give_back(self, claim: Claim) -> None:
         held = self._held.pop(claim.delivery, None)
         if held is not None:
-            with suppress(Unavailable):  # then it comes back when its time is up
+            with suppress(Unavailable):  # then NATS delivers it again after `ack_wait`
                 await self._connection.publish(held[0], b"-NAK")
 
-    # The one that fetches for all
+    # The pull that all takers share
 
     async def _fetch(self, pool: str) -> None:
         try:
-            while self._waiting():
-                end: _End = "unheard"
+            while self._wanted():
+                end: _PullEnd = "unknown"
                 with suppress(Unavailable):  # the connection comes back by itself
                     if not self._opened:
                         await self.open()
-                    end = await self._pulled(pool)
-                if end == "late":
-                    self._release()
-                elif end == "unheard":
+                    end = await self._pull_once(pool)
+                if end == "expired":
+                    self._release_takers()
+                elif end == "unknown":
                     self._opened = False
-                    await self._clock.sleep(self._a_while())
+                    await self._clock.sleep(self._recreate_delay())
         finally:
             self._fetching = None
 
-    def _fell(self, task: asyncio.Task[None]) -> None:
-        """A bug of ours is loud, and nobody waits for ever."""
+    def _on_fetch_failed(self, task: asyncio.Task[None]) -> None:
+        """Raise a bug of `_fetch` in all takers: none of them waits for ever."""
         if not task.cancelled() and (error := task.exception()) is not None:
             for taker in self._takers:
-                if not taker.came.done():
-                    taker.came.set_exception(error)
+                if not taker.result.done():
+                    taker.result.set_exception(error)
 
-    def _waiting(self) -> int:
-        """For so many more there is somebody."""
-        return sum(each.limit - len(each.claims) for each in self._takers if not each.came.done())
+    def _wanted(self) -> int:
+        """How many more pointers the takers can use."""
+        return sum(each.limit - len(each.claims) for each in self._takers if not each.result.done())
 
-    async def _pulled(self, pool: str) -> _End:
-        """One request for as many as there are slots that wait, until it is over."""
+    async def _pull_once(self, pool: str) -> _PullEnd:
+        """Request as many pointers as the takers can use, and wait for the end of the request."""
         if self._inbox is None:
-            self._inbox = await self._connection.subscribe(f"{await self._connection.inbox()}.*", self._hear)
+            subject = f"{await self._connection.new_inbox()}.*"
+            self._inbox = await self._connection.subscribe(subject, self._receive)
         self._pull = f"{self._inbox.subject[:-1]}{next(self._pulls)}"
-        self._room = min(self._waiting(), BATCH_MAX)
-        over: asyncio.Future[_End] = asyncio.get_running_loop().create_future()
-        self._over = over
+        self._room = min(self._wanted(), BATCH_MAX)
+        pull_end: asyncio.Future[_PullEnd] = asyncio.get_running_loop().create_future()
+        self._pull_end = pull_end
         times = {"expires": int(PULL_S * _NS), "idle_heartbeat": int(HEARTBEAT_S * _NS)}
-        ask = _encode({"batch": self._room, **times})
-        await self._connection.publish(f"{NEXT}.{pool}", ask, reply=self._pull)
+        request = _encode({"batch": self._room, **times})
+        await self._connection.publish(f"{NEXT}.{pool}", request, reply=self._pull)
         while True:
-            heard = self._heard
-            await asyncio.wait([over], timeout=2 * HEARTBEAT_S)
-            if over.done():
-                return over.result()
-            if heard == self._heard:
-                return "unheard"
+            received = self._received
+            await asyncio.wait([pull_end], timeout=2 * HEARTBEAT_S)
+            if pull_end.done():
+                return pull_end.result()
+            if received == self._received:
+                return "unknown"
 
-    def _lose(self) -> None:
-        """Requests are not restored with a connection."""
-        self._end("unheard")
+    def _on_lost(self) -> None:
+        """NATS forgets pulls when a connection is lost."""
+        self._end_pull("unknown")
 
-    def _end(self, end: _End) -> None:
-        if self._over is not None and not self._over.done():
-            self._over.set_result(end)
+    def _end_pull(self, end: _PullEnd) -> None:
+        if self._pull_end is not None and not self._pull_end.done():
+            self._pull_end.set_result(end)
 
-    def _release(self) -> None:
-        """Those who have waited for long look around, and come again."""
+    def _release_takers(self) -> None:
+        """Return from `take`, possibly with nothing, so that callers can check whether to go on."""
         while self._takers:
-            self._takers.popleft().go()
+            self._takers.popleft().finish()
 
-    def _hear(self, message: Msg) -> None:
-        self._heard += 1
+    def _receive(self, message: Msg) -> None:
+        self._received += 1
         status = message.headers.get("Status") if message.headers and not message.data else None
         if status is None:
-            self._came(message)
+            self._receive_pointer(message)
         elif message.subject == self._pull and status != "100":
-            self._end("late" if status == "408" else "unheard")  # else the consumer, or the stream, is gone
+            # Every other status than "expired" means that the consumer or the stream is gone.
+            self._end_pull("expired" if status == "408" else "unknown")
 
-    def _came(self, message: Msg) -> None:
+    def _receive_pointer(self, message: Msg) -> None:
         self._room -= 1
         claim = self._claim(message)
-        taker = next((each for each in self._takers if not each.came.done()), None)
+        taker = next((each for each in self._takers if not each.result.done()), None)
         if claim is None:
-            self._spawn(self._connection.publish(message.reply, b"+TERM"))  # not one of ours
+            self._spawn(self._connection.publish(message.reply, b"+TERM"))  # of another program
         elif taker is None or self._leaving:
             self._spawn(self._give_back(claim))
         else:
             taker.claims.append(claim)
             if len(taker.claims) >= taker.limit:
-                taker.go()
+                taker.finish()
             elif len(taker.claims) == 1:
-                asyncio.get_running_loop().call_later(LINGER_S, taker.go)
+                asyncio.get_running_loop().call_later(LINGER_S, taker.finish)
         if self._room <= 0:
-            self._end("full")
+            self._end_pull("full")
 
     def _claim(self, message: Msg) -> Claim | None:
         try:
@@ -288,10 +404,10 @@ class NatsQueue:
         return Claim(Pointer(execution_id, frame, dispatch, pool), delivery)
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.ensure_future(self._said_in_vain(work))
+        task = asyncio.ensure_future(self._ignoring_unavailable(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _said_in_vain(self, work: Coroutine[object, object, None]) -> None:
+    async def _ignoring_unavailable(self, work: Coroutine[object, object, None]) -> None:
         with suppress(Unavailable):
             await work

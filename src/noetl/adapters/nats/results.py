@@ -1,6 +1,6 @@
-"""Payloads in a NATS object store, by execution and digest; whole once their description is there.
+"""Results in a NATS object store, by execution and digest. A result exists once its metadata is stored.
 
-A server that has not synced may lose what it acknowledged: `sync_interval: always`, or three replicas.
+A NATS server that has not synced may lose acknowledged data: use `sync_interval: always`, or three replicas.
 """
 
 from __future__ import annotations
@@ -23,29 +23,28 @@ from nats.js.errors import NotFoundError as NatsNotFound
 from nats.js.object_store import ObjectStore
 
 from noetl.adapters.files.spool import spooled
-from noetl.adapters.nats.connection import CONNECT_S, FIRST_TRIES, RECONNECT_S, CarefulClient
-from noetl.adapters.nats.credentials import Access
-from noetl.adapters.result_names import Name, Place, gathered, name_of, verified
+from noetl.adapters.nats.connection import CONNECT_S, FIRST_TRIES, RECONNECT_S, NatsClient
+from noetl.adapters.nats.credentials import NatsSettings
+from noetl.adapters.result_refs import KEY, RefLocation, ResultName, joined, name_of, verified
 from noetl.errors import Rejected, Unavailable
 from noetl.output import JSON
 from noetl.ports import StoredResult
 
 BUCKET: Final = "noetl-results"
-PATIENCE_S: Final = 10.0  # for one answer of the server
-FETCHED_TOGETHER: Final = 8  # chunks of 128 KiB
-FORGOTTEN_S: Final = 60.0  # a reader that died is forgotten by the server
+TIMEOUT_S: Final = 10.0  # of one request
+FETCH_CHUNKS: Final = 8  # of 128 KiB
+READER_EXPIRY_S: Final = 60.0  # after which the server forgets a reader that died
 
 _BUCKET: Final = re.compile(r"[0-9a-zA-Z_-]{1,64}")
-_KEY: Final = re.compile(r"[0-9a-zA-Z-]{1,64}/[0-9a-f]{64}")
 
 
 class NatsResults:
-    """Keeps the contract of ResultStore. It connects when it is first used, and belongs to that loop."""
+    """A `ResultStore`. It connects at the first use and belongs to that event loop."""
 
     def __init__(self, url: str, bucket: str = BUCKET, replicas: int = 1) -> None:
         if not _BUCKET.fullmatch(bucket):
-            raise Rejected("bad-setting", f'"{bucket}" is no name of a bucket')
-        self.place = Place("nats", {"bucket": bucket})
+            raise Rejected("bad-setting", f'"{bucket}" is not a valid bucket name')
+        self.place = RefLocation("nats", {"bucket": bucket})
         self._url, self._bucket, self._replicas = url, bucket, replicas
         self._opening = asyncio.Lock()
         self._connection: Client | None = None
@@ -57,7 +56,7 @@ class NatsResults:
         return self.place.ref(name, content_type)
 
     async def get(self, ref: dict[str, JSON]) -> bytes:
-        return await gathered(self.read(ref))
+        return await joined(self.read(ref))
 
     async def write(
         self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str
@@ -83,12 +82,12 @@ class NatsResults:
             except NatsNotFound:
                 return
         for each in sorted(found, key=lambda info: str(info.name)):
-            if each.name is not None and _KEY.fullmatch(each.name) and not each.deleted:
+            if each.name is not None and KEY.fullmatch(each.name) and not each.deleted:
                 yield StoredResult(each.name, each.size or 0, _instant(each.mtime))
 
     async def drop(self, keys: Sequence[str]) -> None:
         for key in dict.fromkeys(keys):
-            if _KEY.fullmatch(key):
+            if KEY.fullmatch(key):
                 with self._translated(), suppress(NatsNotFound):
                     await (await self._open()).delete(key)
 
@@ -97,17 +96,17 @@ class NatsResults:
         if connection is not None:
             await connection.close()
 
-    async def _upload(self, name: Name, body: BufferedIOBase) -> None:
+    async def _upload(self, name: ResultName, body: BufferedIOBase) -> None:
         with self._translated():
             objects = await self._open()
             with suppress(ObjectNotFoundError):
                 info = await objects.get_info(name.key)
                 if info.size == name.size:
-                    return  # Another one would take the chunks away from whoever reads them now.
+                    return  # Storing it again would remove the chunks under a reader.
             await objects.put(name.key, body)
 
-    async def _chunks(self, name: Name) -> AsyncIterator[bytes]:
-        """By pulling: nobody is sent more than was asked for."""
+    async def _chunks(self, name: ResultName) -> AsyncIterator[bytes]:
+        """Pulls the chunks, so that the server sends no more than requested."""
         with self._translated():
             objects = await self._open()
             try:
@@ -118,17 +117,17 @@ class NatsResults:
             if not left:
                 return
             assert self._connection is not None
-            stream: JetStreamContext = self._connection.jetstream(timeout=PATIENCE_S)
+            stream: JetStreamContext = self._connection.jetstream(timeout=TIMEOUT_S)
             reader = await stream.pull_subscribe(
                 f"$O.{self._bucket}.C.{info.nuid}",
                 stream=f"OBJ_{self._bucket}",
                 config=ConsumerConfig(
-                    ack_policy=AckPolicy.NONE, inactive_threshold=FORGOTTEN_S, mem_storage=True
+                    ack_policy=AckPolicy.NONE, inactive_threshold=READER_EXPIRY_S, mem_storage=True
                 ),
             )
             try:
                 while left > 0:
-                    for message in await reader.fetch(min(left, FETCHED_TOGETHER), timeout=PATIENCE_S):
+                    for message in await reader.fetch(min(left, FETCH_CHUNKS), timeout=TIMEOUT_S):
                         left -= 1
                         yield message.data
             finally:
@@ -139,50 +138,50 @@ class NatsResults:
         async with self._opening:
             if self._objects is None:
                 self._connection = self._connection or await self._connect()
-                self._objects = await self._found(self._connection.jetstream(timeout=PATIENCE_S))
+                self._objects = await self._bucket_of(self._connection.jetstream(timeout=TIMEOUT_S))
             return self._objects
 
     async def _connect(self) -> Client:
-        """The first time it gives up soon, so that people hear of it; once connected it never does."""
-        given = Access(self._url).given()
-        connection = CarefulClient(secure=given.tls is not None)
+        """The first connection gives up soon, so that people see the error; later ones retry for ever."""
+        options = NatsSettings(self._url).resolve()
+        connection = NatsClient(secure=options.tls is not None)
         await connection.connect(
-            **given.options(),
+            **options.as_kwargs(),
             connect_timeout=CONNECT_S,
             max_reconnect_attempts=FIRST_TRIES,
-            reconnect_time_wait=RECONNECT_S,  # type: ignore[arg-type]  # it is slept, and not counted
-            error_cb=_nothing,
+            reconnect_time_wait=RECONNECT_S,  # type: ignore[arg-type]  # it is only passed to sleep
+            error_cb=_ignore,
         )
         connection.options["max_reconnect_attempts"] = -1
         return connection
 
-    async def _found(self, stream: JetStreamContext) -> ObjectStore:
+    async def _bucket_of(self, stream: JetStreamContext) -> ObjectStore:
         try:
             return await stream.object_store(self._bucket)
         except (BucketNotFoundError, NatsNotFound):
             config = ObjectStoreConfig(storage=StorageType.FILE, replicas=self._replicas)
-            with suppress(BadRequestError):  # another one has just made it
+            with suppress(BadRequestError):  # another process has just created it
                 return await stream.create_object_store(self._bucket, config)
             return await stream.object_store(self._bucket)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """What nats-py says may hold the address with its password: people get its kind only."""
+        """Raise Unavailable with the type of the error only: its text may contain a password."""
         try:
             yield
         except (NatsError, OSError, TimeoutError) as error:
-            words = f'the result store "{self._bucket}" in NATS does not answer'
-            raise Unavailable(f"{words} ({type(error).__name__})") from error
+            message = f'the result store "{self._bucket}" in NATS does not answer'
+            raise Unavailable(f"{message} ({type(error).__name__})") from error
 
 
-async def _nothing(_error: Exception) -> None:
-    """It reconnects by itself; whoever asks meanwhile is told."""
+async def _ignore(_error: Exception) -> None:
+    """The client reconnects by itself; requests fail meanwhile."""
 
 
-def _instant(said: Any) -> datetime:
-    """Of storing; what can not be read counts as now, so that nobody takes it for old."""
+def _instant(text: Any) -> datetime:
+    """The time of storing. An unreadable one is in the future, so that a cleanup keeps the result."""
     try:
-        at = datetime.fromisoformat(str(said))
+        at = datetime.fromisoformat(str(text))
     except ValueError:
         return datetime.max.replace(tzinfo=UTC)
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)

@@ -1,11 +1,10 @@
-"""Payloads as objects in a bucket, `<prefix>/<execution>/<sha256>`: an object is whole or not there at all.
+"""Results as objects in a bucket, `<prefix>/<execution>/<sha256>`. An object is complete or does not exist.
 
-Credentials are the environment's or the machine's own, as the cloud's tools know them; none is in a Ref.
+Credentials come from the environment or the machine, as for the tools of the cloud. No Ref contains one.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -18,32 +17,40 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from noetl.adapters.files.spool import spooled
-from noetl.adapters.result_names import CHUNK_BYTES, PART_BYTES, Name, Place, cut, gathered, name_of, verified
+from noetl.adapters.result_refs import (
+    CHUNK_BYTES,
+    KEY,
+    PART_BYTES,
+    RefLocation,
+    ResultName,
+    joined,
+    name_of,
+    resized,
+    verified,
+)
 from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.output import JSON
 from noetl.ports import StoredResult
 
 MULTIPART_BYTES: Final = 8 << 20  # of one part of a large upload
-UPLOADS_MAX: Final = 4  # parts on their way at once: 32 MB of memory for one upload
-DROPPED_TOGETHER: Final = 500
+UPLOADS_MAX: Final = 4  # concurrent parts: 32 MB of memory for one upload
+DELETE_BATCH: Final = 500
 RETRIES: Final = 4
 RETRY_S: Final = 20
 
-_KEY: Final = re.compile(r"[0-9a-zA-Z-]{1,64}/[0-9a-f]{64}")
-
 
 class ObjectResults:
-    """Keeps the contract of ResultStore on `s3://bucket/prefix`."""
+    """A `ResultStore` on `s3://bucket/prefix`."""
 
     def __init__(self, url: str, endpoint: str | None = None) -> None:
-        """`endpoint`: of a store that speaks S3 and is not Amazon's. Raises Rejected."""
+        """`endpoint`: of another S3 service than Amazon's. Raises Rejected."""
         parts = urlsplit(url)
         if parts.scheme != "s3" or not parts.hostname or parts.username or parts.query:
-            raise Rejected("bad-setting", "an object store is written as s3://bucket/prefix")
+            raise Rejected("bad-setting", "the address of an object store is s3://bucket/prefix")
         bucket, prefix = parts.netloc, parts.path.strip("/")
-        where = {"store": "s3", "bucket": bucket, **({"prefix": prefix} if prefix else {})}
-        self.place = Place("object_store", where)
-        self._told = f"s3://{bucket}"
+        locator = {"store": "s3", "bucket": bucket, **({"prefix": prefix} if prefix else {})}
+        self.place = RefLocation("object_store", locator)
+        self._url = f"s3://{bucket}"
         self._store = S3Store(
             bucket,
             prefix=prefix or None,
@@ -58,7 +65,7 @@ class ObjectResults:
         return self.place.ref(name, content_type)
 
     async def get(self, ref: dict[str, JSON]) -> bytes:
-        return await gathered(self.read(ref))
+        return await joined(self.read(ref))
 
     async def write(
         self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str
@@ -69,24 +76,24 @@ class ObjectResults:
 
     async def read(self, ref: dict[str, JSON]) -> AsyncIterator[bytes]:
         name = self.place.name(ref)
-        async for chunk in verified(name, cut(self._chunks(name), CHUNK_BYTES)):
+        async for chunk in verified(name, resized(self._chunks(name), CHUNK_BYTES)):
             yield chunk
 
     async def kept(self) -> AsyncIterator[StoredResult]:
         with self._translated():
             async for batch in obstore.list(self._store, chunk_size=1_000):
                 for each in batch:
-                    if _KEY.fullmatch(each["path"]):
+                    if KEY.fullmatch(each["path"]):
                         yield StoredResult(each["path"], each["size"], each["last_modified"])
 
     async def drop(self, keys: Sequence[str]) -> None:
-        ours = list(dict.fromkeys(key for key in keys if _KEY.fullmatch(key)))
-        for first in range(0, len(ours), DROPPED_TOGETHER):
-            with self._translated(), _passed_over():
-                await obstore.delete_async(self._store, ours[first : first + DROPPED_TOGETHER])
+        known = list(dict.fromkeys(key for key in keys if KEY.fullmatch(key)))
+        for first in range(0, len(known), DELETE_BATCH):
+            with self._translated(), _ignore_missing():
+                await obstore.delete_async(self._store, known[first : first + DELETE_BATCH])
 
-    async def _upload(self, name: Name, body: bytes | Path) -> None:
-        """An object under this name is always the same one: writing it twice changes nothing."""
+    async def _upload(self, name: ResultName, body: bytes | Path) -> None:
+        """An object of this name always has the same content: writing it again changes nothing."""
         with self._translated():
             await obstore.put_async(
                 self._store,
@@ -97,26 +104,25 @@ class ObjectResults:
                 max_concurrency=UPLOADS_MAX,
             )
 
-    async def _chunks(self, name: Name) -> AsyncIterator[bytes]:
+    async def _chunks(self, name: ResultName) -> AsyncIterator[bytes]:
         with self._translated(name):
             found = await obstore.get_async(self._store, name.key)
             async for chunk in found.stream(min_chunk_size=PART_BYTES):
                 yield bytes(chunk)
 
     @contextmanager
-    def _translated(self, name: Name | None = None) -> Iterator[None]:
-        """What obstore says holds addresses and sometimes answers of the server: people get its kind only."""
+    def _translated(self, name: ResultName | None = None) -> Iterator[None]:
+        """Raise Unavailable with the type of the error only: its text may contain addresses and answers."""
         try:
             yield
         except FileNotFoundError as error:
-            raise name.missing() if name else NotFound(f"{self._told} is not there") from error
+            raise name.missing() if name else NotFound(f"{self._url} does not exist") from error
         except (BaseError, OSError, ValueError) as error:
-            words = f"the result store {self._told} does not do what it is asked for"
-            raise Unavailable(f"{words} ({type(error).__name__})") from error
+            raise Unavailable(f"the result store {self._url} fails ({type(error).__name__})") from error
 
 
 @contextmanager
-def _passed_over() -> Iterator[None]:
+def _ignore_missing() -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:

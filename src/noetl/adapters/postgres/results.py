@@ -1,4 +1,4 @@
-"""Payloads in a table of PostgreSQL, in parts of a megabyte: one more thing that its backup already has.
+"""Results in a table of PostgreSQL, in parts of a megabyte, so that a backup of the database contains them.
 
 Each part is a transaction of its own, so that a slow stream holds no snapshot open.
 """
@@ -6,26 +6,26 @@ Each part is a transaction of its own, so that a slow stream holds no snapshot o
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import re
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import asyncpg
 
-from noetl.adapters.result_names import (
+from noetl.adapters.result_refs import (
+    KEY,
     PART_BYTES,
-    Name,
-    Place,
-    checked,
-    cut,
-    gathered,
+    TORN_KEY,
+    RefLocation,
+    ResultName,
+    checked_id,
+    joined,
     name_of,
-    pieces,
+    split,
     verified,
+    write_parts,
 )
-from noetl.errors import NoetlError, Unavailable
+from noetl.errors import Unavailable
 from noetl.output import JSON
 from noetl.ports import StoredResult
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from asyncpg import Connection, Pool
 
 CONNECTIONS_MAX: Final = 8
-PATIENCE_S: Final = 30.0
-PAGE: Final = 1_000  # results that are listed together
-_LOCK: Final = 0x4E6F4552  # of whoever makes the tables: "NoER"
+TIMEOUT_S: Final = 30.0
+PAGE: Final = 1_000  # results per query of a listing
+_LOCK: Final = 0x4E6F4552  # advisory lock for the creation of tables: "NoER"
 
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS noetl_results (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     execution_id text COLLATE "C" NOT NULL,
-    key          text UNIQUE, -- null: not whole yet
+    key          text UNIQUE, -- null: incomplete
     bytes        bigint NOT NULL,
     at           timestamptz NOT NULL DEFAULT now()
 );
@@ -70,15 +70,13 @@ _LIST: Final = """
 SELECT id, execution_id, key, bytes, at FROM noetl_results
 WHERE (execution_id, id) > ($1, $2) ORDER BY execution_id, id LIMIT $3
 """
-_TORN: Final = re.compile(r"([0-9a-zA-Z-]{1,64})/\.(\d{1,18})")
-_KEY: Final = re.compile(r"[0-9a-zA-Z-]{1,64}/[0-9a-f]{64}")
 
 
 class PostgresResults:
-    """Keeps the contract of ResultStore. It connects when it is first used, and belongs to that loop."""
+    """A `ResultStore`. It connects at the first use and belongs to that event loop."""
 
     def __init__(self, dsn: str) -> None:
-        self.place = Place("relational", {"store": "postgres"})
+        self.place = RefLocation("relational", {"store": "postgres"})
         self._dsn = dsn
         self._opening = asyncio.Lock()
         self._pool: Pool | None = None
@@ -87,7 +85,7 @@ class PostgresResults:
         name = name_of(execution_id, body)
         if len(body) > PART_BYTES:
             if await self._id(name) is None:
-                await self._stream(execution_id, pieces(body))
+                await write_parts(self, execution_id, split(body))
         else:
             with self._translated():
                 pool = await self._open()
@@ -95,12 +93,12 @@ class PostgresResults:
         return self.place.ref(name, content_type)
 
     async def get(self, ref: dict[str, JSON]) -> bytes:
-        return await gathered(self.read(ref))
+        return await joined(self.read(ref))
 
     async def write(
         self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str
     ) -> dict[str, JSON]:
-        return self.place.ref(await self._stream(checked(execution_id), chunks), content_type)
+        return self.place.ref(await write_parts(self, checked_id(execution_id), chunks), content_type)
 
     async def read(self, ref: dict[str, JSON]) -> AsyncIterator[bytes]:
         name = self.place.name(ref)
@@ -122,12 +120,12 @@ class PostgresResults:
                 return
 
     async def drop(self, keys: Sequence[str]) -> None:
-        whole = [key for key in keys if _KEY.fullmatch(key)]
-        torn = [(found[1], int(found[2])) for found in map(_TORN.fullmatch, keys) if found]
+        complete = [key for key in keys if KEY.fullmatch(key)]
+        torn = [(found[1], int(found[2])) for found in map(TORN_KEY.fullmatch, keys) if found]
         with self._translated():
             pool = await self._open()
-            if whole:
-                await pool.execute("DELETE FROM noetl_results WHERE key = ANY($1::text[])", whole)
+            if complete:
+                await pool.execute("DELETE FROM noetl_results WHERE key = ANY($1::text[])", complete)
             for execution_id, id in torn:
                 query = "DELETE FROM noetl_results WHERE id = $2 AND execution_id = $1 AND key IS NULL"
                 await pool.execute(query, execution_id, id)
@@ -137,41 +135,31 @@ class PostgresResults:
         if pool is not None:
             await pool.close()
 
-    async def _stream(self, execution_id: str, chunks: AsyncIterator[bytes]) -> Name:
-        """Part by part under a number, and its name in the end, when its digest is known."""
-        digest, size, place = hashlib.sha256(), 0, 0
+    async def add_part(self, execution_id: str, id: int | None, place: int, part: bytes) -> int:
         with self._translated():
-            id: int = await (await self._open()).fetchval(_BEGIN, execution_id)
-        try:
-            async for chunk in cut(chunks, PART_BYTES):
-                digest.update(chunk)
-                size += len(chunk)
-                with self._translated():
-                    await (await self._open()).execute(_ADD, id, place, chunk, len(chunk))
-                place += 1
-            name = Name(execution_id, digest.hexdigest(), size)
-            await self._finish(id, name)
-        except BaseException:
-            with suppress(NoetlError):
-                await asyncio.shield(self._forget(id))
-            raise
-        return name
+            pool = await self._open()
+            number: int = await pool.fetchval(_BEGIN, execution_id) if id is None else id
+            await pool.execute(_ADD, number, place, part, len(part))
+        return number
 
-    async def _finish(self, id: int, name: Name) -> None:
+    async def finish(self, id: int | None, name: ResultName) -> None:
         with self._translated():
+            pool = await self._open()
+            if id is None:
+                await pool.execute(_WHOLE, name.execution_id, name.key, 0, b"")
+                return
             try:
-                query = "UPDATE noetl_results SET key = $2 WHERE id = $1"
-                await (await self._open()).execute(query, id, name.key)
+                await pool.execute("UPDATE noetl_results SET key = $2 WHERE id = $1", id, name.key)
                 return
             except asyncpg.UniqueViolationError:
-                pass  # Another one has stored the same.
-        await self._forget(id)
+                pass  # the same result is stored already
+        await self.forget(id)
 
-    async def _forget(self, id: int) -> None:
+    async def forget(self, id: int) -> None:
         with self._translated():
             await (await self._open()).execute("DELETE FROM noetl_results WHERE id = $1", id)
 
-    async def _id(self, name: Name) -> int | None:
+    async def _id(self, name: ResultName) -> int | None:
         with self._translated():
             query = "SELECT id FROM noetl_results WHERE key = $1"
             id: int | None = await (await self._open()).fetchval(query, name.key)
@@ -191,30 +179,30 @@ class PostgresResults:
         async with self._opening:
             if self._pool is None:
                 pool = await asyncpg.create_pool(
-                    self._dsn, min_size=0, max_size=CONNECTIONS_MAX, command_timeout=PATIENCE_S
+                    self._dsn, min_size=0, max_size=CONNECTIONS_MAX, command_timeout=TIMEOUT_S
                 )
                 async with pool.acquire() as connection:
-                    await _make_tables(connection)
+                    await _create_tables(connection)
                 self._pool = pool
             return self._pool
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """What the driver says may hold values: people get its kind, and what the server calls it."""
+        """Raise Unavailable with type and SQLSTATE only: the text of an error may contain values."""
         try:
             yield
         except asyncpg.DiskFullError as error:
-            raise Unavailable("storage full: PostgreSQL takes no more results; make space") from error
+            raise Unavailable("storage full: PostgreSQL has no space for results; free some space") from error
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
             code = getattr(error, "sqlstate", None)
-            words = f"{type(error).__name__}, {code}" if code else type(error).__name__
-            raise Unavailable(f"the result store in PostgreSQL does not answer ({words})") from error
+            reason = f"{type(error).__name__}, {code}" if code else type(error).__name__
+            raise Unavailable(f"the result store in PostgreSQL does not answer ({reason})") from error
         except (asyncpg.InternalClientError, ValueError) as error:
             raise Unavailable("the connection to the result store in PostgreSQL was lost") from error
 
 
-async def _make_tables(connection: Connection) -> None:
-    """One at a time: two that make the same table at once are in each other's way."""
+async def _create_tables(connection: Connection) -> None:
+    """Under a lock: PostgreSQL fails if two sessions create the same table at once."""
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
         await connection.execute(_TABLES)

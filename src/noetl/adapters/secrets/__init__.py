@@ -1,1 +1,1 @@
-"""Where credentials come from: one class for each kind of keychain entry, behind one that chooses."""
+"""Credential sources: one provider for each kind of keychain entry, and one for all kinds."""

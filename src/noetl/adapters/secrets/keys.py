@@ -1,6 +1,6 @@
-"""The keys that stored secrets are encrypted with: from NOETL_KEY, or from a file that is ours alone.
+"""The keys that encrypt stored secrets: from NOETL_KEY, or from a file that only its owner can read.
 
-Either may hold several: the first encrypts, the others still open what they once closed.
+Both may hold several keys: the first encrypts, all of them decrypt.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from noetl.errors import Unavailable
 VARIABLE: Final = "NOETL_KEY"
 KEY_BYTES: Final = 32
 FILE_BYTES_MAX: Final = 65_536
-LOCK_LOOKS_MAX: Final = 1_000  # for one who has the keys, LOCK_LOOK_S apart: 10 s
-LOCK_LOOK_S: Final = 0.01
+LOCK_TRIES_MAX: Final = 1_000  # LOCK_TRY_S apart: 10 s
+LOCK_TRY_S: Final = 0.01
 
 
 class Key(NamedTuple):
-    id: str  # tells keys apart, and nothing of them
+    id: str  # distinguishes keys and reveals nothing about them
     body: bytes
 
     def __repr__(self) -> str:
@@ -39,7 +39,7 @@ def key_of(body: bytes) -> Key:
 
 
 class KeyFile:
-    """The keys of one house: those of the environment, and those of a file for its owner alone."""
+    """The keys of one deployment: those of the environment, then those of a file."""
 
     def __init__(
         self,
@@ -48,28 +48,28 @@ class KeyFile:
         *,
         lock: Path | None = None,
     ) -> None:
-        """`path`: None, only the environment counts. `lock`: None, a file beside `path`."""
+        """`path` None: only the environment. `lock` None: a file beside `path`."""
         self.path = path
         self._environment = environment
         self._lock = path.with_name(path.name + ".lock") if path is not None and lock is None else lock
 
     @property
     def name(self) -> str:
-        """Where keys are looked for, in words."""
+        """The sources of keys, for messages."""
         return VARIABLE if self.path is None else f"{VARIABLE} or {self.path.name}"
 
     @property
-    def given(self) -> bool:
-        """Do the keys that encrypt come from the environment?"""
+    def from_environment(self) -> bool:
+        """Whether the encrypting key comes from the environment."""
         return bool(self._environment.get(VARIABLE))
 
     def all(self) -> list[Key]:
-        """The first one encrypts; none at all: nothing was stored yet. Raises Unavailable."""
-        given = self._environment.get(VARIABLE, "").split(",") if self.given else []
-        return [*_parsed(given, VARIABLE), *self.own()]
+        """All keys, the encrypting one first; empty if nothing was stored yet. Raises Unavailable."""
+        variable = self._environment.get(VARIABLE, "").split(",") if self.from_environment else []
+        return [*_parsed(variable, VARIABLE), *self.file_keys()]
 
-    def own(self) -> list[Key]:
-        """Those of the file."""
+    def file_keys(self) -> list[Key]:
+        """The keys in the file."""
         if self.path is None:
             return []
         try:
@@ -77,39 +77,39 @@ class KeyFile:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise Unavailable(f'"{self.path}" can not be read: {error.strerror}') from error
+            raise Unavailable(f'"{self.path}" cannot be read: {error.strerror}') from error
         with os.fdopen(descriptor, "rb") as file:
             if os.fstat(descriptor).st_mode & 0o077:
-                raise Unavailable(f'"{self.path}" may be read by others than its owner: chmod 600 it')
+                raise Unavailable(f'"{self.path}" is readable for other users: chmod 600 it')
             lines = file.read(FILE_BYTES_MAX).decode("ascii", "replace").split()
         return _parsed(lines, f'"{self.path}"')
 
     def write(self, keys: list[Key]) -> None:
-        """All or nothing, and on disk when it returns. Raises Unavailable."""
+        """Replace the file atomically and durably. Raises Unavailable."""
         if self.path is None:
-            raise Unavailable(f"{VARIABLE} is not set: give it {KEY_BYTES} random bytes in base64")
-        made = self.path.with_name(self.path.name + ".new")
+            raise Unavailable(f"{VARIABLE} is not set: set it to {KEY_BYTES} random bytes in base64")
+        temporary = self.path.with_name(self.path.name + ".new")
         body = b"".join(base64.b64encode(key.body) + b"\n" for key in keys)
         try:
             with suppress(FileNotFoundError):
-                made.unlink()  # of one who died here
+                temporary.unlink()  # of a process that died here
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-            with os.fdopen(os.open(made, flags, 0o600), "wb") as file:
+            with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
                 file.write(body)
                 file.flush()
                 os.fsync(file.fileno())
-            made.replace(self.path)
+            temporary.replace(self.path)
             sync_folder(self.path.parent)
         except OSError as error:
-            raise Unavailable(f'"{self.path}" can not be written: {error.strerror or error}') from error
+            raise Unavailable(f'"{self.path}" cannot be written: {error.strerror or error}') from error
 
     @asynccontextmanager
-    async def alone(self, clock: Clock) -> AsyncIterator[None]:
-        """No other process or task changes the file meanwhile: a key that is about to go closes nothing.
+    async def locked(self, clock: Clock) -> AsyncIterator[None]:
+        """Exclude other processes and tasks, so that no secret is encrypted with a key that is being removed.
 
-        Keys of the environment are changed by people, who know where else they are.
+        Keys of the environment need no lock: people change them.
         """
-        if self._lock is None or self.given:
+        if self._lock is None or self.from_environment:
             yield
             return
         try:
@@ -117,22 +117,22 @@ class KeyFile:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             descriptor = os.open(self._lock, flags, 0o600)
         except OSError as error:
-            raise Unavailable(f'"{self._lock}" can not be written: {error.strerror or error}') from error
+            raise Unavailable(f'"{self._lock}" cannot be written: {error.strerror or error}') from error
         try:
-            await _locked(descriptor, clock, str(self.path))
+            await _lock(descriptor, clock, str(self.path))
             yield
         finally:
             os.close(descriptor)
 
 
-async def _locked(descriptor: int, clock: Clock, name: str) -> None:
-    """Looked at again and again, and not waited for: whoever has it may be on this very loop."""
-    for _ in range(LOCK_LOOKS_MAX):
+async def _lock(descriptor: int, clock: Clock, name: str) -> None:
+    """Polls instead of waiting, because the holder of the lock may run on the same event loop."""
+    for _ in range(LOCK_TRIES_MAX):
         with suppress(BlockingIOError):
             flock(descriptor, LOCK_EX | LOCK_NB)
             return
-        await clock.sleep(LOCK_LOOK_S)
-    raise Unavailable(f'another process has had "{name}" for too long: try again when it is done')
+        await clock.sleep(LOCK_TRY_S)
+    raise Unavailable(f'another process has locked "{name}" for too long: try again later')
 
 
 def _parsed(texts: list[str], what: str) -> list[Key]:
@@ -143,7 +143,7 @@ def _parsed(texts: list[str], what: str) -> list[Key]:
         except (binascii.Error, ValueError):
             body = b""
         if len(body) != KEY_BYTES:
-            # `from None`: what stands there may be a key, with a slip of the pen.
-            raise Unavailable(f"{what} holds no key: {KEY_BYTES} bytes in base64") from None
+            # The error must not show the text: it may be a key with a typing error.
+            raise Unavailable(f"{what} does not contain a key: {KEY_BYTES} bytes in base64") from None
         keys.append(key_of(body))
     return keys

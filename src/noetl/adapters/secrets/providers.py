@@ -1,4 +1,4 @@
-"""All kinds of keychain entries behind one SecretProvider; every error names the entry (D57, D84)."""
+"""One `SecretProvider` for all kinds of keychain entries. Every error names the entry (D57, D84)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import os
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from noetl.adapters.secrets.client import SecretServiceClient
 from noetl.adapters.secrets.oauth import OauthTokens
-from noetl.adapters.secrets.requests import Asking
 from noetl.adapters.secrets.secret_managers import Aws, Google, Vault
-from noetl.adapters.secrets.sources import SECRET_BYTES_MAX, SourcePolicy, Sources
+from noetl.adapters.secrets.sources import SECRET_BYTES_MAX, SourcePolicy, Sources, ValueVersions
 from noetl.adapters.secrets.stored import StoredSecrets
-from noetl.adapters.secrets.versions import Versions
 from noetl.clock import Clock
 from noetl.errors import Damaged, NotFound, Unavailable
 from noetl.playbook.model import Credential
@@ -24,10 +23,10 @@ FIELDS: Final = {
 }
 
 
-class Variables:
-    """`env`: a variable of the environment, by its own name or that of the entry."""
+class EnvironmentProvider:
+    """`env`: an environment variable, by default with the name of the entry."""
 
-    def __init__(self, sources: Sources, versions: Versions) -> None:
+    def __init__(self, sources: Sources, versions: ValueVersions) -> None:
         self._sources = sources
         self._versions = versions
 
@@ -37,10 +36,10 @@ class Variables:
         return FetchedCredential(values, self._versions.of(values))
 
 
-class Files:
-    """`file`: what stands in a file."""
+class FileProvider:
+    """`file`: the content of a file."""
 
-    def __init__(self, sources: Sources, versions: Versions) -> None:
+    def __init__(self, sources: Sources, versions: ValueVersions) -> None:
         self._sources = sources
         self._versions = versions
 
@@ -49,8 +48,8 @@ class Files:
         return FetchedCredential(values, self._versions.of(values))
 
 
-class Stored:
-    """`stored`: a value of our own, by its key or the name of the entry."""
+class StoredProvider:
+    """`stored`: a secret that NoETL stores, by default with the name of the entry."""
 
     def __init__(self, sources: Sources, secrets: StoredSecrets) -> None:
         self._sources = sources
@@ -62,10 +61,10 @@ class Stored:
         return FetchedCredential({"": value}, f"stored-{version}")
 
 
-class Given:
-    """`bearer`, `basic`, `postgres_credential`: values that the entry gives, or says where they are."""
+class InlineProvider:
+    """`bearer`, `basic`, `postgres_credential`: values in the fields of the entry, or references to them."""
 
-    def __init__(self, sources: Sources, versions: Versions) -> None:
+    def __init__(self, sources: Sources, versions: ValueVersions) -> None:
         self._sources = sources
         self._versions = versions
 
@@ -74,13 +73,13 @@ class Given:
             values = {"": Secret(await self._sources.text(credential, "token"))}
         else:
             values = await self._sources.fields(credential, FIELDS[credential.kind])
-        lacks = _lacking(credential.kind, values)
-        if lacks is not None:
-            raise NotFound(f'it has no field "{lacks}"')
+        missing = _missing(credential.kind, values)
+        if missing is not None:
+            raise NotFound(f'it has no field "{missing}"')
         return FetchedCredential(values, self._versions.of(values))
 
 
-def _lacking(kind: str, values: Mapping[str, Secret]) -> str | None:
+def _missing(kind: str, values: Mapping[str, Secret]) -> str | None:
     match kind:
         case "basic":
             return next((field for field in FIELDS[kind] if field not in values), None)
@@ -89,20 +88,22 @@ def _lacking(kind: str, values: Mapping[str, Secret]) -> str | None:
     return None
 
 
-class _Place(Protocol):
+class _SecretManager(Protocol):
     async def read(self, key: str, version: str | None) -> FetchedCredential: ...
 
 
-class Elsewhere:
-    """`secret_manager`: whoever its `provider` names."""
+class SecretManagerProvider:
+    """`secret_manager`: a value from the service that `provider` names."""
 
-    def __init__(self, sources: Sources, asking: Asking, versions: Versions, clock: Clock) -> None:
+    def __init__(
+        self, sources: Sources, client: SecretServiceClient, versions: ValueVersions, clock: Clock
+    ) -> None:
         self._sources = sources
         self._versions = versions
-        self._places: dict[str, _Place] = {
-            "vault": Vault(sources, asking),
-            "aws": Aws(sources, asking, clock.now),
-            "gcp": Google(sources, asking),
+        self._managers: dict[str, _SecretManager] = {
+            "vault": Vault(sources, client),
+            "aws": Aws(sources, client, clock.now),
+            "gcp": Google(sources, client),
         }
 
     async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:  # noqa: ARG002
@@ -111,14 +112,14 @@ class Elsewhere:
         if provider == "env":
             values = {"": self._sources.variable(key)}
             return FetchedCredential(values, self._versions.of(values))
-        if provider not in self._places:
+        if provider not in self._managers:
             raise NotFound(f'there is no provider "{provider}"')
         version = await self._sources.text(credential, "version", "") or None
-        return await self._places[provider].read(key, version)
+        return await self._managers[provider].read(key, version)
 
 
 class Providers:
-    """Keeps the contract of SecretProvider, for every kind that there is."""
+    """The `SecretProvider` that handles every kind of keychain entry."""
 
     def __init__(
         self,
@@ -128,18 +129,18 @@ class Providers:
         policy: SourcePolicy | None = None,
     ) -> None:
         policy = policy or SourcePolicy()
-        self._asking, self._asking_for_authors = Asking(), Asking(policy.addresses)
-        sources, versions = Sources(environment, policy), Versions(secrets.versions_key)
-        given = Given(sources, versions)
+        self._client, self._restricted_client = SecretServiceClient(), SecretServiceClient(policy.addresses)
+        sources, versions = Sources(environment, policy), ValueVersions(secrets.versions_key)
+        inline = InlineProvider(sources, versions)
         self._kinds: dict[str, SecretProvider] = {
-            "env": Variables(sources, versions),
-            "file": Files(sources, versions),
-            "stored": Stored(sources, secrets),
-            "secret_manager": Elsewhere(sources, self._asking, versions, clock),
-            "postgres_credential": given,
-            "bearer": given,
-            "basic": given,
-            "oauth2_client": OauthTokens(sources, self._asking_for_authors, versions, clock),
+            "env": EnvironmentProvider(sources, versions),
+            "file": FileProvider(sources, versions),
+            "stored": StoredProvider(sources, secrets),
+            "secret_manager": SecretManagerProvider(sources, self._client, versions, clock),
+            "postgres_credential": inline,
+            "bearer": inline,
+            "basic": inline,
+            "oauth2_client": OauthTokens(sources, self._restricted_client, versions, clock),
         }
 
     async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
@@ -159,5 +160,5 @@ class Providers:
         return fetched
 
     async def close(self) -> None:
-        await self._asking.close()
-        await self._asking_for_authors.close()
+        await self._client.close()
+        await self._restricted_client.close()

@@ -1,6 +1,6 @@
-"""`stored`: secrets as encrypted rows (AES-256-GCM), wherever these lie; set and removed by people.
+"""`stored`: secrets as encrypted rows (AES-256-GCM) in any `SecretRows`.
 
-A row is bound to its name and version: one that was moved or put back opens nowhere else.
+A row is bound to its name and version: after it was copied or restored elsewhere it cannot be decrypted.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from noetl.errors import Damaged, NotFound, Rejected, Unavailable
 from noetl.ports import SecretRow, SecretRows
 from noetl.secret import Secret
 
-SECRET_CHARS_MIN: Final = 4  # shorter ones can not be masked without spoiling data
+SECRET_CHARS_MIN: Final = 4  # masking a shorter one would garble other data
 NAME_CHARS_MAX: Final = 255
 NONCE_BYTES: Final = 12
-TRIES_MAX: Final = 100  # of a change that others were faster than
+TRIES_MAX: Final = 100  # of a change while other writers are faster
 
 
-class Listed(NamedTuple):
-    """A secret as people see it."""
+class SecretInfo(NamedTuple):
+    """A stored secret without its value."""
 
     name: str
     version: int
-    at: datetime  # when it was set
+    at: datetime  # of setting it
     key_id: str
 
 
 class StoredSecrets:
-    """The rows, and the keys to them."""
+    """Encrypts, decrypts and lists the rows."""
 
     def __init__(self, rows: SecretRows, keys: KeyFile, clock: Clock) -> None:
         self._rows = rows
@@ -40,32 +40,32 @@ class StoredSecrets:
         self.keys = keys
 
     async def get(self, name: str) -> tuple[Secret, int]:
-        """Raises NotFound, Unavailable when its key is not here, Damaged when it does not open."""
-        lacks = ""
-        for _ in range(2):  # the key may have been changed between two looks
+        """Value and version. Raises NotFound, Unavailable without its key, Damaged if decryption fails."""
+        key_id = ""
+        for _ in range(2):  # a rotation may have changed the key between the two reads
             row = await self._rows.get(name)
             if row is None or not row.body:
                 raise NotFound(f'no secret "{name}" is stored: noetl secrets set {name}')
-            lacks = row.key_id
-            key = next((each for each in self.keys.all() if each.id == lacks), None)
+            key_id = row.key_id
+            key = next((each for each in self.keys.all() if each.id == key_id), None)
             if key is not None:
-                return Secret(_opened(row, key).decode()), row.version
-        raise Unavailable(f'the secret "{name}" needs the key {lacks}, and {self.keys.name} has others')
+                return Secret(_decrypted(row, key).decode()), row.version
+        raise Unavailable(f'the secret "{name}" needs the key {key_id}, which is not in {self.keys.name}')
 
     async def set(self, name: str, value: str) -> int:
-        """Its new version. Raises Rejected when it can not be a secret."""
-        body = _fit(name, value)
-        async with self.keys.alone(self._clock):
+        """Store a value and return its version. Raises Rejected for an invalid name or value."""
+        body = _checked(name, value)
+        async with self.keys.locked(self._clock):
             if not self.keys.all():
-                self.keys.write([key_of(os.urandom(KEY_BYTES))])  # the first secret makes the key
+                self.keys.write([key_of(os.urandom(KEY_BYTES))])  # the first secret creates the key
             key = self.keys.all()[0]
             for _ in range(TRIES_MAX):
                 before = await self._rows.get(name)
                 version = before.version + 1 if before else 1
-                row = _closed(SecretRow(name, version, b"", body, "", self._clock.now()), key)
+                row = _encrypted(SecretRow(name, version, b"", body, "", self._clock.now()), key)
                 if await self._rows.put(row, before):
                     return version
-        raise _hurried(name)
+        raise _contended(name)
 
     async def remove(self, name: str) -> None:
         """Raises NotFound."""
@@ -73,48 +73,48 @@ class StoredSecrets:
             before = await self._rows.get(name)
             if before is None or not before.body:
                 raise NotFound(f'no secret "{name}" is stored')
-            # The row stays, without a value, so that no version of a name is given twice.
+            # The row stays without a value, so that no version number is used twice.
             if await self._rows.put(SecretRow(name, before.version, b"", b"", "", self._clock.now()), before):
                 return
-        raise _hurried(name)
+        raise _contended(name)
 
     async def rotate(self) -> int:
-        """Encrypt all under a new key, and say how many that were. Until it is done both keys open."""
-        async with self.keys.alone(self._clock):
+        """Encrypt all secrets under a new key and return their number. Meanwhile both keys are valid."""
+        async with self.keys.locked(self._clock):
             keys, rows = self.keys.all(), await self._rows.list()
             if not keys and not rows:
-                raise Rejected("nothing-stored", "no secret is stored, so there is no key to change")
-            for row in rows:  # all of them, before anything is changed
-                _opened(row, _key_of(row, keys))
-            if not self.keys.given:
+                raise Rejected("nothing-stored", "no secret is stored, so there is no key to rotate")
+            for row in rows:  # check all of them before any change
+                _decrypted(row, _key_of(row, keys))
+            if not self.keys.from_environment:
                 keys = [key_of(os.urandom(KEY_BYTES)), *keys]
                 self.keys.write(keys)
             elif all(row.key_id == keys[0].id for row in rows):
-                words = f"put the new key first in {VARIABLE}, and the old one behind a comma"
-                raise Rejected("same-key", f"all secrets are under the first key already: {words}")
+                advice = f"put the new key first in {VARIABLE}, and the old one after a comma"
+                raise Rejected("same-key", f"all secrets use the first key already: {advice}")
             count = await self._rewrite(keys)
-            if not self.keys.given:
+            if not self.keys.from_environment:
                 self.keys.write(keys[:1])
         return count
 
     async def _rewrite(self, keys: list[Key]) -> int:
-        """Again until none is left under another key: one may have been set while we were at it."""
+        """Repeat until no secret uses another key: some may be set meanwhile."""
         done: set[str] = set()
         for _ in range(TRIES_MAX):
             rows = [row for row in await self._rows.list() if row.key_id != keys[0].id]
             if not rows:
                 return len(done)
             for row in rows:
-                value = _opened(row, _key_of(row, keys))
-                if await self._rows.put(_closed(row._replace(body=value), keys[0]), row):
+                value = _decrypted(row, _key_of(row, keys))
+                if await self._rows.put(_encrypted(row._replace(body=value), keys[0]), row):
                     done.add(row.name)
-        raise _hurried(rows[0].name)
+        raise _contended(rows[0].name)
 
-    async def list(self) -> list[Listed]:
-        return [Listed(row.name, row.version, row.at, row.key_id) for row in await self._rows.list()]
+    async def list(self) -> list[SecretInfo]:
+        return [SecretInfo(row.name, row.version, row.at, row.key_id) for row in await self._rows.list()]
 
     def versions_key(self) -> bytes | None:
-        """What digests of other secrets are keyed with; None: there is no key here."""
+        """The key for `ValueVersions`; None: there is none."""
         try:
             keys = self.keys.all()
         except Unavailable:
@@ -122,21 +122,22 @@ class StoredSecrets:
         return keys[0].body if keys else None
 
 
-def _hurried(name: str) -> Unavailable:
-    return Unavailable(f'the secret "{name}" is changed by others all the time: try again')
+def _contended(name: str) -> Unavailable:
+    return Unavailable(f'the secret "{name}" is being changed by other processes: try again')
 
 
-def _fit(name: str, value: str) -> bytes:
+def _checked(name: str, value: str) -> bytes:
     if not name or len(name) > NAME_CHARS_MAX or not name.isprintable():
-        raise Rejected("bad-name", f"a name has 1 to {NAME_CHARS_MAX} characters that can be printed")
+        raise Rejected("bad-name", f"a name has 1 to {NAME_CHARS_MAX} printable characters")
     if len(value) < SECRET_CHARS_MIN:
         raise Rejected(
-            "too-short", f"a secret has at least {SECRET_CHARS_MIN} characters: it could not be masked"
+            "too-short",
+            f"a secret has at least {SECRET_CHARS_MIN} characters: a shorter one cannot be masked",
         )
     try:
         body = value.encode()
     except UnicodeEncodeError:
-        # `from None`: the error of Python's would show it.
+        # The error of Python would show the value.
         raise Rejected("not-text", "a secret must be Unicode text") from None
     if len(body) > SECRET_BYTES_MAX:
         raise Rejected("too-long", f"a secret has at most {SECRET_BYTES_MAX:,} bytes (SECRET_BYTES_MAX)")
@@ -147,19 +148,19 @@ def _key_of(row: SecretRow, keys: list[Key]) -> Key:
     for key in keys:
         if key.id == row.key_id:
             return key
-    raise Unavailable(f'the secret "{row.name}" needs the key {row.key_id}, which is not here')
+    raise Unavailable(f'the secret "{row.name}" needs the key {row.key_id}, which is missing')
 
 
-def _closed(row: SecretRow, key: Key) -> SecretRow:
-    """`row` holds the value itself, and so never leaves this module."""
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # 80 ms, for those who store secrets
+def _encrypted(row: SecretRow, key: Key) -> SecretRow:
+    """`row` contains the plain value and never leaves this module."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # costs 80 ms
 
     nonce = os.urandom(NONCE_BYTES)
     body = AESGCM(key.body).encrypt(nonce, row.body, _bound(row.name, row.version))
     return row._replace(nonce=nonce, body=body, key_id=key.id)
 
 
-def _opened(row: SecretRow, key: Key) -> bytes:
+def _decrypted(row: SecretRow, key: Key) -> bytes:
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 

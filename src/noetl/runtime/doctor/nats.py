@@ -11,9 +11,9 @@ from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.js.errors import NotFoundError, ServiceUnavailableError
 
-from noetl.adapters.nats.connection import CarefulClient
-from noetl.adapters.nats.credentials import Access
-from noetl.adapters.nats.stream import STREAM
+from noetl.adapters.nats.connection import NatsClient
+from noetl.adapters.nats.credentials import NatsSettings
+from noetl.adapters.nats.queue import STREAM
 from noetl.errors import NoetlError
 from noetl.net.describe import count
 from noetl.runtime.doctor.checks import Diagnosis
@@ -38,7 +38,7 @@ class Kept(NamedTuple):
 
 async def examine_nats(url: str, monitor: str | None) -> list[Diagnosis]:
     try:
-        given = Access(url).given()
+        given = NatsSettings(url).resolve()
     except NoetlError as error:
         return [Diagnosis("nats-reachable", "error", str(error))]
     said: list[str] = []
@@ -47,7 +47,7 @@ async def examine_nats(url: str, monitor: str | None) -> list[Diagnosis]:
         said.append("authorization" if "authorization" in str(error).lower() else type(error).__name__)
 
     try:
-        client = CarefulClient(secure=given.tls is not None)
+        client = NatsClient(secure=given.tls is not None)
         await client.connect(
             given.servers, name="noetl doctor", user=given.user, password=given.password, token=given.token,
             user_credentials=given.credentials, tls=given.tls, connect_timeout=CONNECT_S,

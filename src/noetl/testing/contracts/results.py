@@ -12,13 +12,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Protocol, TypeAlias
 
-from noetl.errors import Damaged, NoetlError, NotFound, Rejected
+from noetl.errors import Damaged, NotFound, Rejected
 from noetl.output import JSON
 from noetl.ports import ResultCleanup, ResultStore, StoredResult
+from noetl.testing.contracts import TIMEOUT_S, error_of
 
 LARGE: Final = b"0123456789abcde\n" * 200_000  # 3.2 MB: several pieces, whatever a store cuts it into
 PIECE: Final = 100_003  # a prime: the pieces that are written are nobody's own
-PATIENCE_S: Final = 600.0  # with a store that hangs
 
 # Names that a store must never look up: they lead out, or to another's, or to nothing that has a name.
 HOSTILE: Final = (
@@ -55,14 +55,6 @@ async def all_of(chunks: AsyncIterator[bytes]) -> bytes:
     return b"".join([chunk async for chunk in chunks])
 
 
-async def error_of(asked: Awaitable[object]) -> NoetlError | None:
-    try:
-        await asked
-    except NoetlError as error:
-        return error
-    return None
-
-
 class ResultStoreContract:
     """Payloads by reference."""
 
@@ -76,7 +68,7 @@ class ResultStoreContract:
 
     def run(self, work: Work) -> None:
         async def main() -> None:
-            async with asyncio.timeout(PATIENCE_S), self.open_store() as store:
+            async with asyncio.timeout(TIMEOUT_S), self.open_store() as store:
                 await work(store)
 
         asyncio.run(main())

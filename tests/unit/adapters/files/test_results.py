@@ -80,7 +80,7 @@ def test_damage_is_seen(damage: str, body: bytes, tmp_path: Path) -> None:
         "emptied": b"",
     }
     file_of(tmp_path, ref).write_bytes(spoilt[damage])
-    with pytest.raises(Damaged, match="is not what was stored"):
+    with pytest.raises(Damaged, match="has changed since it was stored"):
         get(tmp_path, ref)
 
 
@@ -136,24 +136,24 @@ def test_no_symbolic_link_is_followed(tmp_path: Path) -> None:
     file = file_of(root, ref)
     file.rename(tmp_path / "elsewhere")
     file.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(Damaged, match="plain file"):
+    with pytest.raises(Damaged, match="regular file"):
         get(root, ref)
     (root / "linked").symlink_to(tmp_path)
-    with pytest.raises(Damaged, match="plain file"):
+    with pytest.raises(Damaged, match="regular file"):
         put(root, execution_id="linked")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["elsewhere", "results"]
 
 
 def test_a_root_that_can_not_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(Unavailable, match="can not be made"):
+    with pytest.raises(Unavailable, match="cannot be created"):
         put(tmp_path / "file" / "results")
 
 
 def test_when_it_does_not_fit_it_is_told_and_nothing_is_left(tmp_path: Path) -> None:
     root = tmp_path / "results"
     done = subprocess.run([sys.executable, "-c", FULL, str(root)], capture_output=True, text=True, timeout=60)
-    assert done.stdout.startswith("Unavailable storage full: result e/"), done.stderr
+    assert done.stdout.startswith("Unavailable storage full: no space for result e/"), done.stderr
     assert [each.stat().st_size for each in (root / "e").iterdir()] == [1_000]
 
 

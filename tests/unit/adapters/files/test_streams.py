@@ -13,8 +13,8 @@ import pytest
 
 from noetl.adapters.files.durable import in_thread
 from noetl.adapters.files.results import FileResults
-from noetl.adapters.files.spool import HELD_PARTS_MAX, spooled
-from noetl.adapters.result_names import PART_BYTES, cut
+from noetl.adapters.files.spool import MEMORY_PARTS_MAX, spooled
+from noetl.adapters.result_refs import PART_BYTES, resized
 from noetl.errors import Rejected
 
 PIECE = b"x" * 700_001
@@ -101,7 +101,7 @@ def test_a_spooled_stream_is_whole_in_memory_or_in_a_file_that_goes(count: int) 
             path = whole.body if isinstance(whole.body, Path) else None
             body = path.read_bytes() if path is not None else whole.body
             assert body == PIECE * count
-            assert (path is not None) is (len(PIECE) * count > HELD_PARTS_MAX * PART_BYTES)
+            assert (path is not None) is (len(PIECE) * count > MEMORY_PARTS_MAX * PART_BYTES)
             assert whole.name.size == len(PIECE) * count
         assert path is None or not path.exists()
 
@@ -149,7 +149,7 @@ def test_pieces_are_cut_to_one_size_and_nothing_is_lost(sizes: list[int]) -> Non
             at += size
 
     async def main() -> list[bytes]:
-        return [piece async for piece in cut(given(), 5)]
+        return [piece async for piece in resized(given(), 5)]
 
     found = asyncio.run(main())
     assert b"".join(found) == body

@@ -8,8 +8,8 @@ from botocore.auth import SigV4Auth  # type: ignore[import-untyped] # it has non
 from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped] # it has none
 from botocore.credentials import Credentials  # type: ignore[import-untyped] # it has none
 
-from noetl.adapters.secrets.aws_signature import Keys, signed
-from noetl.adapters.secrets.requests import SecretRequest
+from noetl.adapters.secrets.client import SecretRequest
+from noetl.adapters.secrets.secret_managers import AwsKeys, sign
 from noetl.secret import Secret
 
 
@@ -17,9 +17,9 @@ def test_a_request_is_signed_as_the_library_of_aws_does_it() -> None:
     url = "https://secretsmanager.eu-central-1.amazonaws.com/"
     headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Security-Token": "session"}
     body = b'{"SecretId":"db"}'
-    keys = Keys("AKIAOURS", Secret("key of ours"), "eu-central-1", "secretsmanager")
+    keys = AwsKeys("AKIAOURS", Secret("key of ours"), "eu-central-1", "secretsmanager")
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    ours = signed(SecretRequest("POST", url, "it", headers, body), keys, at)
+    ours = sign(SecretRequest("POST", url, "it", headers, body), keys, at)
 
     theirs = AWSRequest(
         method="POST", url=url, data=body, headers={**headers, "X-Amz-Date": "20260102T030405Z"}

@@ -11,7 +11,7 @@ from aiohttp import web
 from noetl.adapters.secrets.sources import SourcePolicy
 from noetl.clock import SystemClock
 from tests.services_secrets import TokenService, listening
-from tests.unit.adapters.secrets.desk import entry, opened
+from tests.unit.adapters.secrets.fixtures import entry, opened
 
 
 class Watch(SystemClock):
@@ -34,7 +34,7 @@ def test_a_token_is_kept_until_half_a_minute_before_it_expires(
     service.expires_in = expires_in
 
     async def work() -> None:
-        async with listening(service.handle) as address, opened(tmp_path, clock=watch) as desk:
+        async with listening(service.handle) as address, opened(tmp_path, clock=watch) as setup:
             client = entry(
                 "oauth2_client",
                 token_url=address,
@@ -42,13 +42,13 @@ def test_a_token_is_kept_until_half_a_minute_before_it_expires(
                 client_secret=service.PASSWORD,
                 scope="read write",
             )
-            fetched = await desk.providers.fetch(client)
+            fetched = await setup.providers.fetch(client)
             assert fetched.expires_s == kept_s
             if kept_s:
                 watch.at = kept_s - 1
-                assert (await desk.providers.fetch(client)).expires_s == 1.0
+                assert (await setup.providers.fetch(client)).expires_s == 1.0
             watch.at = kept_s
-            assert await desk.values(client) == {"": "token-2-of-service"}
+            assert await setup.values(client) == {"": "token-2-of-service"}
             assert service.scopes == ["read write"] * 2
 
     asyncio.run(work())
@@ -62,12 +62,12 @@ def test_authors_on_a_server_send_a_client_only_where_tools_may_go_d88(
 
     async def work() -> None:
         policy = SourcePolicy.of_server("", "", networks)
-        async with listening(service.handle) as address, opened(tmp_path, policy=policy) as desk:
+        async with listening(service.handle) as address, opened(tmp_path, policy=policy) as setup:
             client = entry(
                 "oauth2_client", token_url=address, client_id=service.CLIENT, client_secret=service.PASSWORD
             )
-            told = await desk.told(client)
-            refused = "127.0.0.1 is a loopback address, which is closed to playbooks"
+            told = await setup.told(client)
+            refused = "127.0.0.1 is a loopback address, which playbooks may not use"
             assert (refused in told) is (asked == 0), told
         assert len(service.scopes) == asked
 
@@ -78,13 +78,13 @@ def test_however_many_wait_one_token_is_asked_for_also_when_all_of_them_were_ref
     service = TokenService()
 
     async def work() -> None:
-        async with listening(service.handle) as address, opened(tmp_path) as desk:
+        async with listening(service.handle) as address, opened(tmp_path) as setup:
             client = entry(
                 "oauth2_client", token_url=address, client_id=service.CLIENT, client_secret=service.PASSWORD
             )
-            first = await asyncio.gather(*(desk.values(client) for _ in range(8)))
+            first = await asyncio.gather(*(setup.values(client) for _ in range(8)))
             assert first == [{"": "token-1-of-service"}] * 8
-            fresh = await asyncio.gather(*(desk.values(client, fresh=True) for _ in range(8)))
+            fresh = await asyncio.gather(*(setup.values(client, fresh=True) for _ in range(8)))
             assert fresh == [{"": "token-2-of-service"}] * 8
             assert service.granted == 2
 
@@ -95,11 +95,11 @@ def test_a_service_that_reads_the_client_from_the_form_is_understood(tmp_path: P
     service = TokenService(by="body")
 
     async def work() -> None:
-        async with listening(service.handle) as address, opened(tmp_path) as desk:
+        async with listening(service.handle) as address, opened(tmp_path) as setup:
             client = entry(
                 "oauth2_client", token_url=address, client_id=service.CLIENT, client_secret=service.PASSWORD
             )
-            assert await desk.values(client) == {"": "token-1-of-service"}
+            assert await setup.values(client) == {"": "token-1-of-service"}
 
     asyncio.run(work())
 
@@ -109,12 +109,12 @@ def test_a_refusal_shows_neither_the_client_nor_what_the_service_said(tmp_path: 
         return web.json_response({"error": "invalid", "echo": await request.text()}, status=400)
 
     async def work() -> str:
-        async with listening(handle) as address, opened(tmp_path) as desk:
+        async with listening(handle) as address, opened(tmp_path) as setup:
             url = f"{address}/token?tenant=hunter23"
-            return await desk.told(
+            return await setup.told(
                 entry("oauth2_client", token_url=url, client_id="client", client_secret="hunter22")
             )
 
     told = asyncio.run(work())
-    assert told.endswith("/token gave no token: HTTP 400")
+    assert told.endswith("/token sent no token: HTTP 400")
     assert "hunter" not in told

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from noetl.playbook.model import Credential
-from tests.unit.adapters.secrets.desk import Desk, entry, opened
+from tests.unit.adapters.secrets.fixtures import ProviderSetup, entry, opened
 
 ENVIRONMENT = {"api": "by its name", "TOKEN": "by variable", "PASSWORD": "from outside"}
 
 
 def values(folder: Path, credential: Credential) -> dict[str, str]:
     async def work() -> dict[str, str]:
-        async with opened(folder, ENVIRONMENT) as desk:
-            await desk.secrets.set("api", "stored by name")
-            await desk.secrets.set("other", "stored by key")
-            return await desk.values(credential)
+        async with opened(folder, ENVIRONMENT) as setup:
+            await setup.secrets.set("api", "stored by name")
+            await setup.secrets.set("other", "stored by key")
+            return await setup.values(credential)
 
     return asyncio.run(work())
 
@@ -81,8 +81,8 @@ def test_what_is_missing_is_told_with_the_name_of_the_entry(
     credential: Credential, words: str, tmp_path: Path
 ) -> None:
     async def work() -> str:
-        async with opened(tmp_path) as desk:
-            return await desk.told(credential)
+        async with opened(tmp_path) as setup:
+            return await setup.told(credential)
 
     told = asyncio.run(work())
     assert told.startswith('NotFound: keychain entry "api": ')
@@ -94,10 +94,10 @@ def test_a_version_is_the_same_in_two_processes_with_one_key_and_no_digest_of_th
 ) -> None:
     async def version(folder: str, **fields: Any) -> str:
         (tmp_path / folder).mkdir(exist_ok=True)
-        async with opened(tmp_path / folder, ENVIRONMENT) as desk:
+        async with opened(tmp_path / folder, ENVIRONMENT) as setup:
             if folder == "keyed":
-                await desk.secrets.set("x", "makes a key")
-            return (await desk.providers.fetch(entry("env", **fields))).version
+                await setup.secrets.set("x", "makes a key")
+            return (await setup.providers.fetch(entry("env", **fields))).version
 
     async def work() -> None:
         keyed = [await version("keyed") for _ in range(2)]
@@ -110,24 +110,24 @@ def test_a_version_is_the_same_in_two_processes_with_one_key_and_no_digest_of_th
 
 def test_a_value_that_is_too_long_is_refused(tmp_path: Path) -> None:
     async def work() -> str:
-        async with opened(tmp_path, {"api": "x" * 65_537}) as desk:
-            return await desk.told(entry("env"))
+        async with opened(tmp_path, {"api": "x" * 65_537}) as setup:
+            return await setup.told(entry("env"))
 
     assert "longer than SECRET_BYTES_MAX: 65,536 bytes" in asyncio.run(work())
 
 
 def test_a_row_that_was_changed_behind_our_back_is_told(tmp_path: Path) -> None:
-    async def work(desk: Desk) -> None:
-        await desk.secrets.set("api", "hunter22")
-        await desk.database.writer.write(
+    async def work(setup: ProviderSetup) -> None:
+        await setup.secrets.set("api", "hunter22")
+        await setup.database.writer.write(
             lambda cursor: cursor.execute("UPDATE secrets SET version = version + 1")
         )
-        assert await desk.told(entry("stored")) == (
+        assert await setup.told(entry("stored")) == (
             'Unavailable: keychain entry "api": the secret "api" is damaged: set it again'
         )
 
     async def go() -> None:
-        async with opened(tmp_path) as desk:
-            await work(desk)
+        async with opened(tmp_path) as setup:
+            await work(setup)
 
     asyncio.run(go())

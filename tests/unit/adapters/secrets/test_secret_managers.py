@@ -12,7 +12,7 @@ from aiohttp import web
 
 from noetl.playbook.model import Credential
 from tests.services_secrets import GoogleService, VaultService, listening
-from tests.unit.adapters.secrets.desk import entry, opened
+from tests.unit.adapters.secrets.fixtures import entry, opened
 
 
 def at(provider: str, key: str, **fields: Any) -> Credential:
@@ -27,9 +27,9 @@ def from_vault(folder: Path, credential: Credential, token: str = VaultService.T
     async def work() -> dict[str, str] | str:
         async with listening(service.handle) as address:
             environment = {"VAULT_ADDR": f"{address}/", "VAULT_TOKEN": token, "VAULT_NAMESPACE": "team"}
-            async with opened(folder, environment) as desk:
-                told = await desk.told(credential)
-                return await desk.values(credential) if told == "it was there" else told
+            async with opened(folder, environment) as setup:
+                told = await setup.told(credential)
+                return await setup.values(credential) if told == "it was there" else told
 
     return asyncio.run(work())
 
@@ -56,7 +56,7 @@ def test_vault_gives_a_field_or_the_only_one_or_all_of_them(
         (at("vault", "kv/none"), VaultService.TOKEN, "NotFound: … there is no such secret"),
         (at("vault", "kv/app/db#no"), VaultService.TOKEN, 'NotFound: … it has no field "no"'),
         (at("vault", "kv"), VaultService.TOKEN, "NotFound: … a key is"),
-        (at("vault", "kv/one"), "hvs.another-token", "Unavailable: … HTTP 403, we may not read it"),
+        (at("vault", "kv/one"), "hvs.another-token", "Unavailable: … HTTP 403, access denied"),
     ],
 )
 def test_vault_tells_what_is_wrong_and_no_token(
@@ -82,9 +82,9 @@ def from_google(folder: Path, credential: Credential) -> dict[str, str] | str:
                 "GOOGLE_OAUTH_ACCESS_TOKEN": service.TOKEN,
                 "GOOGLE_CLOUD_PROJECT": "p",
             }
-            async with opened(folder, environment) as desk:
-                told = await desk.told(credential)
-                return await desk.values(credential) if told == "it was there" else told
+            async with opened(folder, environment) as setup:
+                told = await setup.told(credential)
+                return await setup.values(credential) if told == "it was there" else told
 
     return asyncio.run(work())
 
@@ -98,7 +98,7 @@ def test_google_gives_the_latest_version_or_the_one_that_is_named(tmp_path: Path
 def test_google_tells_what_is_wrong(tmp_path: Path) -> None:
     assert "there is no such secret" in from_google(tmp_path, at("gcp", "none"))
     assert 'it has no field "user"' in from_google(tmp_path, at("gcp", "db#user"))
-    assert "is no UTF-8 text" in from_google(tmp_path, at("gcp", "binary"))
+    assert "is not UTF-8 text" in from_google(tmp_path, at("gcp", "binary"))
 
 
 AWS = {
@@ -113,10 +113,10 @@ AWS = {
     ("status", "answer", "words"),
     [
         (400, {"__type": "ResourceNotFoundException"}, "NotFound: … there is no such secret"),
-        (400, {"__type": "AccessDeniedException"}, "Unavailable: … HTTP 400, and no secret"),
-        (403, {}, "Unavailable: … HTTP 403, we may not read it"),
-        (200, {"SecretBinary": "aGk=", "VersionId": "v"}, "Unavailable: … it is binary"),
-        (200, {"SecretString": "hunter22"}, "Unavailable: … HTTP 200, and no secret"),
+        (400, {"__type": "AccessDeniedException"}, "Unavailable: … HTTP 400 without a secret"),
+        (403, {}, "Unavailable: … HTTP 403, access denied"),
+        (200, {"SecretBinary": "aGk=", "VersionId": "v"}, "Unavailable: … is binary"),
+        (200, {"SecretString": "hunter22"}, "Unavailable: … HTTP 200 without a secret"),
     ],
 )
 def test_aws_tells_what_is_wrong_and_nothing_of_its_answer(
@@ -128,9 +128,9 @@ def test_aws_tells_what_is_wrong_and_nothing_of_its_answer(
     async def work() -> str:
         async with (
             listening(handle) as address,
-            opened(tmp_path, {**AWS, "AWS_ENDPOINT_URL": address}) as desk,
+            opened(tmp_path, {**AWS, "AWS_ENDPOINT_URL": address}) as setup,
         ):
-            return await desk.told(at("aws", "db"))
+            return await setup.told(at("aws", "db"))
 
     told = asyncio.run(work())
     kind, rest = words.split(": … ")
@@ -159,9 +159,9 @@ def test_aws_is_asked_for_a_version_by_its_id_or_its_stage(
     async def work() -> dict[str, str]:
         async with (
             listening(handle) as address,
-            opened(tmp_path, {**AWS, "AWS_ENDPOINT_URL": address}) as desk,
+            opened(tmp_path, {**AWS, "AWS_ENDPOINT_URL": address}) as setup,
         ):
-            return await desk.values(at("aws", "db", **({"version": version} if version else {})))
+            return await setup.values(at("aws", "db", **({"version": version} if version else {})))
 
     assert asyncio.run(work()) == {"": "hunter22"}
     assert seen == [(wish, "session")]
@@ -177,17 +177,17 @@ def test_a_service_that_is_away_or_breaks_off_is_told_by_its_address_alone(tmp_p
     async def work() -> None:
         for handler, words in (
             (too_much, "larger than BODY_BYTES_MAX"),
-            (elsewhere, "HTTP 302, and no secret"),
+            (elsewhere, "HTTP 302 without a secret"),
         ):
             async with listening(handler) as address:
                 environment = {"VAULT_ADDR": address, "VAULT_TOKEN": "hvs.token"}
-                async with opened(tmp_path, environment) as desk:
-                    assert words in await desk.told(at("vault", "kv/x"))
-        async with opened(tmp_path, environment) as desk:  # nobody listens there any more
-            told = await desk.told(at("vault", "kv/x"))
+                async with opened(tmp_path, environment) as setup:
+                    assert words in await setup.told(at("vault", "kv/x"))
+        async with opened(tmp_path, environment) as setup:  # nobody listens there any more
+            told = await setup.told(at("vault", "kv/x"))
         assert told == f'Unavailable: keychain entry "api": Vault, "kv/x": no answer from {address}'
         for wrong in ("ftp://host", "no url", "http://[::1"):
-            async with opened(tmp_path, {**environment, "VAULT_ADDR": wrong}) as desk:
-                assert "its address" in await desk.told(at("vault", "kv/x"))
+            async with opened(tmp_path, {**environment, "VAULT_ADDR": wrong}) as setup:
+                assert "its address" in await setup.told(at("vault", "kv/x"))
 
     asyncio.run(work())

@@ -143,7 +143,7 @@ def test_a_key_of_the_environment_makes_no_file_and_another_key_does_not_open(tm
 @pytest.mark.parametrize("given", ["short", base64.b64encode(b"x" * 31).decode(), "?" * 44])
 def test_what_is_no_key_is_told_and_not_repeated(given: str, tmp_path: Path) -> None:
     keys = KeyFile(tmp_path / "k", {"NOETL_KEY": given})
-    with pytest.raises(Unavailable, match="NOETL_KEY holds no key") as caught:
+    with pytest.raises(Unavailable, match="NOETL_KEY does not contain a key") as caught:
         keys.all()
     assert given not in str(caught.value)
 
@@ -247,7 +247,7 @@ def test_rows_whose_key_is_lost_are_not_touched_by_a_rotation(tmp_path: Path) ->
 
     async def without(secrets: StoredSecrets) -> None:
         assert "needs the key" in await told(secrets.rotate())
-        assert secrets.keys.own() == []
+        assert secrets.keys.file_keys() == []
 
     on_file(path, use)
     kept = path.with_name("noetl.db.key").rename(tmp_path / "elsewhere")

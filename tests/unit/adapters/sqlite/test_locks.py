@@ -30,7 +30,7 @@ def test_two_who_ask_at_once_do_not_take_each_other_for_the_owner(tmp_path: Path
 
 def test_a_name_that_was_used_is_not_taken_again(tmp_path: Path) -> None:
     (tmp_path / "a.lock").touch()
-    with pytest.raises(Unavailable, match="can not be made"):
+    with pytest.raises(Unavailable, match="cannot be created"):
         LockFile(tmp_path, "a.lock")
 
 

@@ -1,4 +1,4 @@
-"""Requests to services that hold secrets: limited in time and size, silent about what they send and get."""
+"""HTTP requests to secret services, limited in time and size. No error shows what was sent or received."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from noetl.errors import NotFound, Unavailable
 from noetl.output import JSON
 from noetl.tool import AddressPolicy
 
-if TYPE_CHECKING:  # a playbook whose credentials lie here need not pay for aiohttp
+if TYPE_CHECKING:  # playbooks with local credentials must not pay for aiohttp
     import aiohttp
 
-ANSWER_S: Final = 10.0
+TIMEOUT_S: Final = 10.0
 BODY_BYTES_MAX: Final = 4 * SECRET_BYTES_MAX
 
 
 class SecretRequest(NamedTuple):
-    """One request. `what` is how errors speak of it."""
+    """One request. `what` describes it in errors."""
 
     method: str
     url: str
@@ -30,53 +30,53 @@ class SecretRequest(NamedTuple):
     body: bytes | None = None
 
 
-class Reply(NamedTuple):
+class SecretReply(NamedTuple):
     status: int
-    data: JSON  # None: its body is no JSON object
+    data: JSON  # None: the body is not a JSON object
 
 
-class Asking:
-    """One session for all of them, opened when it is first needed.
+class SecretServiceClient:
+    """One HTTP session, opened by the first request.
 
-    With a policy, for addresses that authors name, the socket is made only for those that it allows.
+    A policy restricts the addresses, because authors of playbooks may name some of them.
     """
 
     def __init__(self, policy: AddressPolicy | None = None) -> None:
         self._policy = policy
         self._session: aiohttp.ClientSession | None = None
 
-    async def ask(self, asked: SecretRequest) -> Reply:
-        """Whatever the status is. Raises Unavailable when there is no whole answer, NotFound for no URL."""
+    async def send(self, request: SecretRequest) -> SecretReply:
+        """The reply with any status. Raises Unavailable if it is incomplete, NotFound for an invalid URL."""
         import aiohttp
         from yarl import URL
 
         try:
-            url = URL(asked.url, encoded=True)
+            url = URL(request.url, encoded=True)
         except ValueError:
-            raise NotFound(f"{asked.what}: its address is no URL") from None
+            raise NotFound(f"{request.what}: its address is not a URL") from None
         if url.scheme not in ("http", "https") or not url.host:
-            raise NotFound(f"{asked.what}: its address must begin with http:// or https://")
+            raise NotFound(f"{request.what}: its address must begin with http:// or https://")
         try:
             async with (
-                asyncio.timeout(ANSWER_S),
+                asyncio.timeout(TIMEOUT_S),
                 self._open().request(
-                    asked.method, url, headers=asked.headers, data=asked.body, allow_redirects=False
+                    request.method, url, headers=request.headers, data=request.body, allow_redirects=False
                 ) as reply,
             ):
                 body = await reply.content.read(BODY_BYTES_MAX + 1)
                 while len(body) <= BODY_BYTES_MAX and (more := await reply.content.read(BODY_BYTES_MAX)):
                     body += more
         except (aiohttp.ClientError, OSError) as error:
-            place = f"{url.scheme}://{url.host_port_subcomponent}"
-            words = f"no answer within {ANSWER_S:g} s" if isinstance(error, TimeoutError) else "no answer"
-            # Neither its cause nor its text: both may repeat what was sent.
+            host = f"{url.scheme}://{url.host_port_subcomponent}"
+            message = f"no answer within {TIMEOUT_S:g} s" if isinstance(error, TimeoutError) else "no answer"
+            # Without cause and text of the error: both may contain what was sent.
             refused = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else None
             if isinstance(refused, PermissionError):
-                raise NotFound(f"{asked.what}: {refused.strerror}, which is closed to playbooks") from None
-            raise Unavailable(f"{asked.what}: {words} from {place}") from None
+                raise NotFound(f"{request.what}: {refused.strerror}, which playbooks may not use") from None
+            raise Unavailable(f"{request.what}: {message} from {host}") from None
         if len(body) > BODY_BYTES_MAX:
-            raise Unavailable(f"{asked.what}: the answer is larger than BODY_BYTES_MAX: {BODY_BYTES_MAX:,}")
-        return Reply(reply.status, _object(body))
+            raise Unavailable(f"{request.what}: the answer is larger than BODY_BYTES_MAX: {BODY_BYTES_MAX:,}")
+        return SecretReply(reply.status, _object(body))
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -107,10 +107,10 @@ def _object(body: bytes) -> JSON:
     return data if isinstance(data, dict) else None
 
 
-def refused(what: str, reply: Reply) -> NotFound | Unavailable:
-    """Why a service gave nothing, by its status alone."""
+def refusal(what: str, reply: SecretReply) -> NotFound | Unavailable:
+    """The error for a reply without a secret, by its status alone."""
     if reply.status == 404:
         return NotFound(f"{what}: there is no such secret")
     if reply.status in (401, 403):
-        return Unavailable(f"{what}: HTTP {reply.status}, we may not read it")
-    return Unavailable(f"{what}: HTTP {reply.status}, and no secret")
+        return Unavailable(f"{what}: HTTP {reply.status}, access denied")
+    return Unavailable(f"{what}: HTTP {reply.status} without a secret")

@@ -17,7 +17,7 @@ from noetl.errors import NoetlError
 from noetl.playbook.model import Credential
 
 
-class Desk(NamedTuple):
+class ProviderSetup(NamedTuple):
     providers: Providers
     secrets: StoredSecrets
     database: Database
@@ -41,13 +41,13 @@ async def opened(
     environment: dict[str, str] | None = None,
     clock: Clock | None = None,
     policy: SourcePolicy | None = None,
-) -> AsyncIterator[Desk]:
+) -> AsyncIterator[ProviderSetup]:
     clock = clock or SystemClock()
     database = open_sqlite(folder / "noetl.db", clock)
     secrets = stored_secrets(database, environment or {})
     providers = Providers(secrets, clock, environment or {}, policy)
     try:
-        yield Desk(providers, secrets, database)
+        yield ProviderSetup(providers, secrets, database)
     finally:
         await providers.close()
         database.close()

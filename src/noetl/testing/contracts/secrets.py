@@ -1,0 +1,172 @@
+"""Contracts of adapters for credentials, stored secrets and API tokens.
+
+The test of an adapter is a subclass whose `make` opens a fresh adapter and closes it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+from noetl.errors import NotFound, Unavailable
+from noetl.playbook.model import Credential
+from noetl.ports import ApiToken, ApiTokenStore, SecretProvider, SecretRow, SecretRows
+from noetl.testing.contracts import async_test, error_of
+from noetl.testing.contracts.catalog import STRANGE
+
+AT: Final = datetime(2026, 1, 1, 12, 30, 59, 123456, tzinfo=UTC)
+
+
+class SecretPlace(NamedTuple):
+    """Something that holds one credential."""
+
+    provider: SecretProvider
+    there: Credential
+    missing: Credential  # named "missing"
+    change: Callable[[], Awaitable[None]]  # from now on it holds another value
+
+
+class SecretProviderContract:
+    """Credentials as they are now; by name when they are not there; and never in words."""
+
+    @abstractmethod
+    def place(self) -> AbstractAsyncContextManager[SecretPlace]: ...
+
+    @async_test
+    async def test_a_value_keeps_its_version_until_it_is_another(self) -> None:
+        async with self.place() as (provider, there, _, change):
+            first, again = await provider.fetch(there), await provider.fetch(there)
+            assert (again.values, again.version) == (first.values, first.version)
+            await change()
+            other = await provider.fetch(there, fresh=True)
+            assert other.values != first.values
+            assert other.version != first.version
+
+    @async_test
+    async def test_what_is_not_there_is_told_by_the_name_of_its_entry_and_no_value_is_d57(self) -> None:
+        async with self.place() as (provider, there, missing, _):
+            fetched = await provider.fetch(there)
+            told = ""
+            try:
+                await provider.fetch(missing)
+            except (NotFound, Unavailable) as error:
+                told = str(error)
+            assert 'keychain entry "missing"' in told
+            for secret in fetched.values.values():
+                assert secret.reveal() not in (told + repr(fetched) + fetched.version)
+
+
+def _token(id: str, seconds: float, *scopes: str, lasts_s: float | None = None) -> tuple[ApiToken, bytes]:
+    created_at = AT + timedelta(seconds=seconds)
+    expires_at = None if lasts_s is None else created_at + timedelta(seconds=lasts_s)
+    token = ApiToken(id, f"the token {id} of Jürgen", frozenset(scopes), created_at, expires_at)
+    return token, hashlib.sha256(id.encode()).digest()
+
+
+class TokensContract:
+    """Who may ask for what: found by the digest of a secret that nobody keeps."""
+
+    @abstractmethod
+    def make(self) -> AbstractAsyncContextManager[ApiTokenStore]: ...
+
+    @async_test
+    async def test_a_token_is_found_by_its_digest_also_when_it_has_expired(self) -> None:
+        async with self.make() as tokens:
+            for made in (_token("a", 0.5, "read", "run"), _token("b", -1, "admin", lasts_s=0.25)):
+                await tokens.add(*made)
+                assert await tokens.find(made[1]) == made[0]
+            for digest in (b"", b"\0" * 32, hashlib.sha256(b"nobody's").digest()):
+                assert await tokens.find(digest) is None
+
+    @async_test
+    async def test_tokens_are_listed_in_the_order_they_were_made(self) -> None:
+        async with self.make() as tokens:
+            assert await tokens.list() == []
+            made = [_token("z", 1, "read"), _token("b", 2), _token("a", 2, "write"), _token("c", 0)]
+            for each in made:
+                await tokens.add(*each)
+            assert [token.id for token in await tokens.list()] == ["c", "z", "a", "b"]
+            assert set(await tokens.list()) == {token for token, _ in made}
+
+    @async_test
+    async def test_a_token_that_was_removed_opens_nothing(self) -> None:
+        async with self.make() as tokens:
+            (kept, kept_digest), (gone, digest) = _token("a", 0, "read"), _token("b", 1, "read")
+            await tokens.add(kept, kept_digest)
+            await tokens.add(gone, digest)
+            await tokens.remove("b")
+            assert await tokens.find(digest) is None
+            assert await tokens.list() == [kept]
+            for name in ("b", *STRANGE):
+                assert isinstance(await error_of(tokens.remove(name)), NotFound)
+            assert await tokens.find(kept_digest) == kept
+
+
+def _row(name: str, version: int, nonce: bytes = b"nonce\0\xff", body: bytes = b"\0body\xfe") -> SecretRow:
+    return SecretRow(name, version, nonce, body, "key", AT + timedelta(seconds=version))
+
+
+class SecretRowsContract:
+    """Stored secrets as they lie there: whoever changes one names what he saw."""
+
+    @abstractmethod
+    def make(self) -> AbstractAsyncContextManager[SecretRows]: ...
+
+    @async_test
+    async def test_a_row_comes_back_as_it_was_put(self) -> None:
+        async with self.make() as rows:
+            assert await rows.get("a") is None
+            row = _row("a", 1)
+            assert await rows.put(row, None)
+            assert await rows.get("a") == row
+            for name in ("b", *STRANGE):
+                assert await rows.get(name) is None
+
+    @async_test
+    async def test_only_what_is_there_can_be_replaced(self) -> None:
+        async with self.make() as rows:
+            first, second = _row("a", 1), _row("a", 2)
+            assert not await rows.put(second, first), "there is none yet"
+            assert await rows.get("a") is None
+            assert await rows.put(first, None)
+            assert not await rows.put(second, None)
+            assert await rows.put(second, first)
+            assert not await rows.put(_row("a", 3), first)
+            assert await rows.get("a") == second
+
+    @async_test
+    async def test_a_row_that_was_encrypted_anew_is_another_under_the_same_version(self) -> None:
+        async with self.make() as rows:
+            first = _row("a", 1)
+            again = first._replace(nonce=b"other", body=b"other", key_id="new")
+            assert await rows.put(first, None)
+            assert await rows.put(again, first)
+            assert not await rows.put(_row("a", 2), first)
+            assert await rows.get("a") == again
+
+    @async_test
+    async def test_of_those_who_replace_the_same_row_one_wins(self) -> None:
+        async with self.make() as rows:
+            for before in (None, _row("a", 1)):
+                version = before.version + 1 if before else 1
+                new = [_row("a", version, body=b"%d" % number) for number in range(8)]
+                done = await asyncio.gather(*(rows.put(row, before) for row in new))
+                assert sum(done) == 1
+                assert await rows.get("a") == new[done.index(True)]
+                assert await rows.put(_row("a", 1), await rows.get("a"))
+
+    @async_test
+    async def test_rows_are_listed_by_name_without_those_that_were_removed(self) -> None:
+        async with self.make() as rows:
+            made = [_row(name, number) for number, name in enumerate(("b", "ä", "a/b", "a", "B"), 1)]
+            for row in made:
+                assert await rows.put(row, None)
+            gone = made[0]._replace(nonce=b"", body=b"", key_id="")
+            assert await rows.put(gone, made[0])
+            assert await rows.list() == sorted(made[1:])
+            assert await rows.get("b") == gone, "its version is known for ever"

@@ -1,0 +1,148 @@
+"""Servers and workers in one process, over any transport. The log is in memory; everything else is real."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from typing import Generic, TypeVar
+
+from noetl.adapters.memory.queue import MemoryQueue
+from noetl.adapters.memory.results import MemoryResults
+from noetl.adapters.memory.store import MemoryStore
+from noetl.clock import SystemClock
+from noetl.control.deps import ControlPorts, ControlSettings
+from noetl.control.executions import Control
+from noetl.control.ownership import PartitionOwners
+from noetl.control.playbooks import Compiled
+from noetl.errors import NotFound
+from noetl.link.client import LinkClient, LinkPlaybooks
+from noetl.link.messages import PARTITIONS
+from noetl.link.secret_channel import LinkKey, SecretServer
+from noetl.link.server import LinkServer
+from noetl.net.program import Program
+from noetl.playbook.model import Credential
+from noetl.ports import FetchedCredential, PlaybookText, SecretProvider, Transport, WorkQueue
+from noetl.secret import Secret
+from noetl.testing.contracts.link import LinkParts
+from tests.playbooks import HEAD, kinds
+
+KEY = LinkKey(bytes(range(32)))
+T = TypeVar("T", bound=Transport)
+
+
+class Playbooks:
+    """Texts by digest, and digests by path."""
+
+    def __init__(self, bodies: Mapping[str, str]) -> None:
+        self.texts: dict[str, PlaybookText] = {}
+        self.digests: dict[str, str] = {}
+        for path, body in bodies.items():
+            text = HEAD.replace("path: t", f"path: {path}") + body
+            digest = sha256(text.encode()).hexdigest()
+            self.texts[digest], self.digests[path] = PlaybookText(digest, path, text), digest
+
+    async def get(self, digest: str) -> PlaybookText:
+        if digest not in self.texts:
+            raise NotFound(f"no playbook {digest}")
+        return self.texts[digest]
+
+
+class Programs:
+    """Compiled playbooks by digest, and digests by path."""
+
+    def __init__(self, playbooks: Playbooks) -> None:
+        self._playbooks, self._compiled = playbooks, Compiled(playbooks, kinds())
+
+    async def by_digest(self, digest: str) -> Program:
+        return await self._compiled.by_digest(digest)
+
+    async def find(self, path: str, near: str | None = None, version: int | None = None) -> str:
+        del near, version
+        if path not in self._playbooks.digests:
+            raise NotFound(f"no playbook {path}")
+        return self._playbooks.digests[path]
+
+
+class OneSecret:
+    """A provider with one value for every entry except `missing`."""
+
+    def __init__(self, value: str = "a-secret-value") -> None:
+        self.value = value
+        self.requests: list[tuple[str, bool]] = []
+
+    async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
+        self.requests.append((credential.name, fresh))
+        if credential.name == "missing":
+            raise NotFound('keychain entry "missing": nothing is stored under that name')
+        return FetchedCredential({"": Secret(self.value)}, sha256(self.value.encode()).hexdigest()[:8], 60.0)
+
+
+class LinkedServer(Generic[T]):
+    """A control that owns partitions of the log, and a link server that answers for them."""
+
+    def __init__(
+        self, transport: T, store: MemoryStore, playbooks: Playbooks, *, name: str = "s1",
+        queue: WorkQueue | None = None, key: LinkKey | None = KEY, provider: SecretProvider | None = None,
+        control: type[Control] = Control,
+    ) -> None:  # fmt: skip
+        self.name, self.clock = name, SystemClock()
+        self.transport = transport
+        self.programs = Programs(playbooks)
+        self.link = LinkClient(transport, self.programs)
+        self.owners = PartitionOwners(store, self.clock, name, ttl_s=60.0, count=PARTITIONS)
+        ports = ControlPorts(store, queue or MemoryQueue(), MemoryResults())
+        self.control = control(ports, self.programs, self.owners, self.clock, ControlSettings())
+        self.control.relatives.link = self.link
+        self.server = LinkServer(
+            transport, self.control, playbooks, SecretServer(key, provider or OneSecret())
+        )
+
+    async def keep(self) -> None:
+        """A round of ownership, after which requests reach the new owner."""
+        await self.owners.keep(self.control.set_time)
+        await self.server.follow(self.owners.owned)
+        await self.transport.flush()
+
+    async def close(self) -> None:
+        await self.server.close()
+        self.control.timers.close()
+        await self.transport.close()
+
+
+@asynccontextmanager
+async def served(
+    connect: Callable[[], T],
+    bodies: Mapping[str, str],
+    *,
+    queue: Callable[[T], WorkQueue] | None = None,
+    key: LinkKey | None = KEY,
+    provider: SecretProvider | None = None,
+) -> AsyncIterator[tuple[LinkedServer[T], T, Playbooks]]:
+    """One server that owns all partitions, and the transport of a worker."""
+    store, playbooks, transport = MemoryStore(SystemClock(), PARTITIONS), Playbooks(bodies), connect()
+    server = LinkedServer(
+        transport, store, playbooks, queue=queue(transport) if queue else None, key=key, provider=provider
+    )
+    worker = connect()
+    try:
+        async with asyncio.timeout(120):
+            await server.server.open()
+            await server.keep()
+            yield server, worker, playbooks
+    finally:
+        await server.close()
+        await worker.close()
+
+
+@asynccontextmanager
+async def link_parts(connect: Callable[[], T], bodies: Mapping[str, str]) -> AsyncIterator[LinkParts]:
+    """For LinkContract: a worker's link to one server."""
+    async with served(connect, bodies) as (server, transport, playbooks):
+        yield LinkParts(link_of(transport), server.control, server.control.store, playbooks.digests)
+
+
+def link_of(transport: Transport) -> LinkClient:
+    """The link of a worker, which receives playbooks over the link."""
+    return LinkClient(transport, Compiled(LinkPlaybooks(transport), kinds()))
