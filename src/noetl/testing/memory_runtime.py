@@ -245,7 +245,8 @@ def runtime(
     `tools`: kind → a function or a tool class. A function gets the task (`task.input`, `task.attempt`,
     `task.key`) and returns data or an Output; an exception is a failure of the call. Kinds without an entry
     are the installed tools. One function instead of a mapping serves all kinds.
-    `clock`: by default a FakeClock that advances whenever all tasks wait.
+    `clock`: by default a FakeClock that advances whenever all tasks wait. It stands still while a tool works;
+    a tool that takes virtual time awaits `memory.clock.sleep`.
     `slots`: the number of calls at once. `timeout_s`: the real time that an execution may take.
     `settings` and `parts` are for tests of the engine.
     """
