@@ -13,9 +13,9 @@ from nats.aio.msg import Msg
 from noetl.adapters.nats.connection import Connection, Hear, Listening
 from noetl.adapters.nats.feed import LINES_MAX, NEWS, UNREAD_MAX, WORDS, NatsFeed
 from noetl.adapters.nats.registry import FORGOTTEN_S, NatsWorkerRegistry, RollCall
-from noetl.clock import SystemClock
 from noetl.ids import partition_of
 from noetl.ports import Feed, FeedEvent, WorkerInfo, WorkerRegistry
+from noetl.testing import FakeClock
 from tests.services_nats import NatsServer, running_nats
 
 NEAR = "n73"  # in the partition of "e"
@@ -196,16 +196,6 @@ def test_news_while_the_connection_is_lost_are_nobodys_trouble(server: NatsServe
 # Workers
 
 
-class Pulse(SystemClock):
-    """A clock whose pulse a test moves on."""
-
-    def __init__(self) -> None:
-        self.ahead_s = 0.0
-
-    def monotonic(self) -> float:
-        return super().monotonic() + self.ahead_s
-
-
 def seen(name: str, pool: str = "default", slots: int = 4, *, leaving: bool = False) -> WorkerInfo:
     return WorkerInfo(name, pool, slots, 1, "host", 42, "1.0", {"zone": "b"}, leaving, LONG_AGO)
 
@@ -213,7 +203,7 @@ def seen(name: str, pool: str = "default", slots: int = 4, *, leaving: bool = Fa
 def test_workers_are_known_while_they_tell_of_themselves(server: NatsServer) -> None:
     async def work() -> None:
         async with connected(server) as (here, there):
-            clock = Pulse()
+            clock = FakeClock()
             tells, hears = NatsWorkerRegistry(here, clock), NatsWorkerRegistry(there, clock)
             await hears.open()
             await there.settle()
@@ -234,12 +224,12 @@ def test_workers_are_known_while_they_tell_of_themselves(server: NatsServer) -> 
             assert workers[0]._replace(at=LONG_AGO) == seen("a")
             assert all(abs((clock.now() - each.at).total_seconds()) < 10 for each in workers)
             assert [roster.slots(pool) for pool in ("default", "gpu", "none")] == [12, 1, 0]
-            clock.ahead_s += FORGOTTEN_S - 1
+            clock.advance(FORGOTTEN_S - 1)
             await tells.tell(seen("b", slots=6))
             await here.settle()
             await there.settle()
             assert roster.slots("default") == 10
-            clock.ahead_s += 2
+            clock.advance(2)
             assert [each.name for each in roster.workers()] == ["b"]
 
     asyncio.run(work())

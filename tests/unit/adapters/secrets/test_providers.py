@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from noetl.playbook.model import Credential
-from tests.unit.adapters.secrets.desk import Desk, entry, opened
+from tests.unit.adapters.secrets.secret_files import Desk, entry, opened
 
 ENVIRONMENT = {"api": "by its name", "TOKEN": "by variable", "PASSWORD": "from outside"}
 

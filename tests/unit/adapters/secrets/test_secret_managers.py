@@ -12,7 +12,7 @@ from aiohttp import web
 
 from noetl.playbook.model import Credential
 from tests.services_secrets import GoogleService, VaultService, listening
-from tests.unit.adapters.secrets.desk import entry, opened
+from tests.unit.adapters.secrets.secret_files import entry, opened
 
 
 def at(provider: str, key: str, **fields: Any) -> Credential:
