@@ -11,11 +11,11 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.browser import BUNDLE, DESK, WAIT_MS, Scheme, Screen, Size, chromium, found
-from tests.browser.house import House
+from tests.browser.server import UiServer
 
 Opening: TypeAlias = Callable[..., Screen]
 SCREENS = pytest.StashKey[list[Screen]]()
-HOUSES = pytest.StashKey[list[House]]()
+SERVERS = pytest.StashKey[list[UiServer]]()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -35,20 +35,20 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UiServer]:
     """A server for tests that only add to it."""
-    house = House(tmp_path_factory.mktemp("house"))
-    yield house
-    house.close()
+    server = UiServer(tmp_path_factory.mktemp("server"))
+    yield server
+    server.close()
 
 
 @pytest.fixture
-def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[House]:
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[UiServer]:
     """A server with an empty database, of one's own."""
-    house = House(tmp_path)
-    request.node.stash.setdefault(HOUSES, []).append(house)
-    yield house
-    house.close()
+    server = UiServer(tmp_path)
+    request.node.stash.setdefault(SERVERS, []).append(server)
+    yield server
+    server.close()
 
 
 @pytest.fixture
@@ -57,8 +57,8 @@ def open_screen(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Op
     screens = request.node.stash.setdefault(SCREENS, [])
     with ExitStack() as closing:
 
-        def opened(house: House, size: Size = DESK, scheme: Scheme = "light") -> Screen:
-            screen = Screen(browser, house.url, size=size, scheme=scheme)
+        def opened(server: UiServer, size: Size = DESK, scheme: Scheme = "light") -> Screen:
+            screen = Screen(browser, server.url, size=size, scheme=scheme)
             closing.callback(screen.close)
             screens.append(screen)
             return screen
@@ -79,6 +79,6 @@ def pytest_runtest_makereport(
         screens: list[Screen] = item.stash.get(SCREENS, [])
         for place, screen in enumerate(screens):
             report.sections.append((f"window {place}", screen.keep(folder, f"{item.name}-{place}")))
-        for house in item.stash.get(HOUSES, []):
-            report.sections.append(("server", house.server.told()))
+        for server in item.stash.get(SERVERS, []):
+            report.sections.append(("server", server.process.told()))
     return report

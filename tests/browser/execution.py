@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.house import House
+from tests.browser.server import UiServer
 
 
 def slider(page: Page) -> Locator:
@@ -22,9 +22,9 @@ def last(page: Page) -> int:
     return int(slider(page).get_attribute("max") or 0)
 
 
-def whole(page: Page, house: House, id: str) -> int:
+def whole(page: Page, server: UiServer, id: str) -> int:
     """The number of the last fact of an execution that has ended, when the page has all of them."""
-    seq: int = house.head(id)["seq"]
+    seq: int = server.head(id)["seq"]
     expect(slider(page)).to_have_attribute("max", str(seq))
     return seq
 

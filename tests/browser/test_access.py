@@ -11,8 +11,8 @@ from playwright.sync_api import expect
 
 from tests.browser.browser import PHONE, Scheme
 from tests.browser.conftest import Opening
-from tests.browser.house import House
 from tests.browser.playbooks import APPROVAL, FAILING, GREETING, LOOP
+from tests.browser.server import UiServer
 
 PAGES = (
     "executions",
@@ -36,7 +36,7 @@ SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 class Furnished(NamedTuple):
     """A server that has something to show on every page."""
 
-    house: House
+    server: UiServer
     ids: dict[str, str]
 
     def place(self, path: str) -> str:
@@ -46,7 +46,7 @@ class Furnished(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def furnished(shared: House) -> Furnished:
+def furnished(shared: UiServer) -> Furnished:
     shared.ask("PUT", "/credentials/warehouse", {"value": "quiet"})
     ids = {
         "done": shared.run(GREETING),
@@ -62,7 +62,7 @@ def furnished(shared: House) -> Furnished:
 def test_axe_finds_nothing_serious(
     furnished: Furnished, open_screen: Opening, path: str, scheme: Scheme
 ) -> None:
-    screen = open_screen(furnished.house, scheme=scheme)
+    screen = open_screen(furnished.server, scheme=scheme)
     screen.settle(furnished.place(path))
     assert screen.serious() == []
 
@@ -71,7 +71,7 @@ def test_axe_finds_nothing_serious(
 def test_a_phone_shows_it_without_scrolling_sideways(
     furnished: Furnished, open_screen: Opening, path: str
 ) -> None:
-    screen = open_screen(furnished.house, size=PHONE)
+    screen = open_screen(furnished.server, size=PHONE)
     screen.settle(furnished.place(path))
     assert screen.overhang() == 0
 
@@ -88,7 +88,7 @@ def test_a_phone_shows_it_without_scrolling_sideways(
     ],
 )
 def test_two_keys_lead_to_a_page(furnished: Furnished, open_screen: Opening, key: str, page_: str) -> None:
-    page = open_screen(furnished.house).settle("health" if page_ == "executions" else "executions")
+    page = open_screen(furnished.server).settle("health" if page_ == "executions" else "executions")
     for _ in range(
         20
     ):  # they count as two keys when more than a moment lies between them: then they are pressed again
@@ -104,7 +104,7 @@ def test_two_keys_lead_to_a_page(furnished: Furnished, open_screen: Opening, key
 def test_a_key_leads_to_the_search_and_an_id_from_there_to_its_execution(
     furnished: Furnished, open_screen: Opening
 ) -> None:
-    page = open_screen(furnished.house).settle("playbooks")
+    page = open_screen(furnished.server).settle("playbooks")
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox", name=re.compile("^Search"))).to_be_focused()
     page.keyboard.type(furnished.ids["failed"])
@@ -113,7 +113,7 @@ def test_a_key_leads_to_the_search_and_an_id_from_there_to_its_execution(
 
 
 def test_a_key_shows_all_keys_and_another_hides_them(furnished: Furnished, open_screen: Opening) -> None:
-    page = open_screen(furnished.house).settle("executions")
+    page = open_screen(furnished.server).settle("executions")
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     page.keyboard.press("Escape")
@@ -121,7 +121,7 @@ def test_a_key_shows_all_keys_and_another_hides_them(furnished: Furnished, open_
 
 
 def test_the_first_tab_leads_past_the_header(furnished: Furnished, open_screen: Opening) -> None:
-    page = open_screen(furnished.house).settle("executions")
+    page = open_screen(furnished.server).settle("executions")
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     page.keyboard.press("Enter")
@@ -129,7 +129,7 @@ def test_the_first_tab_leads_past_the_header(furnished: Furnished, open_screen: 
 
 
 def test_a_chosen_theme_stays_after_a_reload(furnished: Furnished, open_screen: Opening) -> None:
-    page = open_screen(furnished.house, scheme="light").settle("executions")
+    page = open_screen(furnished.server, scheme="light").settle("executions")
     body = page.locator("body")
     light: str = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
     switch = page.get_by_role("button", name=re.compile("^Theme"))

@@ -8,8 +8,8 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Opening
 from tests.browser.execution import expect_status, inspector, slider, step
-from tests.browser.house import House
 from tests.browser.playbooks import MISTAKEN
+from tests.browser.server import UiServer
 
 
 def paste(page: Page, text: str) -> None:
@@ -21,8 +21,8 @@ def paste(page: Page, text: str) -> None:
     page.keyboard.press("Control+V")
 
 
-def test_paste_mend_run_watch_scrub_and_open_an_output(house: House, open_screen: Opening) -> None:
-    page = open_screen(house).open("")
+def test_paste_mend_run_watch_scrub_and_open_an_output(server: UiServer, open_screen: Opening) -> None:
+    page = open_screen(server).open("")
     page.get_by_role("link", name="Go to playbooks").click()
     page.get_by_role("button", name="New playbook").first.click()
     page.get_by_role("link", name="Empty").click()

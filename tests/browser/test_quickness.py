@@ -11,8 +11,8 @@ from playwright.sync_api import Page, expect
 from tests.browser.browser import Felt, Screen
 from tests.browser.conftest import Opening
 from tests.browser.execution import events, last, slider, step, whole
-from tests.browser.house import House
 from tests.browser.playbooks import LOOP, STAGES
+from tests.browser.server import UiServer
 from tests.conftest import Measuring
 
 ANSWER_MS, LOADED_MS, LAG_MS = 100, 1_000, 300
@@ -49,20 +49,20 @@ NOTICE = """
 
 
 @pytest.fixture(scope="module")
-def long_loop(shared: House) -> str:
+def long_loop(shared: UiServer) -> str:
     """10,000 iterations, more than 20,000 facts."""
     return shared.run(LOOP, many=10_000)
 
 
-def opened(screen: Screen, house: House, id: str) -> Page:
+def opened(screen: Screen, server: UiServer, id: str) -> Page:
     page = screen.open(f"executions/{id}?tab=events")
-    whole(page, house, id)
+    whole(page, server, id)
     expect(step(page, "square")).to_be_visible()
     return page
 
 
 def test_a_loop_of_10000_iterations_is_scrubbed_by_keys_and_every_key_is_answered_in_time(
-    shared: House, open_screen: Opening, long_loop: str, figure: Measuring
+    shared: UiServer, open_screen: Opening, long_loop: str, figure: Measuring
 ) -> None:
     screen = open_screen(shared)
     page = opened(screen, shared, long_loop)
@@ -79,7 +79,7 @@ def test_a_loop_of_10000_iterations_is_scrubbed_by_keys_and_every_key_is_answere
 
 
 def test_a_loop_of_10000_iterations_is_scrubbed_by_hand_and_the_page_goes_along(
-    shared: House, open_screen: Opening, long_loop: str, figure: Measuring
+    shared: UiServer, open_screen: Opening, long_loop: str, figure: Measuring
 ) -> None:
     screen = open_screen(shared)
     page = opened(screen, shared, long_loop)
@@ -111,7 +111,7 @@ def test_a_loop_of_10000_iterations_is_scrubbed_by_hand_and_the_page_goes_along(
 
 
 def test_a_page_with_10000_facts_is_usable_within_a_second(
-    shared: House, open_screen: Opening, figure: Measuring
+    shared: UiServer, open_screen: Opening, figure: Measuring
 ) -> None:
     id = shared.run(LOOP, many=5_000)
     facts = shared.head(id)["seq"]
@@ -127,25 +127,25 @@ def test_a_page_with_10000_facts_is_usable_within_a_second(
 
 
 def test_what_happens_is_on_the_screen_within_300_ms(
-    shared: House, open_screen: Opening, figure: Measuring
+    shared: UiServer, open_screen: Opening, figure: Measuring
 ) -> None:
     worst = min(longest_lag(shared, open_screen(shared)) for _ in range(TRIES))
     figure("a fact until it is on the screen, at worst", worst, at_most=LAG_MS, unit="ms", slack=SLACK)
 
 
-def longest_lag(house: House, screen: Screen) -> float:
-    id = house.begin(STAGES)
+def longest_lag(server: UiServer, screen: Screen) -> float:
+    id = server.begin(STAGES)
     page = screen.open(f"executions/{id}")
     expect(step(page, "start")).to_contain_text("signal")
     page.evaluate(NOTICE)
     before = last(page)
     for name, after in (("start", "second"), ("second", "third"), ("third", "last")):
-        house.signal(id, f"go_{name}")
+        server.signal(id, f"go_{name}")
         expect(step(page, after)).to_contain_text("done" if after == "last" else "signal")
-    whole(page, house, id)
-    page.wait_for_function("(last) => seen.some(([seq]) => seq >= last)", arg=house.head(id)["seq"])
+    whole(page, server, id)
+    page.wait_for_function("(last) => seen.some(([seq]) => seq >= last)", arg=server.head(id)["seq"])
     seen: list[tuple[int, float]] = page.evaluate("() => seen")
-    facts: list[dict[str, Any]] = house.ask("GET", f"/executions/{id}/events?after={before}")["items"]
+    facts: list[dict[str, Any]] = server.ask("GET", f"/executions/{id}/events?after={before}")["items"]
     screen.close()
     return max(shown(seen, fact["seq"]) - milliseconds(fact["timestamp"]) for fact in facts)
 

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.browser.browser import BUNDLE
 from tests.browser.conftest import Opening
-from tests.browser.house import House
+from tests.browser.server import UiServer
 from tests.conftest import Measuring
 
 KB_MAX = 500
@@ -21,7 +21,7 @@ def packed(path: str) -> int:
     return len(gzip.compress((BUNDLE / name).read_bytes(), 6))
 
 
-def test_the_first_page_is_at_most_500_kb(shared: House, open_screen: Opening, figure: Measuring) -> None:
+def test_the_first_page_is_at_most_500_kb(shared: UiServer, open_screen: Opening, figure: Measuring) -> None:
     screen = open_screen(shared)
     asked: list[str] = []
     screen.page.on("request", lambda request: asked.append(request.url))

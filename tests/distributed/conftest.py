@@ -6,13 +6,13 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.distributed.houses import HOUSES
+from tests.distributed.cluster import CLUSTERS
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed:
-        for house in HOUSES:
-            report.sections.append((f"processes of {house.database}", house.told()))
+        for cluster in CLUSTERS:
+            report.sections.append((f"processes of {cluster.database}", cluster.told()))
     return report

@@ -16,8 +16,8 @@ from noetl.errors import PlaybookError
 from noetl.output import JSON
 from noetl.ports import LogRow
 from noetl.runtime import open_local_store
+from tests.distributed.cluster import Cluster, ClusterSize, open_cluster, synced_postgres
 from tests.distributed.finals import final
-from tests.distributed.houses import DistributedHouse, Size, distributed_house, synced_postgres
 from tests.e2e.processes import ROOT, House
 from tests.e2e.serving import Api, serving
 from tests.e2e.test_acceptance import ARCS, HELD, LARGE, NESTED, PAGES, RETRY, ROUTED
@@ -27,7 +27,7 @@ from tests.services import PASSWORD
 EXAMPLES, SEEDS = ROOT / "examples", ROOT / "tests" / "fixtures" / "seeds"
 ENDPOINTS = [{"path": f"/endpoints/{name}", "page_size": 2} for name in ("good", "shaky", "gone", "closed")]
 ITEMS = [{"name": f"endpoint{n}", "path": f"/items/endpoint{n}", "page_size": 20} for n in range(6)]
-SIZES = [Size(servers=1, workers=2), Size(servers=2, workers=2)]
+SIZES = [ClusterSize(servers=1, workers=2), ClusterSize(servers=2, workers=2)]
 
 
 class Case(NamedTuple):
@@ -104,12 +104,12 @@ async def _command(dsn: str, command: str) -> None:
 
 
 @pytest.fixture(scope="module", params=SIZES, ids=lambda size: f"{size.servers} servers")
-def house(
+def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, variables: dict[str, str]
-) -> Iterator[DistributedHouse]:
-    size: Size = request.param
-    with distributed_house(tmp_path_factory.mktemp("house"), size._replace(variables=variables)) as house:
-        yield house
+) -> Iterator[Cluster]:
+    size: ClusterSize = request.param
+    with open_cluster(tmp_path_factory.mktemp("cluster"), size._replace(variables=variables)) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")
@@ -159,43 +159,41 @@ def _served(case: Case) -> Iterator[tuple[Api, dict[str, Any]]]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_playbook_comes_to_the_same_as_by_noetl_run(
-    case: Case, house: DistributedHouse, embedded: Callable[[Case], dict[str, JSON]]
+    case: Case, cluster: Cluster, embedded: Callable[[Case], dict[str, JSON]]
 ) -> None:
     expected = embedded(case)
     with _served(case) as (api, workload):
-        document = asyncio.run(house.run(case.text, workload))
-        rows = asyncio.run(house.rows(document.execution_id))
+        document = asyncio.run(cluster.run(case.text, workload))
+        rows = asyncio.run(cluster.rows(document.execution_id))
     assert _final(case, document.execution_id, rows, api) == expected
-    assert asyncio.run(house.replayed(document.execution_id)) == []
+    assert asyncio.run(cluster.replayed(document.execution_id)) == []
 
 
 @pytest.mark.parametrize(
     ("policy", "found"), [("[]", "bad-policy"), ("{rules: [{else: {then: {to: x}}}]}", "missing-do")]
 )
-def test_1_policies_are_validated_before_anything_runs(
-    policy: str, found: str, house: DistributedHouse
-) -> None:
+def test_1_policies_are_validated_before_anything_runs(policy: str, found: str, cluster: Cluster) -> None:
     text = HEAD + f"workflow:\n- {{step: start, tool: {{kind: noop, spec: {{policy: {policy}}}}}}}\n"
-    before = asyncio.run(house.executions())
+    before = asyncio.run(cluster.executions())
     with pytest.raises(PlaybookError) as refused:
-        asyncio.run(house.run(text, {}))
+        asyncio.run(cluster.run(text, {}))
     assert {each.code for each in refused.value.problems if each.severity == "error"} == {found}
-    assert asyncio.run(house.executions()) == before
+    assert asyncio.run(cluster.executions()) == before
 
 
-def test_5_as_many_are_in_flight_as_may_be(house: DistributedHouse) -> None:
+def test_5_as_many_are_in_flight_as_may_be(cluster: Cluster) -> None:
     """D46."""
     with serving() as api:
-        document = asyncio.run(house.run(HELD, {"url": api.url}))
+        document = asyncio.run(cluster.run(HELD, {"url": api.url}))
     assert (document.status, api.most, api.count("/held/"), api.count("/bell")) == ("ok", 3, 11, 20)
 
 
-def test_all_logs_and_results_are_sound_and_replay_to_what_is_shown(house: DistributedHouse) -> None:
+def test_all_logs_and_results_are_sound_and_replay_to_what_is_shown(cluster: Cluster) -> None:
     """By the command line, over the API, for whatever this house has run so far, and for one large result at least."""
     with serving() as api:
-        document = asyncio.run(house.run(LARGE, {"url": api.url}))
-    told = house.asked("audit", "--format", "json")
+        document = asyncio.run(cluster.run(LARGE, {"url": api.url}))
+    told = cluster.asked("audit", "--format", "json")
     found = json.loads(told.stdout)
     assert (told.returncode, found["findings"]) == (0, [])
-    assert (found["executions"], found["results"] > 0) == (len(asyncio.run(house.executions())), True)
-    assert house.asked("replay", document.execution_id).returncode == 0
+    assert (found["executions"], found["results"] > 0) == (len(asyncio.run(cluster.executions())), True)
+    assert cluster.asked("replay", document.execution_id).returncode == 0

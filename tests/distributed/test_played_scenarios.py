@@ -13,7 +13,7 @@ import pytest
 
 from noetl.client import Client
 from noetl.output import JSON
-from tests.distributed.houses import NOETL, Size, distributed_house
+from tests.distributed.cluster import NOETL, ClusterSize, open_cluster
 from tests.distributed.plays import Play, Scenario, answering, scenario
 from tests.distributed.processes import Process, Program
 from tests.playbooks import kinds
@@ -106,7 +106,7 @@ def test_the_embedded_house_plays_every_scenario_as_it_is_told(tmp_path: Path) -
 
 @pytest.mark.parametrize("servers", [1, 2])
 def test_a_distributed_house_plays_every_scenario_as_it_is_told(servers: int, tmp_path: Path) -> None:
-    with distributed_house(tmp_path, Size(servers=servers, workers=2, slots=32)) as house:
-        played = asyncio.run(_played(house.url(), house.token))
+    with open_cluster(tmp_path, ClusterSize(servers=servers, workers=2, slots=32)) as cluster:
+        played = asyncio.run(_played(cluster.url(), cluster.token))
     assert _wrong(played) == {}
     assert len(played) == len(SCENARIOS) - len(NOT_PLAYED)

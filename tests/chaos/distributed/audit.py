@@ -19,7 +19,7 @@ from noetl.engine.state import State
 from noetl.views.audit.findings import findings
 from noetl.views.log import events_of, folded
 from noetl.views.replay import differences
-from tests.chaos.distributed.house import CLOCK, House
+from tests.chaos.distributed.cluster import CLOCK, ChaosCluster
 from tests.chaos.distributed.load import Load
 
 
@@ -54,9 +54,9 @@ async def audited(load: Load, *, may_fail: Collection[str] = ()) -> Verdict:
     return verdict
 
 
-async def read(house: House) -> Verdict:
+async def read(cluster: ChaosCluster) -> Verdict:
     """Each log folded, and compared with the snapshot beside it."""
-    database = open_postgres(house.database, CLOCK)
+    database = open_postgres(cluster.database, CLOCK)
     store = PostgresStore(database)
     verdict = Verdict({}, {}, {})
     try:

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from tests.chaos.distributed.house import CLOCK
+from tests.chaos.distributed.cluster import CLOCK
 
 LARGE = "0123456789abcdef" * 65_536  # a megabyte
 

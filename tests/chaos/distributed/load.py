@@ -14,8 +14,8 @@ from noetl.clock import SystemClock
 from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.output import JSON
 from noetl.views.log import events_of
+from tests.chaos.distributed.cluster import CLOCK, ChaosCluster
 from tests.chaos.distributed.effects import Effects
-from tests.chaos.distributed.house import CLOCK, House
 
 STEPS = 10
 CHILDREN = 6
@@ -105,13 +105,13 @@ class Chance:
 class Load:
     """Starts, and what was acknowledged of them."""
 
-    def __init__(self, house: House, effects: Effects) -> None:
-        self.house = house
+    def __init__(self, cluster: ChaosCluster, effects: Effects) -> None:
+        self.house = cluster
         self.effects = effects
         self.acked: dict[str, str] = {}  # execution → path of its playbook
         self.seen: dict[tuple[str, int], object] = {}  # execution, seq → the fact that a server has shown
         self.refused = 0  # answers that said: try again
-        self._turns: Iterator[int] = cycle(range(house.plan.servers))
+        self._turns: Iterator[int] = cycle(range(cluster.plan.servers))
 
     async def register(self, *texts: str) -> None:
         for text in texts:

@@ -34,7 +34,7 @@ LATE_S = 8.0  # longer than a lease: an owner has given up by then
 JUMPS_S = (3_600.0, -3_600.0, 86_400.0, -86_400.0, 300.0, -300.0)
 
 
-class WrongClock(SystemClock):
+class SkewedClock(SystemClock):
     """Off from the beginning, and off by something else after each jump. Its pulse is right, as a machine's is."""
 
     def __init__(self, off_s: float) -> None:
@@ -132,7 +132,7 @@ def clock_of(name: str) -> Clock:
     seed = os.environ.get(CLOCKS)
     if seed is None:
         return SystemClock()
-    clock = WrongClock(Chance(f"{seed}/{name}")(-300.0, 300.0))
+    clock = SkewedClock(Chance(f"{seed}/{name}")(-300.0, 300.0))
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, clock.jump)
     return clock
 
@@ -163,8 +163,8 @@ async def serve(asked: argparse.Namespace) -> None:
     given = ServerOptions(
         environment["NOETL_DB"], environment["NOETL_NATS"], asked.name, environment[LINK_KEY], lease_s()
     )
-    async with open_server(given, clock) as house:
-        serving = Serving(make_app(house.desk, ServerSettings()), "127.0.0.1", asked.port)
+    async with open_server(given, clock) as cluster:
+        serving = Serving(make_app(cluster.desk, ServerSettings()), "127.0.0.1", asked.port)
         serving.start()
         print("ready", file=sys.stderr, flush=True)
         await told_to_go()

@@ -7,8 +7,8 @@ from statistics import median
 
 from noetl.engine import facts
 from tests.chaos.distributed.audit import audited, p99, told
+from tests.chaos.distributed.cluster import CLOCK, opened
 from tests.chaos.distributed.effects import serving
-from tests.chaos.distributed.house import CLOCK, opened
 from tests.chaos.distributed.load import CHILD, Load, head
 
 NEIGHBOURS = 60
@@ -66,28 +66,28 @@ def test_a_storm_of_runs_meets_the_limit_of_live_tokens() -> None:
 
 
 async def _storm() -> None:
-    async with opened() as house:
-        await house.clients[0].register(RUNS)
+    async with opened() as cluster:
+        await cluster.clients[0].register(RUNS)
         # Each firing adds one more, and workers do them all: so it takes 10,000 firings to be too many.
-        document = await house.clients[0].run("chaos/runs", timeout_s=60)
+        document = await cluster.clients[0].run("chaos/runs", timeout_s=60)
         assert document.status == "error"
         assert document.error is not None
         assert document.error.kind == "limit"
 
 
 async def _bomb() -> None:
-    async with opened() as house, serving() as effects:
-        load = Load(house, effects)
+    async with opened() as cluster, serving() as effects:
+        load = Load(cluster, effects)
         await load.register(CHILD, *BOMBS.values())
         await _neighbours(load, 10)  # so that everyone has read everything once
         alone = await _neighbours(load, NEIGHBOURS)
         bombing = asyncio.ensure_future(_keep_bombing(load))
         beside = await _neighbours(load, NEIGHBOURS)
         took = await bombing
-        await house.until_all_ended(30)
+        await cluster.until_all_ended(30)
         bombs = {id for id, path in load.acked.items() if path in BOMBS}
-        ((children,),) = await house.rows("SELECT count(*) FROM noetl.heads WHERE path = 'chaos/deep'")
-        others = await house.rows("SELECT execution_id FROM noetl.heads WHERE path <> 'chaos/child'")
+        ((children,),) = await cluster.rows("SELECT count(*) FROM noetl.heads WHERE path = 'chaos/deep'")
+        others = await cluster.rows("SELECT execution_id FROM noetl.heads WHERE path <> 'chaos/child'")
         verdict = await audited(load, may_fail={row[0] for row in others})
         told(
             "bombs",

@@ -20,8 +20,8 @@ from noetl.adapters.nats.results import BUCKET
 from noetl.adapters.nats.stream import STREAM
 from tests.chaos.disks import SmallDisk, small_disk
 from tests.chaos.distributed.audit import audited, told
+from tests.chaos.distributed.cluster import LEASE_S, ChaosCluster, Plan, until
 from tests.chaos.distributed.effects import serving
-from tests.chaos.distributed.house import LEASE_S, House, Plan, until
 from tests.chaos.distributed.load import CHAIN, Load, head
 
 MEGABYTES = 32
@@ -36,17 +36,17 @@ LARGE_RESULT = head("large") + (
 
 
 @asynccontextmanager
-async def opened_on_a_small_disk() -> AsyncIterator[tuple[House, SmallDisk]]:
+async def opened_on_a_small_disk() -> AsyncIterator[tuple[ChaosCluster, SmallDisk]]:
     folder = Path(tempfile.mkdtemp(prefix="noetl-chaos-", dir="/tmp"))
     folder.chmod(0o711)
-    house = House(folder, Plan())
+    cluster = ChaosCluster(folder, Plan())
     try:
-        with small_disk(house.folder.path / "nats", MEGABYTES) as disk:
+        with small_disk(cluster.folder.path / "nats", MEGABYTES) as disk:
             try:
-                await house.open()
-                yield house, disk
+                await cluster.open()
+                yield cluster, disk
             finally:
-                await house.close()
+                await cluster.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -56,24 +56,24 @@ def test_a_full_disk_of_nats_stops_what_it_must_and_costs_nothing_on_record() ->
 
 
 async def _fill_nats() -> None:
-    async with opened_on_a_small_disk() as (house, disk), serving() as effects:
-        load = Load(house, effects)
+    async with opened_on_a_small_disk() as (cluster, disk), serving() as effects:
+        load = Load(cluster, effects)
         await load.register(CHAIN, LARGE_RESULT)
         await load.start("chaos/large")  # the bucket is there
-        await house.until_all_ended(60)
-        living = {name: child.pid for name, child in house.children.items()}
+        await cluster.until_all_ended(60)
+        living = {name: child.pid for name, child in cluster.children.items()}
 
         disk.fill()
         large = [await load.start("chaos/large") for _ in range(LARGE)]
         small = [await load.start("chaos/chain", ms=20) for _ in range(SMALL)]
-        await until(lambda: _has_met_it(house, STREAM, f"OBJ_{BUCKET}"), 60)
+        await until(lambda: _has_met_it(cluster, STREAM, f"OBJ_{BUCKET}"), 60)
         disk.make_space()
-        by_itself = await until(lambda: _all_ok(house, small), 120)
-        assert {name: child.pid for name, child in house.children.items()} == living
+        by_itself = await until(lambda: _all_ok(cluster, small), 120)
+        assert {name: child.pid for name, child in cluster.children.items()} == living
 
-        await house.kill("nats")
-        await house.start("nats")
-        restarted = await until(lambda: _all_ok(house, large), 60)
+        await cluster.kill("nats")
+        await cluster.start("nats")
+        restarted = await until(lambda: _all_ok(cluster, large), 60)
         await audited(load)
         told(
             "a full disk of NATS",
@@ -86,14 +86,14 @@ async def _fill_nats() -> None:
         assert restarted <= SWEEP_S + ANSWER_S + LEASE_S
 
 
-async def _has_met_it(house: House, *streams: str) -> bool:
+async def _has_met_it(cluster: ChaosCluster, *streams: str) -> bool:
     """NATS has tried to write to each, and could not."""
-    said = (house.logs / "nats.log").read_text("utf-8", "replace").splitlines()
+    said = (cluster.logs / "nats.log").read_text("utf-8", "replace").splitlines()
     failed = [line for line in said if "no space left on device" in line]
     return all(any(stream in line for line in failed) for stream in streams)
 
 
-async def _all_ok(house: House, ids: list[str]) -> bool:
+async def _all_ok(cluster: ChaosCluster, ids: list[str]) -> bool:
     query = "SELECT count(*) FROM noetl.heads WHERE status = 'ok' AND execution_id = ANY($1::text[])"
-    ((count,),) = await house.rows(query, ids)
+    ((count,),) = await cluster.rows(query, ids)
     return bool(count == len(ids))

@@ -7,8 +7,8 @@ import signal
 
 from noetl.engine import facts
 from tests.chaos.distributed.audit import audited, p99, told
+from tests.chaos.distributed.cluster import CLOCK, Plan, opened
 from tests.chaos.distributed.effects import serving
-from tests.chaos.distributed.house import CLOCK, Plan, opened
 from tests.chaos.distributed.load import CHILD, CHILD_STEPS, Chance, Load, head, loop
 from tests.chaos.distributed.shimmed import CLOCKS, SEED
 
@@ -40,12 +40,12 @@ def test_messages_that_are_doubled_dropped_delayed_and_reordered_change_no_resul
 
 
 async def _shuffle() -> None:
-    async with opened(Plan(shimmed=True, environment={SEED: "11"})) as house, serving() as effects:
-        load, begun = Load(house, effects), CLOCK.monotonic()
+    async with opened(Plan(shimmed=True, environment={SEED: "11"})) as cluster, serving() as effects:
+        load, begun = Load(cluster, effects), CLOCK.monotonic()
         await load.register(CHILD, loop(ITEMS, 50))
         long = await load.start("chaos/loop-item", ms=20)
         await load.keep_starting("chaos/child", EXECUTIONS, 0.06, ms=20)
-        await house.until_all_ended(120)
+        await cluster.until_all_ended(120)
         seconds, verdict = CLOCK.monotonic() - begun, await audited(load)
         told(
             "messages doubled, dropped, delayed",
@@ -66,17 +66,17 @@ def test_clocks_that_are_wrong_and_jump_by_hours_and_days_make_no_timer_early_or
 
 
 async def _jump() -> None:
-    async with opened(Plan(shimmed=True, environment={CLOCKS: "10"})) as house, serving() as effects:
-        load, chance = Load(house, effects), Chance("clocks")
+    async with opened(Plan(shimmed=True, environment={CLOCKS: "10"})) as cluster, serving() as effects:
+        load, chance = Load(cluster, effects), Chance("clocks")
         await load.register(WAIT, loop(ITEMS))
         starting = asyncio.ensure_future(load.keep_starting("chaos/wait", WAITING, 0.3))
         await load.start("chaos/loop-item", ms=200)
-        everyone = [*house.servers, *house.workers]
+        everyone = [*cluster.servers, *cluster.workers]
         for _ in range(JUMPS):
-            house.signal(everyone[int(chance() * len(everyone))], signal.SIGUSR1)
+            cluster.signal(everyone[int(chance() * len(everyone))], signal.SIGUSR1)
             await CLOCK.sleep(0.45)
         await starting
-        await house.until_all_ended(60)
+        await cluster.until_all_ended(60)
         verdict = await audited(load)
         waits = []
         for id in (id for id, path in load.acked.items() if path == "chaos/wait"):

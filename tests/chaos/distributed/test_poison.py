@@ -9,8 +9,8 @@ import sys
 
 from noetl.engine import facts
 from tests.chaos.distributed.audit import Verdict, audited, told
+from tests.chaos.distributed.cluster import CLOCK, ChaosCluster, Plan, opened
 from tests.chaos.distributed.effects import serving
-from tests.chaos.distributed.house import CLOCK, House, Plan, opened
 from tests.chaos.distributed.load import CHAIN, STEPS, Load, head
 
 ENOUGH = 3  # workers that are lost with one call: it is then not made again
@@ -31,15 +31,15 @@ def test_a_call_that_takes_its_workers_with_it_is_given_up_and_everything_else_g
 
 
 async def _poison() -> None:
-    async with opened() as house, serving() as effects:
-        load = Load(house, effects)
+    async with opened() as cluster, serving() as effects:
+        load = Load(cluster, effects)
         await load.register(CHAIN, POISON)
         begun = CLOCK.monotonic()
         over = asyncio.Event()
-        nurse = asyncio.ensure_future(_nurse(house, over))
+        nurse = asyncio.ensure_future(_nurse(cluster, over))
         poison = await load.start("chaos/poison")
         await load.keep_starting("chaos/chain", EXECUTIONS, 0.5, ms=80)
-        await house.until_all_ended(90)
+        await cluster.until_all_ended(90)
         over.set()
         seconds, deaths = CLOCK.monotonic() - begun, await nurse
         verdict = await audited(load, may_fail=[poison])
@@ -58,15 +58,15 @@ async def _poison() -> None:
         assert len(effects.arrivals) == EXECUTIONS * STEPS
 
 
-async def _nurse(house: House, over: asyncio.Event) -> int:
+async def _nurse(cluster: ChaosCluster, over: asyncio.Event) -> int:
     """Start each worker that has died again, until all is over; how many that were."""
     ends: dict[str, asyncio.Future[object]] = {}
     ends[""] = asyncio.ensure_future(over.wait())
     deaths = 0
     while True:
-        for name in house.workers:
+        for name in cluster.workers:
             if name not in ends:
-                ends[name] = asyncio.ensure_future(house.children[name].ended())
+                ends[name] = asyncio.ensure_future(cluster.children[name].ended())
         await asyncio.wait(ends.values(), return_when=asyncio.FIRST_COMPLETED)
         dead = [name for name, end in ends.items() if name and end.done()]
         if not dead:
@@ -76,8 +76,8 @@ async def _nurse(house: House, over: asyncio.Event) -> int:
         for name in dead:
             assert ends.pop(name).result() == -signal.SIGKILL
             deaths += 1
-            await house.children[name].kill()
-            await house.start(name)
+            await cluster.children[name].kill()
+            await cluster.start(name)
 
 
 def _kind(verdict: Verdict, id: str) -> str:
@@ -91,28 +91,28 @@ def test_work_for_a_pool_without_workers_waits_says_so_and_goes_on_when_one_come
 
 
 async def _wait_for_a_worker() -> None:
-    async with opened(Plan(workers=1)) as house, serving() as effects:
-        load = Load(house, effects)
+    async with opened(Plan(workers=1)) as cluster, serving() as effects:
+        load = Load(cluster, effects)
         await load.register(FAR)
         id = await load.start("chaos/far")
-        for client in house.clients:
+        for client in cluster.clients:
             (step,) = (await client.show(id)).steps
             assert (step.status, step.why) == (
                 "scheduled", 'waits for a worker: there is none in the pool "gpu"',
             )  # fmt: skip
-        assert 'waits for a worker: there is none in the pool "gpu"' in await _told_by_cli(house, id)
+        assert 'waits for a worker: there is none in the pool "gpu"' in await _told_by_cli(cluster, id)
         begun = CLOCK.monotonic()
-        await house.add("worker-gpu", "worker", "--pool", "gpu")
-        await house.until_all_ended(30)
+        await cluster.add("worker-gpu", "worker", "--pool", "gpu")
+        await cluster.until_all_ended(30)
         told("a pool without workers", begun_after_s=CLOCK.monotonic() - begun)
         await audited(load)
 
 
-async def _told_by_cli(house: House, id: str) -> str:
+async def _told_by_cli(cluster: ChaosCluster, id: str) -> str:
     """By `noetl show`, asked of a server."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "noetl", "show", id, "--server", house.clients[0].url,
-        env={**os.environ, "NOETL_TOKEN": house.token, "NOETL_SERVER": house.clients[0].url},
+        sys.executable, "-m", "noetl", "show", id, "--server", cluster.clients[0].url,
+        env={**os.environ, "NOETL_TOKEN": cluster.token, "NOETL_SERVER": cluster.clients[0].url},
         stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     said, _ = await process.communicate()

@@ -7,8 +7,8 @@ import signal
 from statistics import median
 
 from tests.chaos.distributed.audit import audited, told
+from tests.chaos.distributed.cluster import CLOCK, LEASE_S, ChaosCluster, Plan, kill_again_and_again, opened
 from tests.chaos.distributed.effects import serving
-from tests.chaos.distributed.house import CLOCK, LEASE_S, House, Plan, kill_again_and_again, opened
 from tests.chaos.distributed.load import (
     CHAIN,
     CHILD,
@@ -34,17 +34,17 @@ def test_servers_that_are_killed_fifty_times_lose_nothing_that_they_acknowledged
 
 
 async def _kill_servers() -> None:
-    async with opened(Plan(named=True)) as house, serving() as effects:
-        load = Load(house, effects)
+    async with opened(Plan(named=True)) as cluster, serving() as effects:
+        load = Load(cluster, effects)
         await load.register(CHAIN)
         begun = CLOCK.monotonic()
         looking = asyncio.ensure_future(load.keep_looking())
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(load.keep_starting("chaos/chain", EXECUTIONS, 0.7, ms=80))
-            for name in house.servers:
+            for name in cluster.servers:
                 life_s = Chance(name).between(0.1, 2.5)
-                tasks.create_task(kill_again_and_again(house, name, KILLS_EACH, life_s))
-        await house.until_all_ended(60)
+                tasks.create_task(kill_again_and_again(cluster, name, KILLS_EACH, life_s))
+        await cluster.until_all_ended(60)
         seconds = CLOCK.monotonic() - begun
         looking.cancel()
         verdict = await audited(load)
@@ -70,8 +70,8 @@ def test_another_server_takes_over_within_a_lease_and_the_deposed_one_is_refused
 
 async def _fail_over() -> None:
     """Parents and their children live on both servers, and so do loops of a certain width."""
-    async with opened() as house, serving() as effects:
-        load = Load(house, effects)
+    async with opened() as cluster, serving() as effects:
+        load = Load(cluster, effects)
         await load.register(CHILD, FAMILY, loop(ITEMS))
         begun, takeovers = CLOCK.monotonic(), list[float]()
         starting = asyncio.ensure_future(load.keep_starting("chaos/family", FAMILIES, 2.2, ms=150))
@@ -79,13 +79,13 @@ async def _fail_over() -> None:
         # One that is stopped may have nothing to write just then: it is tried until one had.
         while len(takeovers) < FAILOVERS or (not stale and len(takeovers) < 2 * FAILOVERS):
             await load.start("chaos/loop-item", ms=100)
-            name = house.servers[len(takeovers) % 2]
+            name = cluster.servers[len(takeovers) % 2]
             fail = _kill_one if len(takeovers) < FAILOVERS / 2 else _stop_one
-            takeovers.append(await fail(house, name))
-            await house.until_shared()
-            stale = await house.metric("noetl_stale_writes_refused_total")
+            takeovers.append(await fail(cluster, name))
+            await cluster.until_shared()
+            stale = await cluster.metric("noetl_stale_writes_refused_total")
         await starting
-        await house.until_all_ended(60)
+        await cluster.until_all_ended(60)
         seconds, verdict = CLOCK.monotonic() - begun, await audited(load)
         widths = [most for id, most in effects.most_at_once.items() if id in load.acked]
         told(
@@ -110,16 +110,16 @@ async def _fail_over() -> None:
         assert stale > 0
 
 
-async def _kill_one(house: House, name: str) -> float:
-    await house.kill(name)
-    seconds = await house.until_shared(1)
-    await house.start(name)
+async def _kill_one(cluster: ChaosCluster, name: str) -> float:
+    await cluster.kill(name)
+    seconds = await cluster.until_shared(1)
+    await cluster.start(name)
     return seconds
 
 
-async def _stop_one(house: House, name: str) -> float:
-    await house.until_something_happens()
-    house.signal(name, signal.SIGSTOP)
-    seconds = await house.until_shared(1)
-    house.signal(name, signal.SIGCONT)
+async def _stop_one(cluster: ChaosCluster, name: str) -> float:
+    await cluster.until_something_happens()
+    cluster.signal(name, signal.SIGSTOP)
+    seconds = await cluster.until_shared(1)
+    cluster.signal(name, signal.SIGCONT)
     return seconds

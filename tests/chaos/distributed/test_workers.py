@@ -13,8 +13,16 @@ from typing import NamedTuple
 
 from noetl.adapters.nats.queue import PULL_S
 from tests.chaos.distributed.audit import audited, p99, told
+from tests.chaos.distributed.cluster import (
+    CLOCK,
+    LEASE_S,
+    ChaosCluster,
+    Plan,
+    kill_again_and_again,
+    opened,
+    until,
+)
 from tests.chaos.distributed.effects import serving
-from tests.chaos.distributed.house import CLOCK, LEASE_S, House, Plan, kill_again_and_again, opened, until
 from tests.chaos.distributed.load import CHAIN, HOLD, STEPS, Chance, Load, loop
 from tests.chaos.distributed.wiretap import Wiretap, listening
 
@@ -32,8 +40,8 @@ def test_workers_that_are_killed_fifty_times_cost_a_lease_and_nothing_else() -> 
 
 
 async def _kill_workers() -> None:
-    async with opened() as house, serving() as effects, listening(house) as tap:
-        load = Load(house, effects)
+    async with opened() as cluster, serving() as effects, listening(cluster) as tap:
+        load = Load(cluster, effects)
         await load.register(CHAIN, loop(ITEMS))
         begun = CLOCK.monotonic()
         async with asyncio.TaskGroup() as tasks:
@@ -41,11 +49,11 @@ async def _kill_workers() -> None:
             tasks.create_task(load.keep_starting("chaos/chain", EXECUTIONS, 0.6, ms=80))
             killers = {
                 name: tasks.create_task(
-                    kill_again_and_again(house, name, KILLS_EACH, Chance(name).between(1.0, 4.0))
+                    kill_again_and_again(cluster, name, KILLS_EACH, Chance(name).between(1.0, 4.0))
                 )
-                for name in house.workers
+                for name in cluster.workers
             }
-        await house.until_all_ended(60)
+        await cluster.until_all_ended(60)
         seconds = CLOCK.monotonic() - begun
         verdict = await audited(load)
         kills = {name: killer.result() for name, killer in killers.items()}
@@ -84,19 +92,19 @@ def test_a_worker_that_was_stopped_beyond_its_lease_is_refused_and_one_result_co
 
 
 async def _stop_workers() -> None:
-    async with opened(Plan(workers=5)) as house, serving() as effects, listening(house) as tap:
-        load = Load(house, effects)
+    async with opened(Plan(workers=5)) as cluster, serving() as effects, listening(cluster) as tap:
+        load = Load(cluster, effects)
         await load.register(HOLD)
         chance, taken = Chance("stop"), dict[str, Taken]()
         for _ in range(ROUNDS):
-            spared = house.workers[int(chance() * 5)]
+            spared = cluster.workers[int(chance() * 5)]
             taken |= (some := await _stop_all_but(spared, load))
             # Where the other one is not done yet, the only result so far is the stale one.
             await _until_stale(tap, {id: 3 - each.holds for id, each in some.items()})
             effects.release()
-            await house.until_all_ended(30)
+            await cluster.until_all_ended(30)
         verdict = await audited(load)
-        fenced = await house.metric("noetl_link_refused_total", operation="report", why="fenced")
+        fenced = await cluster.metric("noetl_link_refused_total", operation="report", why="fenced")
         seconds = [each.seconds for each in taken.values()]
         told(
             "workers stopped",
@@ -133,15 +141,15 @@ async def _stop_all_but(spared: str, load: Load) -> dict[str, Taken]:
     Half of the calls are over by then, half of them are still in its hands. What was
     taken over, by execution.
     """
-    house, effects = load.house, load.effects
+    cluster, effects = load.house, load.effects
     effects.is_holding = True
     ids = [await load.start("chaos/hold", holds=1 + number % 2) for number in range(HELD)]
     await until(lambda: _true(all(effects.key(id, "/first") for id in ids)), 30)
     held = {id: effects.key(id, "/first") for id in ids}
-    stopped = [name for name in house.workers if name != spared]
-    stolen = {id: key for id, key in held.items() if worker_of(house, effects.callers[key]) in stopped}
+    stopped = [name for name in cluster.workers if name != spared]
+    stolen = {id: key for id, key in held.items() if worker_of(cluster, effects.callers[key]) in stopped}
     for name in stopped:
-        house.signal(name, signal.SIGSTOP)
+        cluster.signal(name, signal.SIGSTOP)
     at = CLOCK.monotonic()
     for key in held.values():
         effects.gates[key][0].set()  # the answer lies in the stopped one's socket
@@ -149,7 +157,7 @@ async def _stop_all_but(spared: str, load: Load) -> dict[str, Taken]:
     over = [id for id, key in stolen.items() if len(effects.gates[key]) == 1]
     await until(lambda: _true(all(effects.key(id, "/after") for id in over)), 40)
     for name in stopped:
-        house.signal(name, signal.SIGCONT)
+        cluster.signal(name, signal.SIGCONT)
     return {id: Taken(1 + ids.index(id) % 2, effects.arrivals[key][1] - at) for id, key in stolen.items()}
 
 
@@ -157,12 +165,12 @@ async def _true(holds: bool) -> bool:
     return holds
 
 
-def worker_of(house: House, port: int) -> str:
+def worker_of(cluster: ChaosCluster, port: int) -> str:
     """Whose end of a connection is at this port of 127.0.0.1?"""
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     inodes = {f"socket:[{line[9]}]" for line in lines if int(line[1].rpartition(":")[2], 16) == port}
-    for name in house.workers:
-        for link in Path(f"/proc/{house.pid(name)}/fd").iterdir():
+    for name in cluster.workers:
+        for link in Path(f"/proc/{cluster.pid(name)}/fd").iterdir():
             with suppress(OSError):
                 if os.readlink(link) in inodes:
                     return name

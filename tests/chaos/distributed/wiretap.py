@@ -16,7 +16,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from noetl.link.client import ASK
-from tests.chaos.distributed.house import CLOCK, House
+from tests.chaos.distributed.cluster import CLOCK, ChaosCluster
 
 
 class Seen(NamedTuple):
@@ -70,10 +70,10 @@ class Wiretap:
 
 
 @asynccontextmanager
-async def listening(house: House) -> AsyncIterator[Wiretap]:
+async def listening(cluster: ChaosCluster) -> AsyncIterator[Wiretap]:
     """While it listens, a question that no server is there for is met by silence: servers must live."""
     tap, client = Wiretap(), Client()
-    await client.connect(house.nats, max_reconnect_attempts=-1, error_cb=_nothing, reconnect_time_wait=1)
+    await client.connect(cluster.nats, max_reconnect_attempts=-1, error_cb=_nothing, reconnect_time_wait=1)
     await client.subscribe(f"{ASK}.*", cb=tap.hear)
     await client.flush()
     try:

@@ -18,7 +18,7 @@ NOETL: Final = Path(sys.executable).with_name("noetl")
 ANSWER_S: Final = 120.0
 
 
-class House:
+class UiServer:
     """A server, and the API for what a test prepares or looks up: what it is about is done in the browser."""
 
     def __init__(self, folder: Path, *options: str) -> None:
@@ -26,15 +26,15 @@ class House:
         self.options = options
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
-        self.server = Process(self._program(port))
-        self.server.start()
+        self.process = Process(self._program(port))
+        self.process.start()
 
     def start_again(self) -> None:
         """On the same port and database, after it was stopped or killed."""
-        self.server.start()
+        self.process.start()
 
     def close(self) -> None:
-        self.server.close()
+        self.process.close()
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """The document that the API gives; what it refuses is raised."""

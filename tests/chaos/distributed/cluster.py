@@ -50,7 +50,7 @@ class Plan(NamedTuple):
     environment: Mapping[str, str] = {}  # for servers and workers
 
 
-class House:
+class ChaosCluster:
     """`children` by name: postgresql, nats, server-1, …, worker-1, …"""
 
     def __init__(self, folder: Path, plan: Plan) -> None:
@@ -271,7 +271,9 @@ async def until(holds: Callable[[], Awaitable[bool]], seconds: float) -> float:
             await CLOCK.sleep(LOOK_S)
 
 
-async def kill_again_and_again(house: House, name: str, kills: int, life_s: Iterator[float]) -> list[float]:
+async def kill_again_and_again(
+    cluster: ChaosCluster, name: str, kills: int, life_s: Iterator[float]
+) -> list[float]:
     """Each time it is started again; the instants.
 
     However slow the machine is, the house gets something done between two kills of one process: a house
@@ -279,32 +281,32 @@ async def kill_again_and_again(house: House, name: str, kills: int, life_s: Iter
     """
     instants = []
     for _ in range(kills):
-        before = await house.progress()
+        before = await cluster.progress()
 
         async def has_lived(before: tuple[int, int] = before) -> bool:
-            facts, open_ = await house.progress()
+            facts, open_ = await cluster.progress()
             return facts > before[0] or not open_
 
         await CLOCK.sleep(next(life_s))
         await until(has_lived, 60)
-        instants.append(await house.kill(name))
-        await house.start(name)
+        instants.append(await cluster.kill(name))
+        await cluster.start(name)
     return instants
 
 
 @asynccontextmanager
-async def opened(plan: Plan = Plan()) -> AsyncIterator[House]:  # noqa: B008  # it is frozen
+async def opened(plan: Plan = Plan()) -> AsyncIterator[ChaosCluster]:  # noqa: B008  # it is frozen
     """What the processes said is kept when the test does not succeed."""
     folder = Path(tempfile.mkdtemp(prefix="noetl-chaos-", dir="/tmp"))
     folder.chmod(0o711)  # PostgreSQL runs as another user when we are root
-    house = House(folder, plan)
+    cluster = ChaosCluster(folder, plan)
     try:
-        await house.open()
-        yield house
+        await cluster.open()
+        yield cluster
     except BaseException:
-        print(f"what the processes said: {house.logs}")
-        await house.close()
+        print(f"what the processes said: {cluster.logs}")
+        await cluster.close()
         shutil.rmtree(folder / "house", ignore_errors=True)
         raise
-    await house.close()
+    await cluster.close()
     shutil.rmtree(folder, ignore_errors=True)

@@ -43,13 +43,13 @@ NATS = str(Path(sys.executable).with_name("nats-server"))
 PATIENCE_S = 180.0
 PARTITIONS = 64
 LOOK_S = 0.05
-HOUSES: list[DistributedHouse] = []  # those that are open: whoever tells of a failure shows what they said
+CLUSTERS: list[Cluster] = []  # those that are open: whoever tells of a failure shows what they said
 _names = count(1)
 _clock = SystemClock()
 _decoder: msgspec.json.Decoder[tuple[Fact, ...]] = msgspec.json.Decoder(tuple[Fact, ...])
 
 
-class Size(NamedTuple):
+class ClusterSize(NamedTuple):
     """What a house is made of."""
 
     servers: int = 1
@@ -60,7 +60,7 @@ class Size(NamedTuple):
     variables: Mapping[str, str] = {}  # of the environment of its servers: credentials are read there
 
 
-USUAL = Size()
+DEFAULT_SIZE = ClusterSize()
 
 
 class SyncedPostgres(PostgresServer):
@@ -79,12 +79,12 @@ def synced_postgres() -> SyncedPostgres:
     return server
 
 
-class DistributedHouse:
+class Cluster:
     """`servers` and `workers` are processes; harm them by `kill`, `send`, `stop`, `start`, `start_server`."""
 
-    def __init__(self, folder: Path, size: Size, postgres: SyncedPostgres) -> None:
+    def __init__(self, folder: Path, size: ClusterSize, postgres: SyncedPostgres) -> None:
         self.folder, self.size, self.postgres = folder, size, postgres
-        self.database = f"house{next(_names)}"
+        self.database = f"cluster{next(_names)}"
         self.dsn = postgres.dsn(self.database)
         self.token = ""
         self.nats_port = free_port()
@@ -310,15 +310,15 @@ def repeated(log: list[Fact]) -> list[str]:
 
 
 @contextmanager
-def distributed_house(
-    folder: Path, size: Size = USUAL, *, postgres: SyncedPostgres | None = None
-) -> Iterator[DistributedHouse]:
+def open_cluster(
+    folder: Path, size: ClusterSize = DEFAULT_SIZE, *, postgres: SyncedPostgres | None = None
+) -> Iterator[Cluster]:
     """`postgres`: one of the test's own, which it may harm; None: that of this process."""
-    house = DistributedHouse(folder, size, postgres or synced_postgres())
-    HOUSES.append(house)
+    cluster = Cluster(folder, size, postgres or synced_postgres())
+    CLUSTERS.append(cluster)
     try:
-        house.open()
-        yield house
+        cluster.open()
+        yield cluster
     finally:
-        house.close()
-        HOUSES.remove(house)
+        cluster.close()
+        CLUSTERS.remove(cluster)
