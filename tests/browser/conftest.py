@@ -1,4 +1,4 @@
-"""What browser tests stand on: the built UI, a Chromium for each module, a server, a window; and a picture on failure."""
+"""Fixtures of the browser tests: the built UI, a Chromium for each module, servers, windows; screenshots of failures."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ SERVERS = pytest.StashKey[list[UiServer]]()
 
 @pytest.fixture(scope="session", autouse=True)
 def ready() -> None:
-    """`scripts/browser` prepares both; where it can not, it has said why."""
+    """`scripts/browser` installs Chromium and builds the UI, or reports why it cannot."""
     if found() is None:
-        pytest.skip("there is no Chromium: apt-get install --no-install-recommends chromium")
+        pytest.skip("Chromium is not installed: apt-get install --no-install-recommends chromium")
     assert (BUNDLE / "index.html").is_file(), "the UI is not built: make ui"
     expect.set_options(timeout=WAIT_MS)
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    # Not for the whole session: tests of other folders run loops of their own in this thread.
+    # Not for the whole session: tests of other folders run event loops in this thread.
     with chromium() as started:
         yield started
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UiServer]:
-    """A server for tests that only add to it."""
+    """A server for tests that only add data."""
     server = UiServer(tmp_path_factory.mktemp("server"))
     yield server
     server.close()
@@ -44,7 +44,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UiServer]:
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[UiServer]:
-    """A server with an empty database, of one's own."""
+    """A server with an empty database for one test."""
     server = UiServer(tmp_path)
     request.node.stash.setdefault(SERVERS, []).append(server)
     yield server
@@ -53,7 +53,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[UiServer]
 
 @pytest.fixture
 def open_screen(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Opening]:
-    """Windows, as many as one wants. None may throw, break the page's own rules or ask strangers."""
+    """Opens windows. No window may have uncaught errors, policy violations or requests to other hosts."""
     screens = request.node.stash.setdefault(SCREENS, [])
     with ExitStack() as closing:
 
@@ -72,7 +72,7 @@ def open_screen(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Op
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """While the window of a test that failed is still open, look at it."""
+    """Take a screenshot of a failed test while its window is open."""
     report = yield
     if call.when == "call" and report.failed and item.config.cache is not None:
         folder = item.config.cache.mkdir("browser")
@@ -80,5 +80,5 @@ def pytest_runtest_makereport(
         for place, screen in enumerate(screens):
             report.sections.append((f"window {place}", screen.keep(folder, f"{item.name}-{place}")))
         for server in item.stash.get(SERVERS, []):
-            report.sections.append(("server", server.process.told()))
+            report.sections.append(("server", server.process.output()))
     return report

@@ -1,4 +1,4 @@
-"""The first quarter of an hour: an empty catalog, a pasted playbook with a mistake, and what becomes of it."""
+"""The first use of the UI: an empty catalog, a pasted playbook with a mistake, its fix and its first run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.browser.server import UiServer
 
 
 def paste(page: Page, text: str) -> None:
-    """Over all that stands in the editor, from the clipboard."""
+    """Replace the text in the editor from the clipboard."""
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.evaluate("(text) => navigator.clipboard.writeText(text)", text)
     page.get_by_role("textbox", name=re.compile("^Playbook")).focus()
@@ -21,7 +21,9 @@ def paste(page: Page, text: str) -> None:
     page.keyboard.press("Control+V")
 
 
-def test_paste_mend_run_watch_scrub_and_open_an_output(server: UiServer, open_screen: Opening) -> None:
+def test_a_playbook_is_pasted_fixed_run_watched_and_its_output_opened(
+    server: UiServer, open_screen: Opening
+) -> None:
     page = open_screen(server).open("")
     page.get_by_role("link", name="Go to playbooks").click()
     page.get_by_role("button", name="New playbook").first.click()

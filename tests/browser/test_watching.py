@@ -1,4 +1,4 @@
-"""An execution watched and commanded: retried, approved, paused; and a page that outlives reloads and its server."""
+"""Watching and commanding an execution: retry, approval, pause; the page survives reloads and server restarts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.browser.playbooks import APPROVAL, FAILING, GREETING, LARGE, LOOP, ST
 from tests.browser.server import UiServer
 
 
-def test_a_failing_run_says_why_and_is_retried(server: UiServer, open_screen: Opening) -> None:
+def test_a_failed_run_shows_the_reason_and_is_retried(server: UiServer, open_screen: Opening) -> None:
     file = server.folder / "orders.csv"
     id = server.run(FAILING, file=str(file))
     page = open_screen(server).open(f"executions/{id}")
@@ -58,7 +58,7 @@ def test_an_execution_is_paused_resumed_and_cancelled(shared: UiServer, open_scr
     expect_status(page, "cancelled")
 
 
-def test_a_reload_in_the_middle_shows_the_same_moment(shared: UiServer, open_screen: Opening) -> None:
+def test_a_reload_keeps_the_position_in_the_log(shared: UiServer, open_screen: Opening) -> None:
     id = shared.run(GREETING)
     page = open_screen(shared).open(f"executions/{id}?tab=events")
     events(page).filter(has_text="ctx.patched").or_(events(page).filter(has_text="step.done")).first.click()
@@ -70,7 +70,7 @@ def test_a_reload_in_the_middle_shows_the_same_moment(shared: UiServer, open_scr
     expect(events(page).locator("[aria-current=true]")).to_contain_text(str(seq))
 
 
-def test_a_reload_of_a_running_execution_goes_on_live(shared: UiServer, open_screen: Opening) -> None:
+def test_a_reload_of_a_running_execution_keeps_it_live(shared: UiServer, open_screen: Opening) -> None:
     id = shared.begin(STAGES)
     page = open_screen(shared).open(f"executions/{id}")
     expect(step(page, "start")).to_contain_text("go_start")
@@ -79,9 +79,7 @@ def test_a_reload_of_a_running_execution_goes_on_live(shared: UiServer, open_scr
     expect(step(page, "second")).to_contain_text("go_second")
 
 
-def test_the_page_comes_back_by_itself_when_its_server_was_killed(
-    server: UiServer, open_screen: Opening
-) -> None:
+def test_the_page_recovers_when_its_server_was_killed(server: UiServer, open_screen: Opening) -> None:
     id = server.begin(STAGES)
     page = open_screen(server).open(f"executions/{id}")
     expect(step(page, "start")).to_contain_text("go_start")
@@ -93,9 +91,7 @@ def test_the_page_comes_back_by_itself_when_its_server_was_killed(
     expect(page.get_by_role("status").filter(has_text="does not answer")).to_have_count(0)
 
 
-def test_the_list_comes_back_by_itself_when_its_server_was_stopped(
-    server: UiServer, open_screen: Opening
-) -> None:
+def test_the_list_recovers_when_its_server_was_stopped(server: UiServer, open_screen: Opening) -> None:
     id = server.begin(STAGES)
     page = open_screen(server).open("executions")
     row = page.get_by_role("region", name="Executions").get_by_role("listitem").filter(has_text=id)
@@ -137,7 +133,7 @@ def test_space_presses_the_button_that_has_the_focus(shared: UiServer, open_scre
     expect(page.get_by_role("dialog", name="Cancel this execution?")).to_be_visible()
 
 
-def test_a_link_shows_the_moment_that_it_was_made_at(shared: UiServer, open_screen: Opening) -> None:
+def test_a_link_opens_the_position_at_which_it_was_made(shared: UiServer, open_screen: Opening) -> None:
     id = shared.run(GREETING)
     page = open_screen(shared).open(f"executions/{id}?seq=3&step=start")
     expect(slider(page)).to_have_value("3")
@@ -147,7 +143,7 @@ def test_a_link_shows_the_moment_that_it_was_made_at(shared: UiServer, open_scre
     expect(page).not_to_have_url(re.compile("seq="))
 
 
-def test_a_large_output_is_fetched_when_asked_for_and_shown_as_a_table(
+def test_a_large_output_is_fetched_on_demand_and_shown_as_a_table(
     shared: UiServer, open_screen: Opening
 ) -> None:
     id = shared.run(LARGE)
@@ -157,6 +153,6 @@ def test_a_large_output_is_fetched_when_asked_for_and_shown_as_a_table(
     assert inspector(page).get_by_role("row").count() < 500
 
 
-def test_an_execution_that_is_not_there_is_said_to_be_none(shared: UiServer, open_screen: Opening) -> None:
+def test_an_unknown_execution_is_reported_as_not_found(shared: UiServer, open_screen: Opening) -> None:
     page = open_screen(shared).open("executions/0199b3c2-0000-7000-8000-000000000000")
     expect(page.get_by_role("heading", level=1)).to_have_text("Execution not found")

@@ -1,4 +1,4 @@
-"""What the first page brings along: all that the browser asked for, as it goes over the wire when packed by gzip."""
+"""The size of the first page: all requests of the browser, compressed with gzip."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KB_MAX = 500
 
 
 def packed(path: str) -> int:
-    """The bytes of a file of the bundle, by its address."""
+    """The compressed size of a file of the bundle."""
     name = urlsplit(path).path.removeprefix("/ui/") or "index.html"
     return len(gzip.compress((BUNDLE / name).read_bytes(), 6))
 

@@ -1,4 +1,4 @@
-"""When a test fails, what the processes of its house said is shown with it."""
+"""The report of a failed test shows the output of the processes of its cluster."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     if report.failed:
         for cluster in CLUSTERS:
-            report.sections.append((f"processes of {cluster.database}", cluster.told()))
+            report.sections.append((f"processes of {cluster.database}", cluster.output()))
     return report

@@ -1,4 +1,4 @@
-"""A parent and its children on different servers, while the owner of children and then that of the parent is killed."""
+"""A parent and its children on different servers: the owner of children is killed, and then that of the parent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.distributed.cluster import Cluster, ClusterSize, open_cluster, repeat
 from tests.distributed.effects import Effects, effects
 from tests.playbooks import HEAD
 
-CHILDREN = 20  # that all of them are the same server's is as likely as one in half a million
+CHILDREN = 20  # one server owns all of them with a probability of one in half a million
 CHILD = HEAD.replace("path: t", "path: families/child") + (
     'workload: {n: 0, url: ""}\nworkflow:\n- step: start\n  tool:\n'
     '  - {name: first, kind: http, method: POST, url: "{{ workload.url }}/gate/a/{{ workload.n }}"}\n'
@@ -31,13 +31,13 @@ async def _two_deaths(cluster: Cluster, served: Effects) -> None:
     assert parent_at is not None
     children = await cluster.children(id)
     assert {await cluster.owner(child) for child in children} == {0, 1}
-    # The owner of children dies while their calls are out.
+    # The owner of children is killed during their calls.
     await asyncio.to_thread(cluster.servers[1 - parent_at].kill)
     served.open("a")
     await served.until(lambda seen: sum(name.startswith("b/") for name in seen.calls) >= CHILDREN)
     await asyncio.to_thread(cluster.start_server, 1 - parent_at)
     await cluster.until(cluster.is_shared)
-    # Then that of the parent.
+    # Then the owner of the parent is killed.
     parent_at = await cluster.owner(id)
     assert parent_at is not None
     await asyncio.to_thread(cluster.servers[parent_at].kill)
@@ -52,7 +52,7 @@ async def _two_deaths(cluster: Cluster, served: Effects) -> None:
         assert repeated(await cluster.facts(each)) == []
 
 
-def test_a_family_on_two_servers_outlives_each_of_them(tmp_path: Path) -> None:
+def test_a_parent_and_its_children_survive_the_death_of_each_server(tmp_path: Path) -> None:
     with effects() as served, open_cluster(tmp_path, ClusterSize(servers=2, workers=2)) as cluster:
         asyncio.run(_two_deaths(cluster, served))
         print(f"{len(served.calls)} calls of {2 * CHILDREN}; again: {served.repeated}")

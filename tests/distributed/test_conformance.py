@@ -1,4 +1,4 @@
-"""The same playbooks by `noetl run`, on one server and on two, with two workers: what they come to is the same."""
+"""The same playbooks have the same results with `noetl run`, on one server and on two servers with two workers."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ SIZES = [ClusterSize(servers=1, workers=2), ClusterSize(servers=2, workers=2)]
 
 
 class Case(NamedTuple):
-    """A playbook and how it is run; its API is found under `url` or `api_url`."""
+    """A playbook and its workload; the entry `url` or `api_url` is the address of its API."""
 
     name: str
     text: str
     workload: dict[str, Any] = {}
-    url: str = "url"  # the name of the workload's entry for it
-    below: str = ""  # its path there
+    url: str = "url"  # the name of the entry in the workload
+    below: str = ""  # the path of the API
     status: str = "ok"
-    polls: bool = False  # how often it asks depends on how long it takes
-    unordered: tuple[str, ...] = ()  # keys of lists in the order in which branches came to an end
+    polls: bool = False  # the number of its requests depends on the time
+    unordered: tuple[str, ...] = ()  # keys of lists whose order is that of the ends of branches
 
 
 def _example(name: str) -> str:
@@ -48,7 +48,7 @@ def _example(name: str) -> str:
 
 
 def _nested_loops() -> str:
-    """As in its own test: `store_rooms` stores nothing."""
+    """The example without the effect of `store_rooms`, as in its own test."""
     text = re.sub(r"keychain:.*?\n\n", "", _example("nested_loops"), flags=re.S)
     return re.sub(r"kind: postgres\n.*?\n\n", "kind: noop\n\n", text, flags=re.S)
 
@@ -86,7 +86,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def variables() -> Iterator[dict[str, str]]:
-    """Credentials of the examples, and a database that one of them writes to."""
+    """The credentials of the examples, and a database for one of them."""
     server = synced_postgres()
     asyncio.run(_command(server.dsn(), "CREATE DATABASE warehouse"))
     dsn = f"postgresql://postgres:{PASSWORD}@127.0.0.1:{server.port}/warehouse"
@@ -116,7 +116,7 @@ def cluster(
 def embedded(
     tmp_path_factory: pytest.TempPathFactory, variables: dict[str, str]
 ) -> Callable[[Case], dict[str, JSON]]:
-    """What a case comes to by `noetl run`: found once, however many houses are compared with it."""
+    """The result of a case with `noetl run`, computed once for all clusters."""
     known: dict[str, dict[str, JSON]] = {}
 
     def run(case: Case) -> dict[str, JSON]:
@@ -152,13 +152,13 @@ def _final(case: Case, execution_id: str, rows: list[LogRow], api: Api) -> dict[
 
 @contextmanager
 def _served(case: Case) -> Iterator[tuple[Api, dict[str, Any]]]:
-    """An API that has answered nobody yet, and the workload that leads to it."""
+    """A new API, and the workload with its address."""
     with serving() as api:
         yield api, {case.url: f"{api.url}{case.below}", **case.workload}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_playbook_comes_to_the_same_as_by_noetl_run(
+def test_a_playbook_has_the_same_result_as_with_noetl_run(
     case: Case, cluster: Cluster, embedded: Callable[[Case], dict[str, JSON]]
 ) -> None:
     expected = embedded(case)
@@ -181,19 +181,19 @@ def test_1_policies_are_validated_before_anything_runs(policy: str, found: str, 
     assert asyncio.run(cluster.executions()) == before
 
 
-def test_5_as_many_are_in_flight_as_may_be(cluster: Cluster) -> None:
+def test_5_a_loop_reaches_its_max_in_flight(cluster: Cluster) -> None:
     """D46."""
     with serving() as api:
         document = asyncio.run(cluster.run(HELD, {"url": api.url}))
     assert (document.status, api.most, api.count("/held/"), api.count("/bell")) == ("ok", 3, 11, 20)
 
 
-def test_all_logs_and_results_are_sound_and_replay_to_what_is_shown(cluster: Cluster) -> None:
-    """By the command line, over the API, for whatever this house has run so far, and for one large result at least."""
+def test_all_logs_and_results_pass_the_audit_and_the_replay(cluster: Cluster) -> None:
+    """The command line audits all executions of this cluster through the API, including one large result."""
     with serving() as api:
         document = asyncio.run(cluster.run(LARGE, {"url": api.url}))
-    told = cluster.asked("audit", "--format", "json")
-    found = json.loads(told.stdout)
-    assert (told.returncode, found["findings"]) == (0, [])
+    done = cluster.call("audit", "--format", "json")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["findings"]) == (0, [])
     assert (found["executions"], found["results"] > 0) == (len(asyncio.run(cluster.executions())), True)
-    assert cluster.asked("replay", document.execution_id).returncode == 0
+    assert cluster.call("replay", document.execution_id).returncode == 0

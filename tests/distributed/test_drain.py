@@ -1,4 +1,4 @@
-"""SIGTERM: a worker lets its calls end and hands the rest back, a server hands its share over; nothing is done twice."""
+"""After SIGTERM, a worker finishes its calls and returns the rest, a server releases its partitions; no call is repeated."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ async def _worker_leaves(cluster: Cluster, served: Effects) -> float:
     assert await asyncio.to_thread(cluster.workers[0].wait) == 0
     took = clock.monotonic() - begun
     await _soundly_ended(cluster, id)
-    assert clock.monotonic() - begun < cluster.size.lease_s / 2  # nobody waits for a lease to run out
+    assert clock.monotonic() - begun < cluster.size.lease_s / 2  # no lease must run out
     return took
 
 
-def test_a_worker_that_is_told_to_go_ends_its_calls_and_none_is_repeated(tmp_path: Path) -> None:
+def test_a_worker_that_gets_sigterm_finishes_its_calls_and_none_is_repeated(tmp_path: Path) -> None:
     with effects() as served, open_cluster(tmp_path, ClusterSize(workers=2, slots=6, lease_s=120)) as cluster:
         took = asyncio.run(_worker_leaves(cluster, served))
         print(f"the worker left in {took:.2f} s")
@@ -70,13 +70,13 @@ async def _server_leaves(cluster: Cluster, served: Effects) -> float:
     return took
 
 
-def test_a_server_that_is_told_to_go_hands_its_share_over_at_once(tmp_path: Path) -> None:
-    """Under long leases: nobody waits for one to run out."""
+def test_a_server_that_gets_sigterm_releases_its_partitions_at_once(tmp_path: Path) -> None:
+    """With long leases: the other server must not wait for one to run out."""
     with (
         effects() as served,
         open_cluster(tmp_path, ClusterSize(servers=2, workers=2, lease_s=60)) as cluster,
     ):
         took = asyncio.run(_server_leaves(cluster, served))
-        print(f"its share was taken in {took:.2f} s")
+        print(f"the other server took its partitions in {took:.2f} s")
         assert (len(served.calls), served.repeated, served.most) == (24, {}, 8)
         assert took < cluster.size.lease_s / 2

@@ -1,4 +1,4 @@
-"""D65 on two servers: whichever is asked, a request that can not run is on record, and both tell of it."""
+"""D65 on two servers: a refused request to any server is in the log, and both servers return it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def _refused_by(cluster: Cluster, server: int) -> None:
                     await each.retry(id)
 
 
-def test_a_request_that_can_not_run_is_on_record_whichever_server_is_asked(tmp_path: Path) -> None:
+def test_a_refused_request_to_any_server_is_in_the_log(tmp_path: Path) -> None:
     async def both(cluster: Cluster) -> None:
         for server in (0, 1):
             await _refused_by(cluster, server)

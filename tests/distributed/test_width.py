@@ -1,4 +1,4 @@
-"""`max_in_flight` across workers and servers, parents on few slots, and pools: as counted by whoever is called."""
+"""`max_in_flight` across workers and servers, parents on few slots, and pools; the called service counts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ workflow:
   tool: {kind: http, input: {method: POST, url: "{{ workload.url }}/call/{{ iter.n }}", params: {ms: "{{ workload.ms }}"}}}
 """
 )
-# A call that takes longer than its lease, beside a loop that leaves the execution no rest.
+# A call that takes longer than its lease, beside a loop that keeps the execution busy.
 BUSY = (
     HEAD
     + """\
@@ -47,7 +47,7 @@ PARENT = HEAD.replace("path: t", "path: width/parent") + (
     '  loop: {in: "{{ range(100) }}", iterator: n, spec: {mode: parallel, max_in_flight: 100}}\n'
     '  tool: {kind: playbook, path: width/child, input: {n: "{{ iter.n }}"}}\n'
 )
-# Which process does it: its own and those that it was started by.
+# The ids of the process and of its ancestors.
 WHERE = """\
     kind: python
     code: |
@@ -77,15 +77,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
-def test_a_loop_on_two_workers_is_as_wide_as_it_says(cluster: Cluster, served: Effects) -> None:
+def test_a_loop_on_two_workers_reaches_and_keeps_its_max_in_flight(cluster: Cluster, served: Effects) -> None:
     document = asyncio.run(cluster.run(LOOP, {"url": served.url, "many": 200, "ms": 100}))
     assert document.status == "ok"
     assert (served.most, len(served.calls), served.repeated) == (7, 200, {})
     asyncio.run(cluster.audited(document.execution_id))
 
 
-def test_a_loop_is_no_wider_while_its_server_dies(tmp_path: Path, served: Effects) -> None:
-    """The new owner asks the workers what they have in hand before it gives out more."""
+def test_a_loop_keeps_its_max_in_flight_while_its_server_dies(tmp_path: Path, served: Effects) -> None:
+    """The new owner polls the workers for their frames before it dispatches more."""
 
     async def work(cluster: Cluster) -> None:
         id = await cluster.start(LOOP, {"url": served.url, "many": 100, "ms": 300})
@@ -107,10 +107,10 @@ def test_a_loop_is_no_wider_while_its_server_dies(tmp_path: Path, served: Effect
     assert len(set(served.calls)) == 100
 
 
-def test_a_long_call_keeps_its_lease_while_its_execution_is_never_at_rest(
+def test_a_long_call_keeps_its_lease_while_its_execution_is_always_busy(
     tmp_path: Path, served: Effects
 ) -> None:
-    """Beats that come while a commit is out count as well."""
+    """Heartbeats during a commit count, too."""
     with open_cluster(tmp_path, ClusterSize(workers=2, slots=40, lease_s=4)) as cluster:
         document = asyncio.run(cluster.run(BUSY, {"url": served.url}))
     assert document.status == "ok"
@@ -133,7 +133,7 @@ def test_a_parent_of_a_hundred_children_finishes_on_two_slots(tmp_path: Path) ->
         asyncio.run(work(cluster))
 
 
-def test_a_step_runs_in_its_pool_and_waits_when_nobody_works_there(cluster: Cluster) -> None:
+def test_a_step_runs_in_its_pool_and_waits_when_the_pool_has_no_workers(cluster: Cluster) -> None:
     async def waiting() -> str:
         async with cluster.client() as client:
             id = await cluster.start(POOLED, {})
@@ -152,9 +152,9 @@ def test_a_step_runs_in_its_pool_and_waits_when_nobody_works_there(cluster: Clus
         return id
 
     id = asyncio.run(waiting())
-    told = cluster.asked("show", id).stdout
-    assert "far" in told
-    assert "scheduled" in told
+    text = cluster.call("show", id).stdout
+    assert "far" in text
+    assert "scheduled" in text
     worker = cluster.add_worker(slots=2, pool="gpu")
     try:
         assert asyncio.run(cluster.ended(id)).status == "ok"

@@ -1,4 +1,4 @@
-"""Large things in a house that is hurt: ten thousand iterations, and results of ten megabytes that rot."""
+"""Large data in a cluster with faults: ten thousand iterations, and damaged results of ten megabytes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from noetl.engine import facts
 from noetl.errors import Damaged
 from noetl.output import JSON
 from noetl.worker.result_stores import NamedStore, ResultStores
-from tests.chaos.distributed.audit import Verdict, audited, told
+from tests.chaos.distributed.audit import Verdict, audited, report
 from tests.chaos.distributed.cluster import CLOCK, ChaosCluster, Plan, opened, until
 from tests.chaos.distributed.effects import serving
 from tests.chaos.distributed.load import Load, head
 
 MANY = 10_000
 WIDE = 100
-LOG_BYTES_MAX = 600  # an iteration
+LOG_BYTES_MAX = 600  # for each iteration
 GROWTH_MB_MAX = 150
 LARGE_MB = 10
 LARGE = 20
@@ -33,7 +33,7 @@ LONG = head("long") + (
 )
 
 
-def test_ten_thousand_iterations_and_three_kills_give_each_result_once_in_little_memory() -> None:
+def test_ten_thousand_iterations_with_three_kills_end_once_each_and_need_little_memory() -> None:
     asyncio.run(_run_long())
 
 
@@ -52,7 +52,7 @@ async def _run_long() -> None:
         seconds, growth = CLOCK.monotonic() - begun, _growth(cluster, before)
         verdict = await audited(load)
         ((size,),) = await cluster.rows("SELECT sum(length(body)) FROM noetl.log WHERE execution_id = $1", id)
-        told(
+        report(
             "a long loop",
             iterations=MANY,
             kills=3,
@@ -75,7 +75,7 @@ async def _until_has(cluster: ChaosCluster, facts: float) -> None:
 
 
 async def _owner(cluster: ChaosCluster) -> str:
-    """The server that has the only execution there is."""
+    """The server that owns the only execution."""
     ((identity,),) = await cluster.rows(
         "SELECT server FROM noetl.partitions JOIN noetl.heads ON number = partition LIMIT 1"
     )
@@ -97,12 +97,12 @@ def large(store: str) -> str:
     )
 
 
-def test_results_of_ten_megabytes_come_back_whole_or_are_known_to_be_damaged() -> None:
+def test_results_of_ten_megabytes_are_read_complete_or_reported_as_damaged() -> None:
     asyncio.run(_keep_large())
 
 
 async def _keep_large() -> None:
-    """Half of them in NATS, half of them in PostgreSQL; a worker dies meanwhile."""
+    """Store half of the results in NATS and half in PostgreSQL, and kill a worker meanwhile."""
     async with opened(Plan(servers=1, slots=2, results_in_postgresql=True)) as cluster, serving() as effects:
         load, begun = Load(cluster, effects), CLOCK.monotonic()
         await load.register(large("nats_object"), large("postgres"))
@@ -120,11 +120,11 @@ async def _keep_large() -> None:
                 NamedStore("postgres", PostgresResults(cluster.database), shared=True),
             ]
         )
-        rotten = [*await _rot_in_nats(cluster), *await _rot_in_postgresql(cluster)]
+        rotten = [*await _damage_in_nats(cluster), *await _damage_in_postgresql(cluster)]
         damaged = [ref for ref in refs if not await _is_whole(stores, ref)]
         await stores.close()
         longest = max(len(str(event.fact)) for log in verdict.logs.values() for event in log)
-        told(
+        report(
             "large results",
             results=LARGE,
             mb_each=LARGE_MB,
@@ -143,7 +143,7 @@ async def _keep_large() -> None:
 
 
 def _refs(verdict: Verdict) -> list[dict[str, JSON]]:
-    """What the logs say where the large ones lie."""
+    """The refs of the large results in the logs."""
     refs = {}
     for log in verdict.logs.values():
         for event in log:
@@ -154,7 +154,7 @@ def _refs(verdict: Verdict) -> list[dict[str, JSON]]:
 
 
 def _place(ref: dict[str, JSON]) -> tuple[str, str]:
-    """The same data has the same key wherever it lies: what is read from PostgreSQL is kept in NATS again."""
+    """The store and the key: the same data has the same key in both stores."""
     return ref["type"], ref["locator"]["key"]
 
 
@@ -165,8 +165,8 @@ async def _is_whole(stores: ResultStores, ref: dict[str, JSON]) -> bool:
         return False
 
 
-async def _rot_in_nats(cluster: ChaosCluster) -> list[tuple[str, str]]:
-    """One byte of each is another one, and its description fits: only our own digest can tell."""
+async def _damage_in_nats(cluster: ChaosCluster) -> list[tuple[str, str]]:
+    """Change one byte of each result and adapt its metadata: only our digest detects it."""
     client = Client()
     await client.connect(cluster.nats)
     objects = await client.jetstream().object_store(BUCKET)
@@ -179,7 +179,7 @@ async def _rot_in_nats(cluster: ChaosCluster) -> list[tuple[str, str]]:
     return [("nats", name) for name in names]
 
 
-async def _rot_in_postgresql(cluster: ChaosCluster) -> list[tuple[str, str]]:
+async def _damage_in_postgresql(cluster: ChaosCluster) -> list[tuple[str, str]]:
     found = await cluster.rows("SELECT id, key FROM noetl_results ORDER BY key LIMIT $1", ROTTEN)
     for id, _ in found:
         await cluster.rows(

@@ -1,4 +1,4 @@
-"""Messages that come twice, late or never, and clocks that are wrong: what counts is the log and its positions."""
+"""Messages that are doubled, delayed or lost, and wrong clocks, change no result: the log and its positions count."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import signal
 
 from noetl.engine import facts
-from tests.chaos.distributed.audit import audited, p99, told
+from tests.chaos.distributed.audit import audited, p99, report
 from tests.chaos.distributed.cluster import CLOCK, Plan, opened
 from tests.chaos.distributed.effects import serving
 from tests.chaos.distributed.load import CHILD, CHILD_STEPS, Chance, Load, head, loop
@@ -15,7 +15,7 @@ from tests.chaos.distributed.shimmed import CLOCKS, SEED
 EXECUTIONS = 300
 ITEMS = 300
 WAITING = 40
-WAIT_S = 6.0  # longer than a worker waits by itself: the frame is parked, and control wakes it
+WAIT_S = 6.0  # a worker does not wait so long: it parks the frame, and control wakes it
 JUMPS = 40
 
 WAIT = (
@@ -47,7 +47,7 @@ async def _shuffle() -> None:
         await load.keep_starting("chaos/child", EXECUTIONS, 0.06, ms=20)
         await cluster.until_all_ended(120)
         seconds, verdict = CLOCK.monotonic() - begun, await audited(load)
-        told(
+        report(
             "messages doubled, dropped, delayed",
             executions=len(verdict.states),
             reports_at_least=3 * len(effects.arrivals),
@@ -61,7 +61,7 @@ async def _shuffle() -> None:
         assert len(effects.arrivals) == EXECUTIONS * CHILD_STEPS + ITEMS
 
 
-def test_clocks_that_are_wrong_and_jump_by_hours_and_days_make_no_timer_early_or_late() -> None:
+def test_timers_are_right_although_clocks_are_wrong_and_jump_by_hours_and_days() -> None:
     asyncio.run(_jump())
 
 
@@ -82,7 +82,7 @@ async def _jump() -> None:
         for id in (id for id, path in load.acked.items() if path == "chaos/wait"):
             before, after = (effects.arrivals[effects.key(id, path)] for path in ("/before", "/after"))
             waits.append(after[0] - before[0] - WAIT_S)
-        told(
+        report(
             "clocks wrong",
             jumps=JUMPS,
             timers=len(waits),
@@ -96,7 +96,9 @@ async def _jump() -> None:
         assert p99(waits) < 1
         assert effects.repeats == 0, "a lease was lost"
         ats = [event.at for log in verdict.logs.values() for event in log]
-        assert (max(ats) - min(ats)).total_seconds() < 120, "an instant on record is by a clock that jumped"
+        assert (max(ats) - min(ats)).total_seconds() < 120, (
+            "an instant in the log is from a clock that jumped"
+        )
         assert any(
             isinstance(event.fact, facts.FrameParked) for log in verdict.logs.values() for event in log
         )

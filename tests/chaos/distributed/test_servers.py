@@ -1,4 +1,4 @@
-"""Servers that die and servers that stall: what they acknowledged stays, and others go on with what was theirs."""
+"""Servers that die or stall: acknowledged work is kept, and other servers continue their executions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import signal
 from statistics import median
 
-from tests.chaos.distributed.audit import audited, told
+from tests.chaos.distributed.audit import audited, report
 from tests.chaos.distributed.cluster import CLOCK, LEASE_S, ChaosCluster, Plan, kill_again_and_again, opened
 from tests.chaos.distributed.effects import serving
 from tests.chaos.distributed.load import (
@@ -29,7 +29,7 @@ FAMILIES = 40
 ITEMS = 150
 
 
-def test_servers_that_are_killed_fifty_times_lose_nothing_that_they_acknowledged() -> None:
+def test_servers_that_are_killed_fifty_times_lose_no_acknowledged_start() -> None:
     asyncio.run(_kill_servers())
 
 
@@ -48,7 +48,7 @@ async def _kill_servers() -> None:
         seconds = CLOCK.monotonic() - begun
         looking.cancel()
         verdict = await audited(load)
-        told(
+        report(
             "servers killed",
             kills=2 * KILLS_EACH,
             acknowledged=len(load.acked),
@@ -64,19 +64,19 @@ async def _kill_servers() -> None:
         assert len(load.seen) > 2 * EXECUTIONS
 
 
-def test_another_server_takes_over_within_a_lease_and_the_deposed_one_is_refused() -> None:
+def test_another_server_takes_over_within_a_lease_and_the_former_owner_is_refused() -> None:
     asyncio.run(_fail_over())
 
 
 async def _fail_over() -> None:
-    """Parents and their children live on both servers, and so do loops of a certain width."""
+    """Both servers own parents, children and loops."""
     async with opened() as cluster, serving() as effects:
         load = Load(cluster, effects)
         await load.register(CHILD, FAMILY, loop(ITEMS))
         begun, takeovers = CLOCK.monotonic(), list[float]()
         starting = asyncio.ensure_future(load.keep_starting("chaos/family", FAMILIES, 2.2, ms=150))
         stale = 0.0
-        # One that is stopped may have nothing to write just then: it is tried until one had.
+        # A stopped server may have nothing to write at that moment: the test repeats until one had.
         while len(takeovers) < FAILOVERS or (not stale and len(takeovers) < 2 * FAILOVERS):
             await load.start("chaos/loop-item", ms=100)
             name = cluster.servers[len(takeovers) % 2]
@@ -88,7 +88,7 @@ async def _fail_over() -> None:
         await cluster.until_all_ended(60)
         seconds, verdict = CLOCK.monotonic() - begun, await audited(load)
         widths = [most for id, most in effects.most_at_once.items() if id in load.acked]
-        told(
+        report(
             "servers failed over",
             failovers=len(takeovers),
             executions=len(verdict.states),
@@ -106,7 +106,7 @@ async def _fail_over() -> None:
         assert len(effects.arrivals) == FAMILIES * CHILDREN * CHILD_STEPS + len(takeovers) * ITEMS
         assert max(widths) == WIDTH
         assert median(takeovers) <= LEASE_S + 1
-        assert max(takeovers) <= LEASE_S * 4 / 3 + 0.5, "the other one looks three times in a lease"
+        assert max(takeovers) <= LEASE_S * 4 / 3 + 0.5, "the other server checks three times in a lease"
         assert stale > 0
 
 

@@ -1,4 +1,4 @@
-"""PostgreSQL and NATS that die, stall and forget: everything goes on when they are back, and nothing is lost."""
+"""PostgreSQL and NATS that die, stall or lose data: work continues when they are back, and no fact is lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nats.js.errors import NotFoundError
 
 from noetl.adapters.nats.stream import STREAM
 from noetl.net.program import POOL
-from tests.chaos.distributed.audit import audited, told
+from tests.chaos.distributed.audit import audited, report
 from tests.chaos.distributed.cluster import CLOCK, LEASE_S, ChaosCluster, opened
 from tests.chaos.distributed.effects import serving
 from tests.chaos.distributed.load import CHAIN, STEPS, Chance, Load
@@ -23,15 +23,15 @@ from tests.chaos.distributed.load import CHAIN, STEPS, Chance, Load
 EXECUTIONS = 80
 KILLS = 3
 SESSIONS = 20
-SWEEP_S = 10  # a pointer that nobody has followed for so long is put again
+SWEEP_S = 10  # an unclaimed pointer is sent again after this time
 STALLED_S = 6.0
 
 
-def test_postgresql_killed_and_its_sessions_ended_cost_seconds_and_nothing_on_record() -> None:
-    asyncio.run(_hurt_postgresql())
+def test_kills_of_postgresql_and_its_sessions_cost_seconds_and_no_fact() -> None:
+    asyncio.run(_disturb_postgresql())
 
 
-async def _hurt_postgresql() -> None:
+async def _disturb_postgresql() -> None:
     async with opened() as cluster, serving() as effects:
         load, chance, recovered = Load(cluster, effects), Chance("postgresql"), list[float]()
         await load.register(CHAIN)
@@ -51,7 +51,7 @@ async def _hurt_postgresql() -> None:
         await cluster.until_all_ended(60)
         looking.cancel()
         verdict, busiest = await audited(load), _connects_per_s(cluster)
-        told(
+        report(
             "PostgreSQL hurt",
             kills=KILLS,
             sessions_ended=SESSIONS,
@@ -69,7 +69,7 @@ async def _hurt_postgresql() -> None:
 
 
 async def _end_some_sessions(cluster: ChaosCluster, turn: int) -> None:
-    """Half of them: now the one that writes the log of a server, now others."""
+    """End half of the sessions: in turns those that write logs, and others."""
     await cluster.rows(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE application_name = 'noetl' AND pid % 2 = $1",
@@ -78,16 +78,16 @@ async def _end_some_sessions(cluster: ChaosCluster, turn: int) -> None:
 
 
 def _connects_per_s(cluster: ChaosCluster) -> int:
-    """In the busiest second, by PostgreSQL's own log: of those that came, whether let in or not."""
+    """Connection attempts in the busiest second, from the log of PostgreSQL."""
     text = (cluster.logs / "postgresql.log").read_text("utf-8", "replace")
     return max(Counter(re.findall(r"^(\d+)\.\d+ LOG:  connection received", text, re.MULTILINE)).values())
 
 
-def test_nats_killed_stalled_wiped_and_without_its_stream_costs_a_sweep_and_nothing_else() -> None:
-    asyncio.run(_hurt_nats())
+def test_nats_that_is_killed_stalled_or_wiped_costs_one_sweep_and_no_result() -> None:
+    asyncio.run(_disturb_nats())
 
 
-async def _hurt_nats() -> None:
+async def _disturb_nats() -> None:
     faults: list[tuple[str, Callable[[ChaosCluster], Awaitable[None]]]] = [
         *[(f"killed {number}", _kill) for number in range(1, KILLS + 1)],
         ("stalled", _stall),
@@ -107,7 +107,7 @@ async def _hurt_nats() -> None:
         await starting
         await cluster.until_all_ended(60)
         verdict = await audited(load)
-        told(
+        report(
             "NATS hurt",
             **{f"after it was {name}, s": seconds for name, seconds in stuck.items()},
             executions=len(verdict.states),
