@@ -32,7 +32,7 @@ from noetl.link.server import LinkServer
 from noetl.output import Output
 from noetl.playbook.model import Credential
 from noetl.ports import FetchedCredential, PlaybookText, Pointer
-from noetl.testing.simulator.cluster import Library
+from noetl.testing.programs import MemoryPrograms
 from noetl.tool import Tools
 
 Row = tuple[str, float, str]
@@ -89,10 +89,10 @@ class _Nothing:
 async def _linked(url: str) -> AsyncIterator[LinkClient]:
     clock = SystemClock()
     store = MemoryStore(clock, 64)
-    library = Library({"t": PLAYBOOK}, Tools.installed().kinds())
+    programs = MemoryPrograms({"t": PLAYBOOK}, Tools.installed().kinds())
     owners = PartitionOwners(store, clock, "s", ttl_s=60.0, count=64)
     reach = ControlPorts(store, MemoryQueue(), MemoryResults())
-    control = Control(reach, library, owners, clock, ControlSettings())
+    control = Control(reach, programs, owners, clock, ControlSettings())
     control.relatives.link = control
     await owners.keep(control.set_time)
     server, worker = NatsConnection(url), NatsConnection(url)
@@ -100,7 +100,7 @@ async def _linked(url: str) -> AsyncIterator[LinkClient]:
     await answering.follow(range(64))
     await server.flush()
     try:
-        yield LinkClient(worker, library)
+        yield LinkClient(worker, programs)
     finally:
         await answering.close()
         await worker.close()

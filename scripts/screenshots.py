@@ -15,8 +15,8 @@ from typing import Final, NamedTuple, get_args
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.browser import BUNDLE, DESK, PHONE, ROOT, Scheme, Screen, Size, chromium, found
-from tests.browser.house import House
 from tests.browser.playbooks import APPROVAL, FAILING, LOOP
+from tests.browser.server import UiServer
 from tests.browser.showcase import ORDERS
 
 FOLDER: Final = ROOT / "docs" / "images" / "ui"
@@ -47,31 +47,31 @@ def main() -> int:
         return 1
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        house = House(Path(folder))
+        server = UiServer(Path(folder))
         try:
-            runs = prepared(house)
+            runs = prepared(server)
             with chromium() as browser:
-                large = [file for file in taken(browser, house, runs) if file.stat().st_size > BYTES_MAX]
+                large = [file for file in taken(browser, server, runs) if file.stat().st_size > BYTES_MAX]
         finally:
-            house.close()
+            server.close()
     for file in large:
         print(f"{file.relative_to(ROOT)} has more than {BYTES_MAX:,} bytes", file=sys.stderr)
     return 1 if large else 0
 
 
-def prepared(house: House) -> Runs:
+def prepared(server: UiServer) -> Runs:
     """All examples in the catalog; executions that went well, went wrong, wait, and have many iterations."""
     for example in sorted(EXAMPLES.glob("*.yaml")):
         text = example.read_text("utf-8")
-        house.run(text) if example.stem in RUN else house.register(text)
-    house.ask("PUT", "/credentials/warehouse", {"value": "quiet"})
-    loop = house.run(LOOP)
-    failed = house.run(FAILING, file="/data/orders.csv")
-    orders = house.begin(ORDERS, flag=str(house.folder / "flag-1"))
-    house.signal(orders, "approval", {"approved": True})
-    house.begin(APPROVAL)
-    waiting = house.begin(ORDERS, flag=str(house.folder / "flag-2"))
-    house.follow(waiting, '"type":"signal"')
+        server.run(text) if example.stem in RUN else server.register(text)
+    server.ask("PUT", "/credentials/warehouse", {"value": "quiet"})
+    loop = server.run(LOOP)
+    failed = server.run(FAILING, file="/data/orders.csv")
+    orders = server.begin(ORDERS, flag=str(server.folder / "flag-1"))
+    server.signal(orders, "approval", {"approved": True})
+    server.begin(APPROVAL)
+    waiting = server.begin(ORDERS, flag=str(server.folder / "flag-2"))
+    server.follow(waiting, '"type":"signal"')
     return Runs(orders, waiting, failed, loop)
 
 
@@ -107,10 +107,10 @@ def mistake(page: Page) -> None:
     page.get_by_role("list", name="Problems").get_by_role("button").first.click()
 
 
-def taken(browser: Browser, house: House, runs: Runs) -> Iterator[Path]:
+def taken(browser: Browser, server: UiServer, runs: Runs) -> Iterator[Path]:
     for scheme in get_args(Scheme):
         for picture in pictures(runs):
-            screen = Screen(browser, house.url, size=picture.size, scheme=scheme)
+            screen = Screen(browser, server.url, size=picture.size, scheme=scheme)
             page = screen.settle(picture.path)
             picture.prepare(page)
             file = FOLDER / f"{picture.name}-{scheme}.png"

@@ -12,10 +12,10 @@ from msgspec.json import encode
 
 from noetl.client import Client, StreamEnd, StreamLine, fact_of
 from noetl.client.stream import SseMessage, messages
-from noetl.clock import SystemClock
 from noetl.engine.state import State
 from noetl.errors import Unavailable
 from noetl.ports import FeedEvent
+from noetl.testing import FakeClock
 from noetl.views.envelopes import Envelope, Envelopes
 from noetl.views.log import events_of
 from tests.api.houses import HELLO, WAITING, opened
@@ -25,14 +25,6 @@ LOOP = HEAD + (
     'workflow:\n- step: start\n  loop: {in: "{{ range(40) }}", iterator: i}\n'
     '  tool: {kind: noop, input: {n: "{{ iter.i }}"}}\n  set: {ctx.n: 1}\n'
 )
-
-
-class HastyClock(SystemClock):
-    """Does not wait between two tries."""
-
-    async def sleep(self, seconds: float) -> None:
-        del seconds
-        await super().sleep(0)
 
 
 class Relay:
@@ -89,10 +81,10 @@ def test_each_event_comes_once_however_often_the_connection_is_lost(tmp_path: Pa
             wanted = list(Envelopes(State(execution_id=id)).of(events_of(rows)))
             # Of all sizes: cuts fall between events, inside of one, and between envelopes of one fact.
             for cut_after in (3_001, 7_777):
-                hasty = HastyClock()
+                clock = FakeClock(auto_advance=True)
                 async with (
                     relayed(world.serving.port, cut_after) as relay,
-                    Client(relay.url, clock=hasty) as client,
+                    Client(relay.url, clock=clock) as client,
                 ):
                     got = [each async for each in client.stream(id)]
                 assert relay.connections > 3

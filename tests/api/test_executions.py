@@ -6,10 +6,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from noetl.clock import SystemClock
 from noetl.engine.facts import Cancelled, Paused, Requested
 from noetl.server.services import ServerSettings
 from noetl.server.subscriptions import CompletionWaiters
+from noetl.testing import FakeClock
 from tests.api.houses import FAILING, HELLO, NOOP, WAITING, World, serve
 from tests.playbooks import HEAD
 
@@ -79,18 +79,11 @@ def test_whoever_waits_hears_of_the_end(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-class Still(SystemClock):
-    """Its time does not pass: nobody has waited long enough to look without news."""
-
-    def monotonic(self) -> float:
-        return 0.0
-
-
 def test_news_of_the_end_are_enough_for_whoever_waits(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         await world.api.register(WAITING)
         id = (await world.api.post("/executions", {"path": "waiting"}, status=201))["execution_id"]
-        async with CompletionWaiters(world.desk._replace(clock=Still())).waiter(id, 30) as waiter:
+        async with CompletionWaiters(world.desk._replace(clock=FakeClock())).waiter(id, 30) as waiter:
             waits = asyncio.ensure_future(waiter.has_ended(is_new=True))
             await signalled(world, id)
             assert await waits

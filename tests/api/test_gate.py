@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from noetl.clock import SystemClock
 from noetl.server.app import BODY_MAX
 from noetl.server.middleware import HEADERS_BYTES_MAX
 from noetl.server.playbook_body import PLAYBOOK_BODY_MAX
 from noetl.server.rate_limit import CALLERS_MAX, RateLimiter
 from noetl.server.services import BODY_S, HEADERS_S, REQUESTS_BURST, REQUESTS_PER_S, ServerSettings
+from noetl.testing import FakeClock
 from tests.api.houses import NOOP, World, serve
-
-
-class Pulse(SystemClock):
-    """A clock that goes when it is told to."""
-
-    def __init__(self) -> None:
-        self.at = 0.0
-
-    def now(self) -> datetime:
-        raise NotImplementedError
-
-    def monotonic(self) -> float:
-        return self.at
 
 
 @pytest.mark.parametrize(
@@ -102,18 +88,18 @@ def test_whoever_guesses_tokens_is_counted_by_the_address(tmp_path: Path) -> Non
 
 
 def test_a_bucket_fills_by_itself_and_not_over() -> None:
-    clock = Pulse()
+    clock = FakeClock()
     rates = RateLimiter(clock, per_s=2, burst=4)
     assert [rates.take("a") for _ in range(5)] == [0, 0, 0, 0, 1]
     assert rates.take("b") == 0
-    clock.at = 0.5
+    clock.advance(0.5)
     assert [rates.take("a"), rates.take("a")] == [0, 1]
-    clock.at = 1_000.0
+    clock.advance(1_000)
     assert [rates.take("a") for _ in range(5)] == [0, 0, 0, 0, 1]
 
 
 def test_only_so_many_callers_are_remembered() -> None:
-    rates = RateLimiter(Pulse(), per_s=1, burst=1)
+    rates = RateLimiter(FakeClock(), per_s=1, burst=1)
     for number in range(CALLERS_MAX + 10):
         rates.take(str(number))
     assert rates.take(str(CALLERS_MAX + 9)) > 0

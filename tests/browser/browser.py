@@ -1,4 +1,4 @@
-"""A real Chromium, headless, and what a page of it says, looks like and feels like to the one who uses it."""
+"""A headless Chromium: the console, the appearance and the response times of a page."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ ARGUMENTS: Final = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
-WAIT_MS: Final = 60_000  # for what never comes: all that is waited for comes within one or two seconds
+WAIT_MS: Final = 60_000  # a timeout for failures: everything appears within one or two seconds
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 
 Scheme: TypeAlias = Literal["light", "dark"]
 
-# Kept by every page from its start: what blocked it, how long inputs took until they were painted, and how long no
-# frame came. Bounded, since a page may be open for long.
+# Every page records its blocked times, the times from inputs to their painting, and the times without a frame. The
+# records are bounded, because a page may be open for long.
 FELT: Final = """
 window.felt = {blocked: [], inputs: [], gaps: []};
 const keep = (list, value) => { if (list.length < 5000) list.push(value); };
@@ -60,15 +60,15 @@ PHONE: Final = Size(390, 844)
 
 
 class Felt(NamedTuple):
-    """In milliseconds, each the longest of its kind since one began to feel."""
+    """Response times in milliseconds, each the longest since `feel` was called."""
 
-    blocked: float  # the page did one thing and heard nothing; below 50 is not told
-    input: float  # from a key or a click until its answer was painted
-    gap: float  # no frame
+    blocked: float  # the page ran one task and handled no event; the browser reports times from 50
+    input: float  # from a key or a click until the page was painted
+    gap: float  # without a frame
 
 
 class Problem(NamedTuple):
-    """What axe found, and where."""
+    """A finding of axe, and its elements."""
 
     rule: str
     impact: str
@@ -76,13 +76,13 @@ class Problem(NamedTuple):
 
 
 def found() -> str | None:
-    """Where Chromium lies, if there is one."""
+    """The path of Chromium; None: it is not installed."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """One that ends with the block. It holds a loop of its own: nobody else may run one meanwhile in this thread."""
+    """A browser until the end of the block. Its event loop excludes all others in this thread."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found(), args=[*ARGUMENTS])
         try:
@@ -92,13 +92,13 @@ def chromium() -> Iterator[Browser]:
 
 
 class Screen:
-    """A window with one page. `page` is used as a person does: by roles, labels and keys."""
+    """A window with one page. Tests use `page` like a person: with roles, labels and keys."""
 
     def __init__(self, browser: Browser, url: str, *, size: Size = DESK, scheme: Scheme = "light") -> None:
         self.url = url
-        self.said: list[str] = []  # on the console, and requests that came to nothing
-        self.thrown: list[str] = []  # and not caught by anyone
-        self.foreign: list[str] = []  # requests to somebody else
+        self.console: list[str] = []  # messages on the console, and failed requests
+        self.thrown: list[str] = []  # uncaught errors
+        self.foreign: list[str] = []  # requests to other hosts
         self.context: BrowserContext = browser.new_context(
             viewport={"width": size.width, "height": size.height}, color_scheme=scheme, base_url=url,
             reduced_motion="reduce", is_mobile=size == PHONE, has_touch=size == PHONE,
@@ -106,29 +106,29 @@ class Screen:
         self.context.set_default_timeout(WAIT_MS)
         self.context.add_init_script(FELT)
         self.page: Page = self.context.new_page()
-        self.page.on("console", self._heard)
+        self.page.on("console", self._on_console)
         self.page.on("pageerror", lambda error: self.thrown.append(f"{error.message}\n{error.stack}"))
-        self.page.on("request", self._asked)
-        self.page.on("requestfailed", lambda request: self.said.append(f"no answer: {request.url}"))
+        self.page.on("request", self._on_request)
+        self.page.on("requestfailed", lambda request: self.console.append(f"no answer: {request.url}"))
 
     def open(self, path: str) -> Page:
-        """A place in the UI: "executions"."""
+        """Open a page of the UI, for example "executions"."""
         self.page.goto(f"{self.url}/ui/{path}")
         return self.page
 
     def settle(self, path: str) -> Page:
-        """A place in the UI, when it has its heading and nothing on it waits for data any more."""
+        """Open a page of the UI and wait until it has its heading and all its data."""
         page = self.open(path)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         expect(page.locator("[aria-busy=true], .skeleton")).to_have_count(0)
         return page
 
     def feel(self) -> None:
-        """From now on."""
+        """Begin to measure response times."""
         self.page.evaluate("() => { felt.blocked = []; felt.inputs = []; felt.gaps = []; }")
 
     def felt(self) -> Felt:
-        """After the next two frames, so that what was asked for last is in it."""
+        """The response times, read after two more frames, so that the last input is included."""
         self.page.evaluate(
             "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"
         )
@@ -140,7 +140,7 @@ class Screen:
         )
 
     def serious(self) -> list[Problem]:
-        """What axe calls serious or critical on the page as it stands."""
+        """The serious and critical findings of axe on the current page."""
         self.page.evaluate(AXE.read_text("utf-8") + ";0")
         got: dict[str, Any] = self.page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
         return [
@@ -150,31 +150,31 @@ class Screen:
         ]
 
     def overhang(self) -> int:
-        """Pixels that one would have to scroll to the right for."""
+        """The number of pixels that the page is wider than the window."""
         wide: int = self.page.evaluate(
             "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
         )
-        return max(0, wide)  # less, where room is kept for a scroll bar
+        return max(0, wide)  # negative if there is space for a scroll bar
 
     def refused(self) -> list[str]:
-        """What the browser would not do because the page's own rules forbid it."""
-        return [line for line in self.said if re.search("Content Security Policy|Refused to", line)]
+        """The messages about violations of the content security policy."""
+        return [line for line in self.console if re.search("Content Security Policy|Refused to", line)]
 
     def keep(self, folder: Path, name: str) -> str:
-        """A picture and what was said, for whoever looks at a test that failed."""
+        """Save a screenshot; returns its path and the messages, for the report of a failed test."""
         if self.page.is_closed():
-            return "\n".join([*self.thrown, *self.said])
+            return "\n".join([*self.thrown, *self.console])
         picture = folder / (re.sub(r"[^\w-]+", "-", name) + ".png")
         self.page.screenshot(path=picture, full_page=True)
-        told = [f"picture: {picture}", f"address: {self.page.url}", *self.thrown, *self.said]
-        return "\n".join(told)
+        lines = [f"screenshot: {picture}", f"address: {self.page.url}", *self.thrown, *self.console]
+        return "\n".join(lines)
 
     def close(self) -> None:
         self.context.close()
 
-    def _heard(self, message: ConsoleMessage) -> None:
-        self.said.append(f"{message.type}: {message.text}")
+    def _on_console(self, message: ConsoleMessage) -> None:
+        self.console.append(f"{message.type}: {message.text}")
 
-    def _asked(self, request: Request) -> None:
+    def _on_request(self, request: Request) -> None:
         if not request.url.startswith((self.url, "data:", "blob:")):
             self.foreign.append(request.url)

@@ -1,4 +1,4 @@
-"""What browser tests stand on: the built UI, a Chromium for each module, a server, a window; and a picture on failure."""
+"""Fixtures of the browser tests: the built UI, a Chromium for each module, servers, windows; screenshots of failures."""
 
 from __future__ import annotations
 
@@ -11,54 +11,54 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.browser import BUNDLE, DESK, WAIT_MS, Scheme, Screen, Size, chromium, found
-from tests.browser.house import House
+from tests.browser.server import UiServer
 
 Opening: TypeAlias = Callable[..., Screen]
 SCREENS = pytest.StashKey[list[Screen]]()
-HOUSES = pytest.StashKey[list[House]]()
+SERVERS = pytest.StashKey[list[UiServer]]()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def ready() -> None:
-    """`scripts/browser` prepares both; where it can not, it has said why."""
+    """`scripts/browser` installs Chromium and builds the UI, or reports why it cannot."""
     if found() is None:
-        pytest.skip("there is no Chromium: apt-get install --no-install-recommends chromium")
+        pytest.skip("Chromium is not installed: apt-get install --no-install-recommends chromium")
     assert (BUNDLE / "index.html").is_file(), "the UI is not built: make ui"
     expect.set_options(timeout=WAIT_MS)
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    # Not for the whole session: tests of other folders run loops of their own in this thread.
+    # Not for the whole session: tests of other folders run event loops in this thread.
     with chromium() as started:
         yield started
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """A server for tests that only add to it."""
-    house = House(tmp_path_factory.mktemp("house"))
-    yield house
-    house.close()
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UiServer]:
+    """A server for tests that only add data."""
+    server = UiServer(tmp_path_factory.mktemp("server"))
+    yield server
+    server.close()
 
 
 @pytest.fixture
-def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[House]:
-    """A server with an empty database, of one's own."""
-    house = House(tmp_path)
-    request.node.stash.setdefault(HOUSES, []).append(house)
-    yield house
-    house.close()
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[UiServer]:
+    """A server with an empty database for one test."""
+    server = UiServer(tmp_path)
+    request.node.stash.setdefault(SERVERS, []).append(server)
+    yield server
+    server.close()
 
 
 @pytest.fixture
 def open_screen(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Opening]:
-    """Windows, as many as one wants. None may throw, break the page's own rules or ask strangers."""
+    """Opens windows. No window may have uncaught errors, policy violations or requests to other hosts."""
     screens = request.node.stash.setdefault(SCREENS, [])
     with ExitStack() as closing:
 
-        def opened(house: House, size: Size = DESK, scheme: Scheme = "light") -> Screen:
-            screen = Screen(browser, house.url, size=size, scheme=scheme)
+        def opened(server: UiServer, size: Size = DESK, scheme: Scheme = "light") -> Screen:
+            screen = Screen(browser, server.url, size=size, scheme=scheme)
             closing.callback(screen.close)
             screens.append(screen)
             return screen
@@ -72,13 +72,13 @@ def open_screen(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Op
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """While the window of a test that failed is still open, look at it."""
+    """Take a screenshot of a failed test while its window is open."""
     report = yield
     if call.when == "call" and report.failed and item.config.cache is not None:
         folder = item.config.cache.mkdir("browser")
         screens: list[Screen] = item.stash.get(SCREENS, [])
         for place, screen in enumerate(screens):
             report.sections.append((f"window {place}", screen.keep(folder, f"{item.name}-{place}")))
-        for house in item.stash.get(HOUSES, []):
-            report.sections.append(("server", house.server.told()))
+        for server in item.stash.get(SERVERS, []):
+            report.sections.append(("server", server.process.output()))
     return report

@@ -1,4 +1,4 @@
-"""The page of an execution, by what a person sees and hears of it."""
+"""The elements of the execution page, by role and label."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.house import House
+from tests.browser.server import UiServer
 
 
 def slider(page: Page) -> Locator:
@@ -14,7 +14,7 @@ def slider(page: Page) -> Locator:
 
 
 def place(page: Page) -> int:
-    """The number of the fact that everything shows."""
+    """The position in the log that the page shows."""
     return int(slider(page).input_value())
 
 
@@ -22,15 +22,15 @@ def last(page: Page) -> int:
     return int(slider(page).get_attribute("max") or 0)
 
 
-def whole(page: Page, house: House, id: str) -> int:
-    """The number of the last fact of an execution that has ended, when the page has all of them."""
-    seq: int = house.head(id)["seq"]
+def whole(page: Page, server: UiServer, id: str) -> int:
+    """Wait until the page has all facts of a finished execution; returns the number of the last one."""
+    seq: int = server.head(id)["seq"]
     expect(slider(page)).to_have_attribute("max", str(seq))
     return seq
 
 
 def step(page: Page, name: str) -> Locator:
-    """Its card in the net."""
+    """The card of a step in the graph."""
     return page.get_by_role("button", name=re.compile(f"^Step {name}\\b"))
 
 

@@ -1,4 +1,4 @@
-"""What the browser tests run: small playbooks, each for one thing that a person does with an execution."""
+"""Small playbooks for the browser tests, each for one interaction with an execution."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def _head(name: str) -> str:
     return f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {name}, path: demo/{name}}}\n"
 
 
-# As a person pastes it the first time: the last arc names a step that is not there.
+# A pasted playbook with a mistake: the last arc names an unknown step.
 MISTAKEN: Final = _head("greeting") + (
     'workload: {name: world}\n'
     'workflow:\n'
@@ -25,7 +25,7 @@ MISTAKEN: Final = _head("greeting") + (
 )  # fmt: skip
 GREETING: Final = MISTAKEN.replace("finsh", "finish")
 
-# Fails until the file is there.
+# Fails until the file exists.
 FAILING: Final = _head("import") + (
     'workload: {file: ""}\n'
     'workflow:\n'
@@ -41,7 +41,7 @@ FAILING: Final = _head("import") + (
     '  tool: {kind: noop, input: {text: "imported"}}\n'
 )  # fmt: skip
 
-# Somebody has to say yes.
+# Waits for an approval.
 APPROVAL: Final = _head("refund") + (
     'workload: {amount: 1200}\n'
     'workflow:\n'
@@ -73,7 +73,7 @@ LOOP: Final = _head("squares") + (
     '  tool: {kind: noop, input: {last: "{{ ctx.last }}"}}\n'
 )  # fmt: skip
 
-# Goes on by one step whenever it is told to.
+# Runs one step for each signal.
 STAGES: Final = _head("stages") + (
     'workflow:\n'
     + "".join(
@@ -86,7 +86,7 @@ STAGES: Final = _head("stages") + (
     '  tool: {kind: noop, input: {text: over}}\n'
 )  # fmt: skip
 
-# More than the log holds: it lies in the result store, and the log has a reference.
+# Too large for the log: the data is in the result store, and the log has a ref.
 LARGE: Final = _head("report") + (
     'workflow:\n'
     '- step: start\n'

@@ -1,6 +1,6 @@
 """A playbook that shows most of what an execution can look like, for pictures and for tests of how pages look.
 
-A parallel loop, a task that is retried, branches that meet again, and a wait for somebody's approval.
+It has a parallel loop, a retried task, branches that join, and a wait for an approval.
 """
 
 from __future__ import annotations

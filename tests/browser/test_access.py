@@ -1,4 +1,4 @@
-"""Can everyone use it? Every page, in light and dark: axe finds nothing serious, a phone shows it, keys do."""
+"""Accessibility of every page, light and dark: axe finds no serious problem, phones and keyboards work."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from playwright.sync_api import expect
 
 from tests.browser.browser import PHONE, Scheme
 from tests.browser.conftest import Opening
-from tests.browser.house import House
 from tests.browser.playbooks import APPROVAL, FAILING, GREETING, LOOP
+from tests.browser.server import UiServer
 
 PAGES = (
     "executions",
@@ -33,20 +33,20 @@ PAGES = (
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 
 
-class Furnished(NamedTuple):
-    """A server that has something to show on every page."""
+class FilledServer(NamedTuple):
+    """A server with data for every page."""
 
-    house: House
+    server: UiServer
     ids: dict[str, str]
 
     def place(self, path: str) -> str:
-        """With the id in it of the execution that is meant."""
+        """The path with the id of the execution."""
         page, _, name = path.partition("/")
         return f"{page}/{self.ids[name]}" if name in self.ids else path
 
 
 @pytest.fixture(scope="module")
-def furnished(shared: House) -> Furnished:
+def filled(shared: UiServer) -> FilledServer:
     shared.ask("PUT", "/credentials/warehouse", {"value": "quiet"})
     ids = {
         "done": shared.run(GREETING),
@@ -54,25 +54,25 @@ def furnished(shared: House) -> Furnished:
         "waiting": shared.begin(APPROVAL),
         "loop": shared.run(LOOP, many=50),
     }
-    return Furnished(shared, ids)
+    return FilledServer(shared, ids)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("path", PAGES)
-def test_axe_finds_nothing_serious(
-    furnished: Furnished, open_screen: Opening, path: str, scheme: Scheme
+def test_axe_finds_no_serious_problem(
+    filled: FilledServer, open_screen: Opening, path: str, scheme: Scheme
 ) -> None:
-    screen = open_screen(furnished.house, scheme=scheme)
-    screen.settle(furnished.place(path))
+    screen = open_screen(filled.server, scheme=scheme)
+    screen.settle(filled.place(path))
     assert screen.serious() == []
 
 
 @pytest.mark.parametrize("path", PAGES)
 def test_a_phone_shows_it_without_scrolling_sideways(
-    furnished: Furnished, open_screen: Opening, path: str
+    filled: FilledServer, open_screen: Opening, path: str
 ) -> None:
-    screen = open_screen(furnished.house, size=PHONE)
-    screen.settle(furnished.place(path))
+    screen = open_screen(filled.server, size=PHONE)
+    screen.settle(filled.place(path))
     assert screen.overhang() == 0
 
 
@@ -87,11 +87,9 @@ def test_a_phone_shows_it_without_scrolling_sideways(
         ("h", "health"),
     ],
 )
-def test_two_keys_lead_to_a_page(furnished: Furnished, open_screen: Opening, key: str, page_: str) -> None:
-    page = open_screen(furnished.house).settle("health" if page_ == "executions" else "executions")
-    for _ in range(
-        20
-    ):  # they count as two keys when more than a moment lies between them: then they are pressed again
+def test_two_keys_open_a_page(filled: FilledServer, open_screen: Opening, key: str, page_: str) -> None:
+    page = open_screen(filled.server).settle("health" if page_ == "executions" else "executions")
+    for _ in range(20):  # after a pause between the two keys the page ignores them: press them again
         page.keyboard.press("g")
         page.keyboard.press(key)
         with suppress(AssertionError):
@@ -101,35 +99,35 @@ def test_two_keys_lead_to_a_page(furnished: Furnished, open_screen: Opening, key
     expect(current).to_have_text(page_.capitalize())
 
 
-def test_a_key_leads_to_the_search_and_an_id_from_there_to_its_execution(
-    furnished: Furnished, open_screen: Opening
+def test_a_key_opens_the_search_and_an_id_opens_its_execution(
+    filled: FilledServer, open_screen: Opening
 ) -> None:
-    page = open_screen(furnished.house).settle("playbooks")
+    page = open_screen(filled.server).settle("playbooks")
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox", name=re.compile("^Search"))).to_be_focused()
-    page.keyboard.type(furnished.ids["failed"])
+    page.keyboard.type(filled.ids["failed"])
     page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile(f"/ui/executions/{furnished.ids['failed']}"))
+    expect(page).to_have_url(re.compile(f"/ui/executions/{filled.ids['failed']}"))
 
 
-def test_a_key_shows_all_keys_and_another_hides_them(furnished: Furnished, open_screen: Opening) -> None:
-    page = open_screen(furnished.house).settle("executions")
+def test_a_key_shows_all_keys_and_another_hides_them(filled: FilledServer, open_screen: Opening) -> None:
+    page = open_screen(filled.server).settle("executions")
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_the_first_tab_leads_past_the_header(furnished: Furnished, open_screen: Opening) -> None:
-    page = open_screen(furnished.house).settle("executions")
+def test_the_first_tab_stop_skips_the_header(filled: FilledServer, open_screen: Opening) -> None:
+    page = open_screen(filled.server).settle("executions")
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("main")).to_be_focused()
 
 
-def test_a_chosen_theme_stays_after_a_reload(furnished: Furnished, open_screen: Opening) -> None:
-    page = open_screen(furnished.house, scheme="light").settle("executions")
+def test_a_chosen_theme_stays_after_a_reload(filled: FilledServer, open_screen: Opening) -> None:
+    page = open_screen(filled.server, scheme="light").settle("executions")
     body = page.locator("body")
     light: str = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
     switch = page.get_by_role("button", name=re.compile("^Theme"))

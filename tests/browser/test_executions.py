@@ -1,4 +1,4 @@
-"""The list of executions: it is live, its filters stand in the address, and commands are given from its rows."""
+"""The list of executions: live updates, filters in the address, commands in its rows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Opening
-from tests.browser.house import House
 from tests.browser.playbooks import APPROVAL, FAILING, GREETING
+from tests.browser.server import UiServer
 
 MANY = 300  # three pages of the API
 
@@ -21,15 +21,13 @@ def row(page: Page, id: str) -> Locator:
     return rows(page).filter(has_text=id)
 
 
-def test_an_empty_list_says_what_to_do(house: House, open_screen: Opening) -> None:
-    page = open_screen(house).open("executions")
+def test_an_empty_list_shows_how_to_begin(server: UiServer, open_screen: Opening) -> None:
+    page = open_screen(server).open("executions")
     expect(page.get_by_role("heading", name="No executions yet")).to_be_visible()
     expect(page.get_by_text("noetl init && noetl run hello.yaml")).to_be_visible()
 
 
-def test_a_new_execution_appears_by_itself_and_changes_before_ones_eyes(
-    shared: House, open_screen: Opening
-) -> None:
+def test_a_new_execution_appears_and_changes_without_a_reload(shared: UiServer, open_screen: Opening) -> None:
     shared.run(GREETING)
     page = open_screen(shared).open("executions")
     expect(rows(page).first).to_be_visible()
@@ -39,7 +37,7 @@ def test_a_new_execution_appears_by_itself_and_changes_before_ones_eyes(
     expect(row(page, id)).to_contain_text("ok")
 
 
-def test_filters_stand_in_the_address_and_stay_after_a_reload(shared: House, open_screen: Opening) -> None:
+def test_filters_are_in_the_address_and_stay_after_a_reload(shared: UiServer, open_screen: Opening) -> None:
     failed, done = shared.run(FAILING, file="/no/such/file"), shared.run(GREETING)
     page = open_screen(shared).open("executions")
     expect(row(page, done)).to_be_visible()
@@ -55,7 +53,7 @@ def test_filters_stand_in_the_address_and_stay_after_a_reload(shared: House, ope
     expect(row(page, done)).to_be_visible()
 
 
-def test_only_the_executions_of_a_playbook(shared: House, open_screen: Opening) -> None:
+def test_the_list_of_a_playbook_has_only_its_executions(shared: UiServer, open_screen: Opening) -> None:
     failed, done = shared.run(FAILING, file="/no/such/file"), shared.run(GREETING)
     page = open_screen(shared).open("executions")
     page.get_by_role("textbox", name="Playbook path").fill("demo/import")
@@ -64,36 +62,38 @@ def test_only_the_executions_of_a_playbook(shared: House, open_screen: Opening) 
     expect(row(page, done)).to_have_count(0)
 
 
-def test_an_execution_is_cancelled_from_its_row_after_a_question(shared: House, open_screen: Opening) -> None:
+def test_an_execution_is_cancelled_from_its_row_after_a_confirmation(
+    shared: UiServer, open_screen: Opening
+) -> None:
     id = shared.begin(APPROVAL)
     page = open_screen(shared).open("executions")
     row(page, id).get_by_role("button", name="Cancel").click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_role("textbox", name="Reason").fill("nobody wants it")
+    dialog.get_by_role("textbox", name="Reason").fill("no longer needed")
     dialog.get_by_role("button", name="Cancel the execution").click()
     expect(row(page, id)).to_contain_text("cancelled")
     expect(dialog).to_have_count(0)
 
 
-def test_an_execution_is_retried_from_its_row(house: House, open_screen: Opening) -> None:
-    file = house.folder / "orders.csv"
-    id = house.run(FAILING, file=str(file))
-    page = open_screen(house).open("executions")
+def test_an_execution_is_retried_from_its_row(server: UiServer, open_screen: Opening) -> None:
+    file = server.folder / "orders.csv"
+    id = server.run(FAILING, file=str(file))
+    page = open_screen(server).open("executions")
     expect(row(page, id)).to_contain_text("error")
     file.write_text("1,2,3")
     row(page, id).get_by_role("button", name="Retry").click()
     expect(row(page, id)).to_contain_text("ok")
 
 
-def test_of_many_executions_only_those_in_sight_are_in_the_page(house: House, open_screen: Opening) -> None:
-    first = house.run(GREETING)
+def test_a_long_list_has_only_visible_executions_in_the_page(server: UiServer, open_screen: Opening) -> None:
+    first = server.run(GREETING)
     for _ in range(MANY - 1):
-        house.ask("POST", "/executions", {"path": "demo/greeting"})
-    page = open_screen(house).open("executions")
+        server.ask("POST", "/executions", {"path": "demo/greeting"})
+    page = open_screen(server).open("executions")
     expect(rows(page).first).to_be_visible()
     region = page.get_by_role("region", name="Executions")
     region.focus()
-    while row(page, first).count() == 0:  # the next page is read when its place comes into sight
+    while row(page, first).count() == 0:  # the next page loads when its position becomes visible
         page.keyboard.press("End")
         assert rows(page).count() < 100
     expect(row(page, first)).to_be_visible()

@@ -1,4 +1,4 @@
-"""The first quarter of an hour: an empty catalog, a pasted playbook with a mistake, and what becomes of it."""
+"""The first use of the UI: an empty catalog, a pasted playbook with a mistake, its fix and its first run."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Opening
 from tests.browser.execution import expect_status, inspector, slider, step
-from tests.browser.house import House
 from tests.browser.playbooks import MISTAKEN
+from tests.browser.server import UiServer
 
 
 def paste(page: Page, text: str) -> None:
-    """Over all that stands in the editor, from the clipboard."""
+    """Replace the text in the editor from the clipboard."""
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.evaluate("(text) => navigator.clipboard.writeText(text)", text)
     page.get_by_role("textbox", name=re.compile("^Playbook")).focus()
@@ -21,8 +21,10 @@ def paste(page: Page, text: str) -> None:
     page.keyboard.press("Control+V")
 
 
-def test_paste_mend_run_watch_scrub_and_open_an_output(house: House, open_screen: Opening) -> None:
-    page = open_screen(house).open("")
+def test_a_playbook_is_pasted_fixed_run_watched_and_its_output_opened(
+    server: UiServer, open_screen: Opening
+) -> None:
+    page = open_screen(server).open("")
     page.get_by_role("link", name="Go to playbooks").click()
     page.get_by_role("button", name="New playbook").first.click()
     page.get_by_role("link", name="Empty").click()

@@ -1,4 +1,4 @@
-"""What a person must be able to read on the page of an execution: why it never began, guards, waits, and prints."""
+"""The execution page shows why an execution never began, guards, waits, and printed output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.browser import DESK, PHONE, Size
 from tests.browser.conftest import Opening
 from tests.browser.execution import expect_status, inspector, step
-from tests.browser.house import House
+from tests.browser.server import UiServer
 
 HEAD: Final = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {name}, path: demo/{name}}}\n"
 KEYLESS: Final = HEAD.format(name="keyless") + (
@@ -45,7 +45,7 @@ PRINTING: Final = HEAD.format(name="printing") + (
     '  - {name: second, kind: python, code: "def main(): print(\'the second has printed\')"}\n'
 )  # fmt: skip
 
-# Boxes on the screen of what a net consists of, and the texts on its cards that do not fit.
+# The bounding boxes of the graph elements, and the texts that do not fit on their cards.
 NET: Final = """
 () => {
   const boxes = (name) => [...document.querySelectorAll(name)].map((each) => {
@@ -61,7 +61,7 @@ NET: Final = """
   };
 }
 """
-# Whether it has been made to fit: the guard of the arc that did not fire is all in sight.
+# Whether the graph fits: the guard of the arc that did not fire is completely visible.
 FITS: Final = """
 () => {
   const pane = document.querySelector(".net-pane").getBoundingClientRect();
@@ -72,8 +72,8 @@ FITS: Final = """
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE])
-def test_what_never_began_says_why_in_place_of_a_net_and_offers_no_retry(
-    shared: House, open_screen: Opening, size: Size
+def test_an_execution_that_never_began_shows_the_reason_and_offers_no_retry(
+    shared: UiServer, open_screen: Opening, size: Size
 ) -> None:
     id = shared.run(KEYLESS)
     screen = open_screen(shared, size)
@@ -86,7 +86,9 @@ def test_what_never_began_says_why_in_place_of_a_net_and_offers_no_retry(
     assert (screen.overhang(), screen.serious()) == (0, [])
 
 
-def test_the_list_does_not_offer_to_retry_what_never_began(shared: House, open_screen: Opening) -> None:
+def test_the_list_offers_no_retry_for_an_execution_that_never_began(
+    shared: UiServer, open_screen: Opening
+) -> None:
     id = shared.run(KEYLESS)
     page = open_screen(shared).settle("executions?path=demo/keyless")
     row = page.get_by_role("listitem").filter(has_text=id)
@@ -95,8 +97,8 @@ def test_the_list_does_not_offer_to_retry_what_never_began(shared: House, open_s
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE])
-def test_guards_and_what_is_waited_for_can_be_read_and_no_button_lies_over_a_step(
-    shared: House, open_screen: Opening, size: Size
+def test_guards_and_waits_are_readable_and_no_button_covers_a_step(
+    shared: UiServer, open_screen: Opening, size: Size
 ) -> None:
     id = shared.begin(CHOICE)
     page = open_screen(shared, size).open(f"executions/{id}")
@@ -109,7 +111,7 @@ def test_guards_and_what_is_waited_for_can_be_read_and_no_button_lies_over_a_ste
     assert net["cut"] == []
 
 
-def test_each_call_of_a_step_shows_what_it_printed(shared: House, open_screen: Opening) -> None:
+def test_each_call_of_a_step_shows_what_it_printed(shared: UiServer, open_screen: Opening) -> None:
     id = shared.run(PRINTING)
     page = open_screen(shared).settle(f"executions/{id}")
     page.get_by_role("tab", name="Step").click()
@@ -119,7 +121,7 @@ def test_each_call_of_a_step_shows_what_it_printed(shared: House, open_screen: O
     expect(inspector(page)).to_contain_text("the first has printed")
 
 
-def test_of_one_step_that_ran_none_has_to_be_chosen(shared: House, open_screen: Opening) -> None:
+def test_a_step_that_ran_once_needs_no_choice_of_a_run(shared: UiServer, open_screen: Opening) -> None:
     id = shared.run(PRINTING)
     page: Page = open_screen(shared).settle(f"executions/{id}")
     page.get_by_role("tab", name="Step").click()

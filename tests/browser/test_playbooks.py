@@ -1,4 +1,4 @@
-"""The catalog and the desk: versions and what differs, forms made from a workload, problems as one types."""
+"""The catalog and the editor: versions and their differences, forms for workloads, problems while typing."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Opening
-from tests.browser.house import House
 from tests.browser.playbooks import GREETING, LOOP, MISTAKEN
+from tests.browser.server import UiServer
 
 
 def editor(page: Page) -> Locator:
     return page.get_by_role("textbox", name=re.compile("^Playbook"))
 
 
-def test_the_catalog_is_searched_and_leads_to_a_playbook_with_its_net(
-    shared: House, open_screen: Opening
+def test_a_search_in_the_catalog_finds_a_playbook_and_its_graph(
+    shared: UiServer, open_screen: Opening
 ) -> None:
     shared.register(GREETING)
     shared.register(LOOP)
@@ -30,7 +30,7 @@ def test_the_catalog_is_searched_and_leads_to_a_playbook_with_its_net(
         expect(page.get_by_role("button", name=re.compile(f"^Step {step}"))).to_be_visible()
 
 
-def test_a_step_of_the_net_leads_to_its_line(shared: House, open_screen: Opening) -> None:
+def test_a_step_of_the_graph_links_to_its_line(shared: UiServer, open_screen: Opening) -> None:
     shared.register(GREETING)
     page = open_screen(shared).open("playbooks/one?path=demo/greeting")
     page.get_by_role("button", name=re.compile("^Step finish")).click()
@@ -38,10 +38,10 @@ def test_a_step_of_the_net_leads_to_its_line(shared: House, open_screen: Opening
 
 
 def test_a_change_is_checked_drawn_saved_as_a_version_and_compared(
-    house: House, open_screen: Opening
+    server: UiServer, open_screen: Opening
 ) -> None:
-    house.register(GREETING)
-    page = open_screen(house).open("playbooks/one?path=demo/greeting")
+    server.register(GREETING)
+    page = open_screen(server).open("playbooks/one?path=demo/greeting")
     editor(page).focus()
     page.keyboard.press("Control+End")
     page.keyboard.insert_text("- step: alone\n  tool: {kind: noop}\n")
@@ -58,9 +58,9 @@ def test_a_change_is_checked_drawn_saved_as_a_version_and_compared(
     expect(changed.filter(has_text="added:")).to_contain_text("heard:")
 
 
-def test_a_draft_outlives_a_reload(house: House, open_screen: Opening) -> None:
-    house.register(GREETING)
-    page = open_screen(house).open("playbooks/one?path=demo/greeting")
+def test_a_draft_survives_a_reload(server: UiServer, open_screen: Opening) -> None:
+    server.register(GREETING)
+    page = open_screen(server).open("playbooks/one?path=demo/greeting")
     editor(page).focus()
     page.keyboard.press("Control+A")
     page.keyboard.insert_text(GREETING.replace("world", "everybody"))
@@ -71,8 +71,8 @@ def test_a_draft_outlives_a_reload(house: House, open_screen: Opening) -> None:
     expect(editor(page)).to_contain_text("world")
 
 
-def test_a_form_has_a_field_for_each_input_and_refuses_what_is_no_number(
-    shared: House, open_screen: Opening
+def test_a_form_has_a_field_for_each_input_and_rejects_text_for_a_number(
+    shared: UiServer, open_screen: Opening
 ) -> None:
     shared.register(LOOP)
     page = open_screen(shared).open("playbooks/one?path=demo/squares&tab=run")
@@ -89,36 +89,36 @@ def test_a_form_has_a_field_for_each_input_and_refuses_what_is_no_number(
     assert shared.ask("GET", f"/executions/{id}/state")["workload"] == {"many": 3}
 
 
-def test_keys_are_completed_and_explained(shared: House, open_screen: Opening) -> None:
+def test_keys_are_completed_and_explained(shared: UiServer, open_screen: Opening) -> None:
     shared.register(GREETING)
     page = open_screen(shared).open("playbooks/one?path=demo/greeting")
     editor(page).focus()
     page.keyboard.press("Control+End")
     page.keyboard.type("- st")
     option = page.get_by_role("option", name=re.compile("^step"))
-    for _ in range(20):  # the words come from the server: who typed before they were there asks again
+    for _ in range(20):  # the completions come from the server: request them again until they are there
         with suppress(AssertionError):
             expect(option).to_be_visible(timeout=1_000)
             return
         page.keyboard.press("Control+Space")
-    pytest.fail("no key is offered")
+    pytest.fail("the editor offers no completion")
 
 
-def test_a_playbook_with_an_error_can_not_be_saved_in_silence(house: House, open_screen: Opening) -> None:
-    house.register(GREETING)
-    page = open_screen(house).open("playbooks/one?path=demo/greeting")
+def test_saving_a_playbook_with_an_error_shows_a_warning(server: UiServer, open_screen: Opening) -> None:
+    server.register(GREETING)
+    page = open_screen(server).open("playbooks/one?path=demo/greeting")
     editor(page).focus()
     page.keyboard.press("Control+A")
     page.keyboard.insert_text(MISTAKEN)
     expect(page.get_by_role("list", name="Problems").get_by_text("unknown-step")).to_be_visible()
     page.get_by_role("button", name="Save as a new version").click()
     expect(page.get_by_role("status").filter(has_text="can not run")).to_be_visible()
-    assert house.ask("GET", "/playbooks/one?path=demo/greeting")["version"] == 1
+    assert server.ask("GET", "/playbooks/one?path=demo/greeting")["version"] == 1
 
 
-def test_an_archived_playbook_leaves_the_list_and_can_be_shown(house: House, open_screen: Opening) -> None:
-    house.register(GREETING)
-    page = open_screen(house).open("playbooks")
+def test_an_archived_playbook_is_hidden_and_can_be_shown(server: UiServer, open_screen: Opening) -> None:
+    server.register(GREETING)
+    page = open_screen(server).open("playbooks")
     page.get_by_role("button", name="Archive demo/greeting").click()
     page.get_by_role("button", name="Archive it").click()
     expect(page.get_by_role("heading", name="No playbooks yet")).to_be_visible()

@@ -1,4 +1,4 @@
-"""Tools, credentials, workers and health: what stands on them is what the server says."""
+"""The pages for tools, credentials, workers and health show the data of the server."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from playwright.sync_api import expect
 
 import noetl
 from tests.browser.conftest import Opening
-from tests.browser.house import House
+from tests.browser.server import UiServer
 
 
-def test_a_tool_is_found_by_a_word_and_told_with_its_fields(shared: House, open_screen: Opening) -> None:
+def test_a_search_finds_a_tool_and_shows_its_fields(shared: UiServer, open_screen: Opening) -> None:
     page = open_screen(shared).open("tools")
     page.get_by_role("searchbox", name="Find a tool").fill("signal")
     kinds = page.get_by_role("navigation", name="Kinds of tools").get_by_role("link")
@@ -23,9 +23,9 @@ def test_a_tool_is_found_by_a_word_and_told_with_its_fields(shared: House, open_
 
 
 def test_a_credential_is_stored_replaced_and_removed_and_never_shown(
-    house: House, open_screen: Opening
+    server: UiServer, open_screen: Opening
 ) -> None:
-    page = open_screen(house).open("credentials")
+    page = open_screen(server).open("credentials")
     expect(page.get_by_role("heading", name="No credentials are stored")).to_be_visible()
     for words, button in (("first-secret", "Set a credential"), ("second-secret", "Replace db/main")):
         page.get_by_role("button", name=button).click()
@@ -45,16 +45,14 @@ def test_a_credential_is_stored_replaced_and_removed_and_never_shown(
     expect(page.get_by_role("heading", name="No credentials are stored")).to_be_visible()
 
 
-def test_the_worker_of_the_server_is_shown_with_its_slots(shared: House, open_screen: Opening) -> None:
+def test_the_worker_of_the_server_is_shown_with_its_slots(shared: UiServer, open_screen: Opening) -> None:
     page = open_screen(shared).open("workers")
     (worker,) = shared.ask("GET", "/workers")["workers"]
     row = page.get_by_role("row", name=re.compile("^" + re.escape(worker["name"])))
     expect(row).to_contain_text(f"0 of {worker['slots']}")
 
 
-def test_health_says_that_the_server_is_ready_and_which_version_it_is(
-    shared: House, open_screen: Opening
-) -> None:
+def test_the_health_page_shows_readiness_and_version(shared: UiServer, open_screen: Opening) -> None:
     page = open_screen(shared).open("health")
     expect(page.get_by_text("ready", exact=True)).to_be_visible()
     expect(page.get_by_role("definition").filter(has_text=noetl.__version__)).to_be_visible()

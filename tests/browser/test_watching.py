@@ -1,4 +1,4 @@
-"""An execution watched and commanded: retried, approved, paused; and a page that outlives reloads and its server."""
+"""Watching and commanding an execution: retry, approval, pause; the page survives reloads and server restarts."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Opening
 from tests.browser.execution import events, expect_status, inspector, place, slider, step, whole
-from tests.browser.house import House
 from tests.browser.playbooks import APPROVAL, FAILING, GREETING, LARGE, LOOP, STAGES
+from tests.browser.server import UiServer
 
 
-def test_a_failing_run_says_why_and_is_retried(house: House, open_screen: Opening) -> None:
-    file = house.folder / "orders.csv"
-    id = house.run(FAILING, file=str(file))
-    page = open_screen(house).open(f"executions/{id}")
+def test_a_failed_run_shows_the_reason_and_is_retried(server: UiServer, open_screen: Opening) -> None:
+    file = server.folder / "orders.csv"
+    id = server.run(FAILING, file=str(file))
+    page = open_screen(server).open(f"executions/{id}")
     expect_status(page, "error")
     step(page, "read").click()
     expect(inspector(page)).to_contain_text("No such file or directory")
@@ -26,7 +26,7 @@ def test_a_failing_run_says_why_and_is_retried(house: House, open_screen: Openin
     expect(page.get_by_role("button", name="Retry failed parts")).to_have_count(0)
 
 
-def test_an_approval_is_given(shared: House, open_screen: Opening) -> None:
+def test_an_approval_is_given(shared: UiServer, open_screen: Opening) -> None:
     id = shared.begin(APPROVAL, amount=900)
     page = open_screen(shared).open(f"executions/{id}")
     expect(step(page, "approve")).to_contain_text("approval")
@@ -46,7 +46,7 @@ def test_an_approval_is_given(shared: House, open_screen: Opening) -> None:
     expect(inspector(page)).to_contain_text("refuse did not run")
 
 
-def test_an_execution_is_paused_resumed_and_cancelled(shared: House, open_screen: Opening) -> None:
+def test_an_execution_is_paused_resumed_and_cancelled(shared: UiServer, open_screen: Opening) -> None:
     id = shared.begin(STAGES)
     page = open_screen(shared).open(f"executions/{id}")
     page.get_by_role("button", name="Pause").click()
@@ -58,7 +58,7 @@ def test_an_execution_is_paused_resumed_and_cancelled(shared: House, open_screen
     expect_status(page, "cancelled")
 
 
-def test_a_reload_in_the_middle_shows_the_same_moment(shared: House, open_screen: Opening) -> None:
+def test_a_reload_keeps_the_position_in_the_log(shared: UiServer, open_screen: Opening) -> None:
     id = shared.run(GREETING)
     page = open_screen(shared).open(f"executions/{id}?tab=events")
     events(page).filter(has_text="ctx.patched").or_(events(page).filter(has_text="step.done")).first.click()
@@ -70,7 +70,7 @@ def test_a_reload_in_the_middle_shows_the_same_moment(shared: House, open_screen
     expect(events(page).locator("[aria-current=true]")).to_contain_text(str(seq))
 
 
-def test_a_reload_of_a_running_execution_goes_on_live(shared: House, open_screen: Opening) -> None:
+def test_a_reload_of_a_running_execution_keeps_it_live(shared: UiServer, open_screen: Opening) -> None:
     id = shared.begin(STAGES)
     page = open_screen(shared).open(f"executions/{id}")
     expect(step(page, "start")).to_contain_text("go_start")
@@ -79,39 +79,37 @@ def test_a_reload_of_a_running_execution_goes_on_live(shared: House, open_screen
     expect(step(page, "second")).to_contain_text("go_second")
 
 
-def test_the_page_comes_back_by_itself_when_its_server_was_killed(house: House, open_screen: Opening) -> None:
-    id = house.begin(STAGES)
-    page = open_screen(house).open(f"executions/{id}")
+def test_the_page_recovers_when_its_server_was_killed(server: UiServer, open_screen: Opening) -> None:
+    id = server.begin(STAGES)
+    page = open_screen(server).open(f"executions/{id}")
     expect(step(page, "start")).to_contain_text("go_start")
-    house.server.kill()
+    server.process.kill()
     expect(page.get_by_role("status").filter(has_text="does not answer")).to_be_visible()
-    house.start_again()
-    house.signal(id, "go_start")
+    server.start_again()
+    server.signal(id, "go_start")
     expect(step(page, "second")).to_contain_text("go_second")
     expect(page.get_by_role("status").filter(has_text="does not answer")).to_have_count(0)
 
 
-def test_the_list_comes_back_by_itself_when_its_server_was_stopped(
-    house: House, open_screen: Opening
-) -> None:
-    id = house.begin(STAGES)
-    page = open_screen(house).open("executions")
+def test_the_list_recovers_when_its_server_was_stopped(server: UiServer, open_screen: Opening) -> None:
+    id = server.begin(STAGES)
+    page = open_screen(server).open("executions")
     row = page.get_by_role("region", name="Executions").get_by_role("listitem").filter(has_text=id)
     expect(row).to_contain_text("running")
-    house.server.stop()
-    house.start_again()
-    house.ask("POST", f"/executions/{id}/cancel", {})
+    server.process.stop()
+    server.start_again()
+    server.ask("POST", f"/executions/{id}/cancel", {})
     expect(row).to_contain_text("cancelled")
 
 
-def test_a_loop_is_followed_while_it_runs(shared: House, open_screen: Opening) -> None:
+def test_a_loop_is_followed_while_it_runs(shared: UiServer, open_screen: Opening) -> None:
     id = shared.begin(LOOP, many=2_000)
     page = open_screen(shared).open(f"executions/{id}")
     expect_status(page, "ok")
     expect(step(page, "square")).to_contain_text("2,000/2,000")
 
 
-def test_keys_move_the_cursor_and_play(shared: House, open_screen: Opening) -> None:
+def test_keys_move_the_cursor_and_play(shared: UiServer, open_screen: Opening) -> None:
     id = shared.run(GREETING)
     page = open_screen(shared).open(f"executions/{id}")
     expect(step(page, "finish")).to_contain_text("done")
@@ -127,7 +125,7 @@ def test_keys_move_the_cursor_and_play(shared: House, open_screen: Opening) -> N
     expect(slider(page)).to_have_value(str(end))
 
 
-def test_space_presses_the_button_that_has_the_focus(shared: House, open_screen: Opening) -> None:
+def test_space_presses_the_button_that_has_the_focus(shared: UiServer, open_screen: Opening) -> None:
     id = shared.begin(STAGES)
     page = open_screen(shared).open(f"executions/{id}")
     page.get_by_role("button", name="Cancel").focus()
@@ -135,7 +133,7 @@ def test_space_presses_the_button_that_has_the_focus(shared: House, open_screen:
     expect(page.get_by_role("dialog", name="Cancel this execution?")).to_be_visible()
 
 
-def test_a_link_shows_the_moment_that_it_was_made_at(shared: House, open_screen: Opening) -> None:
+def test_a_link_opens_the_position_at_which_it_was_made(shared: UiServer, open_screen: Opening) -> None:
     id = shared.run(GREETING)
     page = open_screen(shared).open(f"executions/{id}?seq=3&step=start")
     expect(slider(page)).to_have_value("3")
@@ -145,8 +143,8 @@ def test_a_link_shows_the_moment_that_it_was_made_at(shared: House, open_screen:
     expect(page).not_to_have_url(re.compile("seq="))
 
 
-def test_a_large_output_is_fetched_when_asked_for_and_shown_as_a_table(
-    shared: House, open_screen: Opening
+def test_a_large_output_is_fetched_on_demand_and_shown_as_a_table(
+    shared: UiServer, open_screen: Opening
 ) -> None:
     id = shared.run(LARGE)
     page = open_screen(shared).open(f"executions/{id}?step=start")
@@ -155,6 +153,6 @@ def test_a_large_output_is_fetched_when_asked_for_and_shown_as_a_table(
     assert inspector(page).get_by_role("row").count() < 500
 
 
-def test_an_execution_that_is_not_there_is_said_to_be_none(shared: House, open_screen: Opening) -> None:
+def test_an_unknown_execution_is_reported_as_not_found(shared: UiServer, open_screen: Opening) -> None:
     page = open_screen(shared).open("executions/0199b3c2-0000-7000-8000-000000000000")
     expect(page.get_by_role("heading", level=1)).to_have_text("Execution not found")

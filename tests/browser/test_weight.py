@@ -1,4 +1,4 @@
-"""What the first page brings along: all that the browser asked for, as it goes over the wire when packed by gzip."""
+"""The size of the first page: all requests of the browser, compressed with gzip."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from playwright.sync_api import expect
 
 from tests.browser.browser import BUNDLE
 from tests.browser.conftest import Opening
-from tests.browser.house import House
+from tests.browser.server import UiServer
 from tests.conftest import Measuring
 
 KB_MAX = 500
 
 
 def packed(path: str) -> int:
-    """The bytes of a file of the bundle, by its address."""
+    """The compressed size of a file of the bundle."""
     name = urlsplit(path).path.removeprefix("/ui/") or "index.html"
     return len(gzip.compress((BUNDLE / name).read_bytes(), 6))
 
 
-def test_the_first_page_is_at_most_500_kb(shared: House, open_screen: Opening, figure: Measuring) -> None:
+def test_the_first_page_is_at_most_500_kb(shared: UiServer, open_screen: Opening, figure: Measuring) -> None:
     screen = open_screen(shared)
     asked: list[str] = []
     screen.page.on("request", lambda request: asked.append(request.url))

@@ -1,4 +1,4 @@
-"""What a process left on the disk when it died, read from a copy, so that the next one finds it untouched."""
+"""The database that a killed process leaves. Tests read a copy, so that the next process finds it unchanged."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ KILLED = -9
 
 
 class Image(NamedTuple):
-    """The log as it would be read now: each execution's facts, as they are written there."""
+    """The content of the log: the facts of each execution, as JSON text."""
 
     facts: dict[str, list[str]]
     parents: dict[str, str | None]
 
     @property
     def last(self) -> str | None:
-        """The execution that someone started last; ids grow with time."""
+        """The execution that was started last and is no child; ids grow with time."""
         return max((id for id, parent in self.parents.items() if parent is None), default=None)
 
-    def told(self, execution_id: str) -> list[dict[str, Any]]:
+    def decoded(self, execution_id: str) -> list[dict[str, Any]]:
         return [json.loads(fact) for fact in self.facts.get(execution_id, [])]
 
 
 class CrashHouse(House):
-    """A house whose processes are killed, and that looks at what is left each time."""
+    """A workspace whose processes are killed. It checks the log after each kill."""
 
     def __init__(self, folder: Path, api: Api, count: int) -> None:
         super().__init__(folder)
@@ -47,7 +47,7 @@ class CrashHouse(House):
         self.before = Image({}, {})
 
     def look(self) -> Image:
-        """What is on the disk now. What was there at the last look must be there still, fact by fact."""
+        """Read the log. It must still have all facts of the previous read."""
         image = image_of(self.db)
         for execution_id, facts in self.before.facts.items():
             assert image.facts.get(execution_id, [])[: len(facts)] == facts, "the log has lost facts"
@@ -56,24 +56,24 @@ class CrashHouse(House):
         return image
 
     def check_order(self, image: Image) -> None:
-        """Whatever the API was asked for, all that comes before it in the playbook is on record."""
+        """For each request that the API received, the log has all steps that precede it in the playbook."""
         for execution_id, paths in self.api.seen.items():
-            assert execution_id in image.facts, "it had effects, and is not on record"
-            told = image.told(execution_id)
-            done = {each["run"] for each in told if each["fact"] in ("step.done", "loop.done")}
-            called = {each["frame"] for each in told if each["fact"] == "task.done"}
+            assert execution_id in image.facts, "an execution had effects, and is not in the log"
+            facts = image.decoded(execution_id)
+            done = {each["run"] for each in facts if each["fact"] in ("step.done", "loop.done")}
+            called = {each["frame"] for each in facts if each["fact"] == "task.done"}
             for path in set(paths):
                 name, number = path.strip("/").split("/")
                 if name == "confirm":
                     assert f"pages#1[{number}]" in called, (
-                        "a task began before the one before it was on record"
+                        "a task began before the previous one was in the log"
                     )
                 place = ORDER.index({"confirm": "pages", "inner": "block"}.get(name, name))
                 missing = {f"{step}#1" for step in ORDER[:place]} - done
-                assert missing == set(), f"{name} began, and these are not on record"
+                assert missing == set(), f"{name} began, and these steps are not in the log"
 
     def killed_after(self, seconds: float, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        """Run `noetl`, and kill it at that moment of its life; it may have come to its end before."""
+        """Run `noetl` and kill it after so many seconds, unless it ends before."""
         command = [NOETL, *arguments, "--format", "json"]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",
@@ -87,31 +87,33 @@ class CrashHouse(House):
         return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
 
     def killed_at(self, failpoint: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        """Run `noetl` with a failpoint that it dies at."""
+        """Run `noetl` with a failpoint that kills it."""
         armed = House(self.folder)
         armed.environment[VARIABLE] = failpoint
         return armed.call(*arguments, "--format", "json")
 
     def go_on(self, *arguments: str | Path) -> dict[str, Any]:
-        """To the end: with what is on record, or from the beginning when nothing is. It ends well."""
+        """Resume the last execution, or start one if the log is empty, and expect the status ok."""
         command = ("resume", "last") if self.look().last is not None else (arguments or self.start)
         code, document = self.json(*command)
         assert (code, document["status"]) == (0, "ok"), document
         return document
 
     def check_sound(self, *execution_ids: str) -> None:
-        """Audit and replay find nothing: one result a call, every scheduled step done, results whole.
+        """Audit and replay find no problem: one result for each call, every scheduled step done, results complete.
 
-        They are called here and not as processes of their own: that is checked once, and takes its time.
+        They run in this process, because starting processes takes time.
         """
         self.look()
-        assert run_audit(None, "plain", str(self.db)) == 0, "see above what was found"
+        assert run_audit(None, "plain", str(self.db)) == 0, "the output above lists the findings"
         for execution_id in execution_ids:
-            assert run_replay(execution_id, "plain", str(self.db)) == 0, "see above what is different"
+            assert run_replay(execution_id, "plain", str(self.db)) == 0, (
+                "the output above lists the differences"
+            )
 
 
 def image_of(db: Path) -> Image:
-    """SQLite heals what it opens: a copy of the files is opened instead."""
+    """Read a copy of the files, because SQLite recovers the files that it opens."""
     if not db.exists():
         return Image({}, {})
     with tempfile.TemporaryDirectory() as folder:
@@ -130,7 +132,7 @@ def image_of(db: Path) -> Image:
             query = "SELECT execution_id, seq, body FROM events ORDER BY execution_id, seq"
             for execution_id, seq, body in connection.execute(query):
                 facts[str(execution_id)].append(str(body))
-                assert len(facts[str(execution_id)]) == seq, "the numbers of the facts have a gap"
+                assert len(facts[str(execution_id)]) == seq, "the sequence numbers have a gap"
             return Image(facts, parents)
         finally:
             connection.close()

@@ -1,4 +1,4 @@
-"""Disks of a test's own: small ones that are filled and freed, and folders that nobody may write."""
+"""Small disks that a test fills and frees, and folders without write permission."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BLOCK = 65_536
 
 
 class SmallDisk:
-    """A few megabytes in memory, mounted for one test."""
+    """A file system of a few megabytes in memory, mounted for one test."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -25,7 +25,7 @@ class SmallDisk:
         return found.f_bavail * found.f_frsize
 
     def fill(self, leave: int = 0) -> None:
-        """Take all that is free but so many bytes."""
+        """Use all free space except `leave` bytes."""
         with self._ballast.open("wb", buffering=0) as file:
             while (much := self.free_bytes() - leave) > 0:
                 file.write(bytes(min(much, BLOCK)))
@@ -39,14 +39,14 @@ class SmallDisk:
 
 @contextmanager
 def small_disk(folder: Path, megabytes: int = 8) -> Iterator[SmallDisk]:
-    """Skips the test where nobody may mount: what a full disk looks like can not be played."""
+    """Skip the test without the permission to mount: a full disk cannot be simulated otherwise."""
     folder.mkdir()
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)],
         capture_output=True, check=False,
     )  # fmt: skip
     if mounted.returncode != 0:
-        pytest.skip("a disk that can be filled needs the right to mount one: run the tests as root")
+        pytest.skip("a test with a full disk must mount a file system: run the tests as root")
     try:
         yield SmallDisk(folder)
     finally:

@@ -1,6 +1,6 @@
-"""A playbook of twenty steps that goes through everything a crash may interrupt, and the API that it calls.
+"""A playbook of twenty steps with everything that a crash may interrupt, and the API that it calls.
 
-The API notes what it saw, by idempotency key: how often an effect was repeated, and what was asked for when.
+The API records its requests by idempotency key, so that tests can count repeated effects.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ CHAIN = (
     "turns",
 )
 TAIL = ("s6", "s7", "s8", "s9", "last")
-ORDER = (*CHAIN, *TAIL)  # each step begins when the one before it is on record
-TWICE = "/flaky"  # answers each key with an error first: its second request is no repeated effect
+ORDER = (*CHAIN, *TAIL)  # each step begins when the previous one is in the log
+TWICE = "/flaky"  # returns an error for the first request of each key: the second one is no repeated effect
 
 
 def _post(step: str, after: str, *, more: str = "") -> str:
@@ -151,7 +151,7 @@ CHILD = (
 )
 
 ITEMS = [
-    {"id": place, "text": "an item that is too large for many of them to stand in the log " * 16}
+    {"id": place, "text": "an item, and many items of this size are too large for the log " * 16}
     for place in range(70)
 ]
 ROWS = [{"id": place, "text": "a row of a result that is too large for the log " * 8} for place in range(200)]
@@ -159,13 +159,15 @@ LARGE_PAGE = "a page of text, and one in fifty is as large as this " * 1_400
 
 
 class Api:
-    """What it was asked. All of it happens on one loop."""
+    """The requests that the API received. It runs on one event loop."""
 
     def __init__(self) -> None:
         self.url = ""
-        self.seen: dict[str, list[str]] = {}  # execution → paths, in the order of their coming
-        self.keys: dict[str, Counter[str]] = {}  # execution → path and key → how often it was asked for
-        self.on_request: Callable[[int], None] | None = None  # told how many there were, before the answer
+        self.seen: dict[str, list[str]] = {}  # execution → paths, in the order of the requests
+        self.keys: dict[str, Counter[str]] = {}  # execution → path and key → number of requests
+        self.on_request: Callable[[int], None] | None = (
+            None  # called with the number of requests, before the answer
+        )
         self.requests = 0
         self._clock = SystemClock()
 
@@ -191,7 +193,7 @@ class Api:
         )
 
     def repeated(self) -> int:
-        """Effects that were asked for more often than a run without a crash asks."""
+        """The number of requests beyond those of a run without a crash."""
         return sum(
             max(0, count - (2 if key.startswith(TWICE) else 1))
             for counts in self.keys.values()
@@ -201,7 +203,7 @@ class Api:
 
 @contextmanager
 def serving() -> Iterator[Api]:
-    """The API in a thread of its own, until the test is over."""
+    """Serve the API from a thread until the test ends."""
     api = Api()
     ready, over = threading.Event(), asyncio.Event()
     loop = asyncio.new_event_loop()

@@ -1,6 +1,6 @@
-"""One poisonous call beside healthy ones, in a process that has an outer limit of its own: a bomb stays small.
+"""Run a harmful call beside healthy ones, in a process with a limit on processes, so that a fork bomb stays small.
 
-Run as `python -m tests.chaos.poisoned TOOL TEXT TIMEOUT_S`; it prints what became of them as JSON.
+Usage: `python -m tests.chaos.poisoned TOOL TEXT TIMEOUT_S`. It prints the results as JSON.
 """
 
 from __future__ import annotations
@@ -22,10 +22,14 @@ from noetl.tools.python.tool import PythonInput, PythonTool
 from noetl.tools.shell.tool import ShellInput, ShellTool
 from tests.unit.tools.calls import call
 
-PROCESSES = 450  # that this test may have at once: more than the tools allow, and less than hurts a machine
-NOBODY = 54_321  # a user with no processes, so that they can be counted
+PROCESSES = 450  # limit of this test: more than the tools allow, and few enough for any machine
+UNUSED_UID = 54_321  # a user without processes, so that the limit counts only ours
 LIMITED = "NOETL_TEST_LIMITED"
-CAPABILITIES = {"CAP_SYS_ADMIN": 21, "CAP_SYS_NICE": 23, "CAP_SYS_RESOURCE": 24}  # what lifts limits
+CAPABILITIES = {
+    "CAP_SYS_ADMIN": 21,
+    "CAP_SYS_NICE": 23,
+    "CAP_SYS_RESOURCE": 24,
+}  # capabilities that lift limits
 PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER = 24, 36
 
 
@@ -34,14 +38,14 @@ def prctl(option: int, value: int) -> None:
 
 
 def limit() -> None:
-    """Root is not bound by a number of processes: so we are counted as another, and give up what lifts it."""
+    """Set the limit. It does not apply to root, so the process changes its user and drops capabilities."""
     if os.environ.get(LIMITED):
         return
     used = 0
     if os.getuid() == 0:
         for capability in CAPABILITIES.values():
             prctl(PR_CAPBSET_DROP, capability)
-        os.setresuid(NOBODY, 0, 0)
+        os.setresuid(UNUSED_UID, 0, 0)
     else:
         used = sum(len(list(each.glob("task/*"))) for each in Path("/proc").glob("[0-9]*") if _is_ours(each))
     resource.setrlimit(resource.RLIMIT_NPROC, (used + PROCESSES, used + PROCESSES))
@@ -57,7 +61,7 @@ def _is_ours(process: Path) -> bool:
 
 
 def prove_the_limit() -> None:
-    """No bomb goes off where nothing holds it."""
+    """Check that the limit works before a fork bomb runs."""
     sleepers: list[int] = []
     try:
         while len(sleepers) <= PROCESSES:
@@ -66,7 +70,7 @@ def prove_the_limit() -> None:
                 signal.pause()
                 os._exit(0)
             sleepers.append(pid)
-        raise AssertionError("there is no outer limit of processes here")
+        raise AssertionError("the limit on processes has no effect")
     except BlockingIOError:
         pass
     finally:
@@ -76,7 +80,7 @@ def prove_the_limit() -> None:
 
 
 class Tried:
-    """One tool, with room for two calls at once."""
+    """One tool with two slots."""
 
     def __init__(self, kind: str) -> None:
         self.tool: PythonTool | ShellTool = PythonTool(2) if kind == "python" else ShellTool(2)
@@ -93,7 +97,7 @@ class Tried:
         return True
 
     async def beside(self, over: asyncio.Event) -> list[float]:
-        """How long each healthy call took while the poison worked."""
+        """The durations of healthy calls while the harmful call runs."""
         took: list[float] = []
         while not over.is_set():
             begun = time.perf_counter()
@@ -137,7 +141,7 @@ async def poisoned(kind: str, text: str, timeout_s: float) -> dict[str, JSON]:
 def main() -> None:
     limit()
     prove_the_limit()
-    prctl(PR_SET_CHILD_SUBREAPER, 1)  # Whatever gets away from a tool comes to us, and is seen.
+    prctl(PR_SET_CHILD_SUBREAPER, 1)  # Processes that escape from a tool become our children, and are found.
     kind, text, timeout_s = sys.argv[1:]
     try:
         found = asyncio.run(poisoned(kind, text, float(timeout_s)))
@@ -147,7 +151,7 @@ def main() -> None:
 
 
 def end_all() -> None:
-    """Nothing outlives the test, whatever came of it."""
+    """Kill all remaining processes."""
     try:
         while True:
             for each in descendants_of(os.getpid(), PROCESSES):

@@ -1,4 +1,4 @@
-"""A process dies at each boundary that there is, exactly there (test 3); the next one goes on as if nothing had been."""
+"""A process is killed at each failpoint (test 3); the next process continues its executions without loss."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.chaos.journey import IN_FLIGHT, Api, serving
 from tests.e2e.processes import House
 from tests.playbooks import HEAD
 
-SHORT, LONG = 20, 300  # iterations; in a long journey a snapshot is kept
+SHORT, LONG = 20, 300  # iterations; a long journey writes a snapshot
 LATER = (
     "sqlite.before-commit:2", "sqlite.before-commit:40", "sqlite.after-commit:45", "sqlite.append.torn:40",
     "control.before-commit:20", "control.after-commit:3", "control.after-commit:40",
@@ -32,7 +32,7 @@ HEAVY = HEAD + (
     '  loop: {in: "{{ range(300) }}", iterator: n, spec: {mode: parallel, max_in_flight: 10}}\n'
     '  tool: {kind: noop, input: {n: "{{ iter.n }}", text: "{{ workload.text }}"}}\n'
     "  next: {arcs: [{step: last}]}\n"
-    "- {step: last, tool: {kind: noop, input: {all: told}}}\n"
+    "- {step: last, tool: {kind: noop, input: {all: done}}}\n"
 )
 WAITING = HEAD + (
     "workflow:\n"
@@ -57,7 +57,7 @@ def api() -> Iterator[Api]:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Undisturbed]:
-    """What a journey of so many iterations gives back when nobody kills it: each is made once."""
+    """The result of a journey without kills, computed once for each number of iterations."""
     made: dict[int, Undisturbed] = {}
 
     def journey(count: int) -> Undisturbed:
@@ -77,7 +77,7 @@ def check_the_end(house: CrashHouse, document: dict[str, Any], expected: Undistu
     assert document["output"] == expected.output
     assert frozenset(house.api.seen[execution_id]) == expected.paths
     assert len(house.api.keys[execution_id]) == len(expected.paths), (
-        "an effect was repeated under another key"
+        "an effect was repeated with another idempotency key"
     )
     assert house.api.repeated() <= IN_FLIGHT
     house.check_sound(execution_id)
@@ -86,27 +86,29 @@ def check_the_end(house: CrashHouse, document: dict[str, Any], expected: Undistu
 
 def by_journey(name: str, count: int, api: Api, folder: Path, expected: Undisturbed) -> None:
     house = CrashHouse(folder, api, count)
-    assert house.killed_at(name, *house.start).returncode == KILLED, "the failpoint was not passed"
+    assert house.killed_at(name, *house.start).returncode == KILLED, "the process did not reach the failpoint"
     check_the_end(house, house.go_on(), expected)
 
 
 def by_resume(name: str, api: Api, folder: Path, expected: Undisturbed) -> None:
-    """Two die in a row: the second while it takes over what the first has left."""
+    """Two processes are killed: the second one while it takes over the execution of the first."""
     house = CrashHouse(folder, api, SHORT)
     assert house.killed_at("worker.after-call:20", *house.start).returncode == KILLED
     house.look()
-    assert house.killed_at(name, "resume", "last").returncode == KILLED, "the failpoint was not passed"
+    assert house.killed_at(name, "resume", "last").returncode == KILLED, (
+        "the process did not reach the failpoint"
+    )
     check_the_end(house, house.go_on(), expected)
 
 
 def by_signal(name: str, api: Api, folder: Path) -> None:
-    """What it was told is on record, and lies in its inbox still: the next owner is told the same again."""
+    """The signal is in the log and still in the inbox: the next owner receives it again."""
     house = CrashHouse(folder, api, SHORT)
     house.environment[VARIABLE] = name
     with house.started("run", house.write(WAITING, "waiting.yaml")) as run:
         assert run.read_until("… start")[-1].startswith("… start")
         assert House(folder).call("signal", "last", "go", "--data", "{n: 1}").returncode == 0
-        assert run.end()[0] == KILLED, "the failpoint was not passed"
+        assert run.end()[0] == KILLED, "the process did not reach the failpoint"
     del house.environment[VARIABLE]
     assert house.go_on()["output"]["data"] == {"got": {"n": 1}}
     house.check_sound("last")
@@ -114,19 +116,19 @@ def by_signal(name: str, api: Api, folder: Path) -> None:
 
 def by_much(name: str, api: Api, folder: Path) -> None:
     house = CrashHouse(folder, api, SHORT)
-    text = "that much stands in the log as it is " * 1_600
+    text = "this much text is stored in the log " * 1_600
     house.write(f'{{"text": "{text}"}}', "text.json")
     start = ("run", house.write(HEAVY, "heavy.yaml"), "--workload", "text.json")
-    assert house.killed_at(name, *start).returncode == KILLED, "the failpoint was not passed"
+    assert house.killed_at(name, *start).returncode == KILLED, "the process did not reach the failpoint"
     document = house.go_on()
     assert (document["steps"][0]["iterations"], document["output"]["data"]) == (
-        {"count": 300, "succeeded": 300, "failed": 0}, {"all": "told"},
+        {"count": 300, "succeeded": 300, "failed": 0}, {"all": "done"},
     )  # fmt: skip
     house.check_sound("last")
 
 
 @pytest.mark.parametrize("name", [*FAILPOINTS, *LATER])
-def test_whoever_dies_there_is_followed_by_one_who_goes_on(
+def test_the_next_process_continues_after_a_kill_at_a_failpoint(
     name: str, api: Api, undisturbed: Callable[[int], Undisturbed], tmp_path: Path
 ) -> None:
     match name:
@@ -143,12 +145,14 @@ def test_whoever_dies_there_is_followed_by_one_who_goes_on(
 
 
 @pytest.mark.parametrize("name", ["control.before-commit", "control.after-commit", "control.after-commit:2"])
-def test_a_cancel_that_dies_over_its_work_is_given_again_and_reaches_the_child(
+def test_a_repeated_cancel_reaches_the_child_after_the_first_one_was_killed(
     name: str, api: Api, tmp_path: Path
 ) -> None:
     house = CrashHouse(tmp_path, api, SHORT)
     assert house.killed_at(IN_CHILD, *house.start).returncode == KILLED
-    assert house.killed_at(name, "cancel", "last").returncode == KILLED, "the failpoint was not passed"
+    assert house.killed_at(name, "cancel", "last").returncode == KILLED, (
+        "the process did not reach the failpoint"
+    )
     requests = api.requests
     assert house.json("cancel", "last")[1]["status"] == "cancelled"
     code, listed = house.json("list", "--status", "cancelled")
@@ -157,12 +161,14 @@ def test_a_cancel_that_dies_over_its_work_is_given_again_and_reaches_the_child(
 
 
 @pytest.mark.parametrize("name", ["control.before-commit", "control.after-commit"])
-def test_a_pause_that_dies_over_its_work_is_given_again_and_the_journey_goes_on(
+def test_a_repeated_pause_works_after_the_first_one_was_killed(
     name: str, api: Api, undisturbed: Callable[[int], Undisturbed], tmp_path: Path
 ) -> None:
     house = CrashHouse(tmp_path, api, SHORT)
     assert house.killed_at(IN_CHILD, *house.start).returncode == KILLED
-    assert house.killed_at(name, "pause", "last").returncode == KILLED, "the failpoint was not passed"
+    assert house.killed_at(name, "pause", "last").returncode == KILLED, (
+        "the process did not reach the failpoint"
+    )
     code, document = house.json("pause", "last")
     assert (code, document["status"]) == (0, "paused")
     check_the_end(house, house.go_on(), undisturbed(SHORT))

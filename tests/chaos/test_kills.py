@@ -1,4 +1,4 @@
-"""kill -9 at any moment of a run's life, again and again: nothing on record is lost, nothing is done twice (P1, P2, P3)."""
+"""kill -9 at random moments of a run: no committed fact is lost, no effect counts twice (P1, P2, P3)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.chaos.journey import IN_FLIGHT, Api, serving
 
 COUNT = 500
 KILLS = 10  # for each seed
-START_S = 0.25  # in which a process has not done anything yet
-EXECUTIONS_MAX = 30  # a run that only dies would pass all else
+START_S = 0.25  # a process does no work before
+EXECUTIONS_MAX = 30  # an upper limit: a run without progress would pass all other checks
 
 
 class Undisturbed(NamedTuple):
-    """What an execution gives back that nobody kills, what it asks for, how long it takes."""
+    """The output, the requests and the duration of an execution without kills."""
 
     output: dict[str, Any]
     paths: frozenset[str]
@@ -29,7 +29,7 @@ class Undisturbed(NamedTuple):
 
 
 def chance(seed: int, turn: int) -> float:
-    """A number from 0 up to 1, the same each time."""
+    """A reproducible number from 0 up to 1."""
     digest = hashlib.sha256(f"{seed}/{turn}".encode()).digest()
     return int.from_bytes(digest[:8], "big") / 2**64
 
@@ -55,7 +55,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_killed_at_random_moments_every_execution_ends_as_if_undisturbed(
+def test_every_execution_that_is_killed_at_random_moments_ends_as_without_kills(
     seed: int, api: Api, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
     house = CrashHouse(tmp_path, api, COUNT)
@@ -83,11 +83,11 @@ def test_killed_at_random_moments_every_execution_ends_as_if_undisturbed(
 
 
 def check_end(code: int, stdout: str, api: Api, undisturbed: Undisturbed) -> str:
-    """It ended well, its output is the one that it should be, each effect was asked for under one key."""
+    """Expect the status ok, the right output, and one idempotency key for each effect."""
     document = json.loads(stdout)
     id: str = document["execution_id"]
     assert (code, document["status"]) == (0, "ok"), document
     assert document["output"] == undisturbed.output
     assert frozenset(api.seen[id]) == undisturbed.paths
-    assert len(api.keys[id]) == len(undisturbed.paths), "an effect was repeated under another key"
+    assert len(api.keys[id]) == len(undisturbed.paths), "an effect was repeated with another idempotency key"
     return id

@@ -1,4 +1,4 @@
-"""Poisonous code and programs: an error of their own call, nothing stays behind, others go on (test 17)."""
+"""Harmful code and programs fail only their own call, leave no process behind, and other calls continue (test 17)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import pytest
 from noetl.output import JSON
 
 ROOT = Path(__file__).parents[2]
-WHOLE_S = 5.0  # in which the tool has room for as many calls as before
+WHOLE_S = 5.0  # until the tool has all its slots again
 GIVE_UP_S = 60
 
 FORKS = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
 SESSIONS = (
     "import os\nwhile True:\n    try:\n        if os.fork() == 0: os.setsid()\n    except OSError: pass"
 )
-SHELLS = "sh -c 'while :; do sleep 60 & done'; exec sleep 60"  # a shell ends when it can not fork; its children stay
+SHELLS = "sh -c 'while :; do sleep 60 & done'; exec sleep 60"  # a shell ends when it cannot fork; its children stay
 DAEMON = (
     "import os, time\n"
     "if os.fork() == 0:\n"
@@ -35,17 +35,17 @@ CROWD = "it had more than 256 processes at once (limit PROCESSES_MAX), and was e
 
 
 def poisoned(kind: str, text: str, timeout_s: float = 30.0) -> dict[str, JSON]:
-    """In a namespace of processes where that can be had: it ends with its first process, whatever is in it."""
+    """Run in a process namespace if possible: the kernel ends all its processes with the first one."""
     command = [sys.executable, "-m", "tests.chaos.poisoned", kind, text, str(timeout_s)]
     if os.getuid() == 0 and shutil.which("unshare"):
         command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *command]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=GIVE_UP_S)
-    assert told.returncode == 0, told.stderr[-2_000:]
-    found: dict[str, JSON] = json.loads(told.stdout)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=GIVE_UP_S)
+    assert done.returncode == 0, done.stderr[-2_000:]
+    found: dict[str, JSON] = json.loads(done.stdout)
     assert found.pop("whole"), found
-    assert found.pop("left") == [], "something got away"
+    assert found.pop("left") == [], "a process survived"
     assert found.pop("whole_s") <= WHOLE_S
-    assert found.pop("others") >= 1, "no other call was made beside it"
+    assert found.pop("others") >= 1, "no other call ran at the same time"
     assert found.pop("slowest_s") <= WHOLE_S
     return found
 
@@ -53,9 +53,9 @@ def poisoned(kind: str, text: str, timeout_s: float = 30.0) -> dict[str, JSON]:
 @pytest.mark.parametrize(
     ("kind", "text"),
     [("python", FORKS), ("python", SESSIONS), ("shell", SHELLS)],
-    ids=["python", "python that makes sessions", "shell"],
+    ids=["python", "python with sessions", "shell"],
 )
-def test_a_fork_bomb_is_ended_with_all_of_it(kind: str, text: str) -> None:
+def test_a_fork_bomb_is_killed_with_all_its_processes(kind: str, text: str) -> None:
     found = poisoned(kind, text)
     assert found.pop("took_s") <= 20
     assert found == {"ended": True, "data": None, "kind": "limit", "message": CROWD}
@@ -69,7 +69,7 @@ def test_a_fork_bomb_is_ended_with_all_of_it(kind: str, text: str) -> None:
         ("shell", "(setsid sleep 1000 >/dev/null 2>&1 &); exec echo done", "done"),
     ],
 )
-def test_a_daemon_in_a_session_of_its_own_ends_with_its_call(kind: str, text: str, data: JSON) -> None:
+def test_a_daemon_in_another_session_ends_with_its_call(kind: str, text: str, data: JSON) -> None:
     found = poisoned(kind, text)
     assert (found["ended"], found["data"], found["kind"]) == (True, data, None)
 
@@ -87,7 +87,7 @@ def test_a_daemon_in_a_session_of_its_own_ends_with_its_call(kind: str, text: st
     ],
     ids=["exit", "segfault", "closed descriptors", "8 GB"],
 )
-def test_code_that_ends_its_child_leaves_no_daemon_either(text: str, message: str) -> None:
+def test_code_that_ends_its_child_process_leaves_no_daemon(text: str, message: str) -> None:
     found = poisoned("python", text)
     assert found["kind"] == "python"
     assert str(found["message"]).startswith(message)
@@ -106,7 +106,7 @@ def test_an_endless_loop_ends_at_its_timeout(kind: str, text: str) -> None:
     assert found["took_s"] <= 0.5 + WHOLE_S
 
 
-def test_a_gigabyte_of_output_is_cut_and_nobody_waits_for_it() -> None:
+def test_a_gigabyte_of_output_is_truncated_at_once() -> None:
     code = "import os\nfor _ in range(16_384): os.write(1, b'x' * 65_536)\nresult = 1"
     found = poisoned("python", code)
     assert (found["data"], found["kind"]) == (1, None)

@@ -1,4 +1,4 @@
-"""A disk that is full, damaged or not ours: said in clear words, nothing is lost, and it goes on when it can (tests 9, 15)."""
+"""A disk that is full, damaged or read-only: a clear message, no loss, and progress when it is usable (tests 9, 15)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.e2e.processes import NOETL, House
 from tests.playbooks import HEAD
 
 COUNT = 60
-SPACE_AFTER_S = 1.5  # of the 10 s in which it is tried again
+SPACE_AFTER_S = 1.5  # of the 10 s in which a commit is retried
 
-# `start` gives back more than the log takes; `read` fetches it again.
+# The output of `start` is too large for the log; `read` fetches it from the result store.
 STORING = HEAD + (
     'workload: {text: ""}\n'
     "workflow:\n"
@@ -40,7 +40,7 @@ LOOPING = HEAD + (
     '  loop: {in: "{{ workload.items }}", iterator: item, spec: {mode: parallel}}\n'
     '  tool: {kind: noop, input: {id: "{{ iter.item.id }}"}}\n'
 )
-TEXT = "so much text that it goes to the result store " * 2_000
+TEXT = "text that is large enough for the result store " * 2_000
 
 
 @pytest.fixture
@@ -56,15 +56,15 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 def at_request(number: int, what: Callable[[], None]) -> Callable[[int], None]:
-    def hear(count: int) -> None:
+    def on_request(count: int) -> None:
         if count == number:
             what()
 
-    return hear
+    return on_request
 
 
 def expected(api: Api, folder: Path) -> object:
-    """What the journey gives back on a disk with room."""
+    """The output of the journey on a disk with enough space."""
     folder.mkdir()
     return CrashHouse(folder, api, COUNT).go_on()["output"]
 
@@ -72,11 +72,15 @@ def expected(api: Api, folder: Path) -> object:
 @pytest.mark.parametrize(
     ("request_number", "leave", "words"),
     [
-        (25, 0, "storage full: nothing more fits beside "),  # in the middle of a loop, for the log
-        (8, 40_000, "storage full: result "),  # the log has room, the first large result has none
+        (
+            25,
+            0,
+            "storage full: nothing more fits beside ",
+        ),  # in the middle of a loop: an append to the log fails
+        (8, 40_000, "storage full: result "),  # the log has space, and the first large result has not
     ],
 )
-def test_a_full_disk_is_told_nothing_is_lost_and_with_space_it_goes_on(
+def test_a_run_reports_a_full_disk_and_continues_without_loss_when_there_is_space(
     request_number: int, leave: int, words: str, api: Api, disk: SmallDisk, tmp_path: Path
 ) -> None:
     with serving() as other:
@@ -100,11 +104,13 @@ def test_a_full_disk_is_told_nothing_is_lost_and_with_space_it_goes_on(
     house.check_sound(id)
 
 
-def test_a_run_goes_on_by_itself_when_there_is_space_again(api: Api, disk: SmallDisk, tmp_path: Path) -> None:
+def test_a_run_continues_by_itself_when_there_is_space_again(
+    api: Api, disk: SmallDisk, tmp_path: Path
+) -> None:
     with serving() as other:
         output = expected(other, tmp_path / "elsewhere")
     house = CrashHouse(disk.folder, api, COUNT)
-    asked: list[int] = []  # how many requests there were when there was space again
+    asked: list[int] = []  # the number of requests when there was space again
 
     def make_space() -> None:
         asked.append(api.requests)
@@ -117,13 +123,13 @@ def test_a_run_goes_on_by_itself_when_there_is_space_again(api: Api, disk: Small
     api.on_request = at_request(25, fill)
     code, document = house.json(*house.start)
     assert (code, document["output"]) == (0, output)
-    # Nothing new was begun while nothing could be kept.
+    # No call began while the log could not be written.
     assert asked[0] <= 25 + IN_FLIGHT
     assert api.repeated() == 0
     house.check_sound("last")
 
 
-def test_a_loop_whose_items_can_not_be_stored_is_told_and_starts_when_they_can(
+def test_a_loop_whose_items_cannot_be_stored_is_reported_and_starts_when_they_can(
     api: Api, tmp_path: Path
 ) -> None:
     house = CrashHouse(tmp_path, api, COUNT)
@@ -133,7 +139,7 @@ def test_a_loop_whose_items_can_not_be_stored_is_told_and_starts_when_they_can(
     assert (code, document["status"], document["error"]) == (
         3,
         "interrupted",
-        {"kind": "unavailable", "message": f'"{in_the_way}" can not be made: Not a directory'},
+        {"kind": "unavailable", "message": f'"{in_the_way}" cannot be created: Not a directory'},
     )
     in_the_way.unlink()
     document = house.go_on()
@@ -141,13 +147,13 @@ def test_a_loop_whose_items_can_not_be_stored_is_told_and_starts_when_they_can(
     house.check_sound("last")
 
 
-def test_a_limit_on_the_size_of_files_is_told_like_a_full_disk(tmp_path: Path) -> None:
+def test_a_limit_on_the_size_of_files_is_reported_like_a_full_disk(tmp_path: Path) -> None:
     house = House(tmp_path)
     file = house.write(HEAD + "workflow:\n- {step: start, tool: {kind: noop, input: {n: 1}}}\n")
     done = subprocess.run(
         ["prlimit", "--fsize=60000", NOETL, "run", file],
         capture_output=True, text=True, check=False, timeout=60,
-        # Whoever measures coverage writes a file of its own, which would not fit either.
+        # Coverage writes a file, which would exceed the limit, too.
         env={name: value for name, value in house.environment.items() if not name.startswith("COVERAGE_")},
     )  # fmt: skip
     assert done.returncode == 3
@@ -201,7 +207,7 @@ def test_a_damaged_result_fails_the_step_that_reads_it_and_the_audit_finds_it(
     assert (output.returncode, output.stdout, key in output.stderr) == (3, "", True)
 
 
-def test_a_folder_that_nobody_may_write_is_told_in_clear_words(disk: SmallDisk) -> None:
+def test_a_read_only_folder_is_reported_clearly(disk: SmallDisk) -> None:
     house = House(disk.folder)
     file = house.write(HEAD + "workflow:\n- {step: start, tool: {kind: noop, input: {n: 1}}}\n")
     assert house.call("run", file).returncode == 0
@@ -213,14 +219,14 @@ def test_a_folder_that_nobody_may_write_is_told_in_clear_words(disk: SmallDisk) 
     ):
         done = house.call(*arguments)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
-        assert "can not be opened: " in done.stderr
+        assert "cannot be opened: " in done.stderr
 
 
-def test_a_database_under_a_plain_file_is_told_in_clear_words(tmp_path: Path) -> None:
+def test_a_database_path_below_a_plain_file_is_reported_clearly(tmp_path: Path) -> None:
     house = House(tmp_path)
     file = house.write(HEAD + "workflow:\n- {step: start, tool: {kind: noop, input: {n: 1}}}\n")
     code, document = house.json("run", file, "--db", file / "noetl.db")
     assert (code, document["error"]) == (
         3,
-        {"kind": "unavailable", "message": f'"{file / "noetl.db"}" can not be opened: Not a directory'},
+        {"kind": "unavailable", "message": f'"{file / "noetl.db"}" cannot be opened: Not a directory'},
     )

@@ -1,4 +1,4 @@
-"""When a test fails, what the processes of its house said is shown with it."""
+"""The report of a failed test shows the output of the processes of its cluster."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.distributed.houses import HOUSES
+from tests.distributed.cluster import CLUSTERS
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed:
-        for house in HOUSES:
-            report.sections.append((f"processes of {house.database}", house.told()))
+        for cluster in CLUSTERS:
+            report.sections.append((f"processes of {cluster.database}", cluster.output()))
     return report

@@ -1,4 +1,4 @@
-"""A server whose calls have effects, for tests that harm a house: it counts them, how many are out at once, and can hold them."""
+"""An HTTP server for tests with faults: it counts calls, in total and at the same time, and can hold them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _clock = SystemClock()
 
 
 class Effects:
-    """`/call/NAME?ms=300` takes a while; `/gate/GATE/NAME` waits until the gate is opened. Both answer with the name."""
+    """`/call/NAME?ms=300` waits for 300 ms; `/gate/GATE/NAME` waits until the gate opens. Both return the name."""
 
     def __init__(self) -> None:
         self.url = ""
-        self.calls: list[str] = []  # names in the order of their coming; those of gates as GATE/NAME
+        self.calls: list[str] = []  # names in the order of the requests; GATE/NAME for gates
         self.keys: Counter[str] = Counter()  # requests by idempotency key
         self.out = self.most = self.answered = 0
         self._news = threading.Condition()
@@ -30,11 +30,11 @@ class Effects:
 
     @property
     def repeated(self) -> dict[str, int]:
-        """Calls that came more than once, and how often."""
+        """Calls with more than one request, and their number of requests."""
         return {name: count for name, count in Counter(self.calls).items() if count > 1}
 
     async def until(self, holds: Callable[[Effects], bool]) -> None:
-        """Looked at with every request that comes or is answered."""
+        """Wait for a condition, which is checked with every request and every answer."""
         assert await asyncio.to_thread(self._wait, lambda: holds(self)), (
             f"{len(self.calls)} calls, {self.out} out"
         )
@@ -44,7 +44,7 @@ class Effects:
             return self._news.wait_for(holds, PATIENCE_S)
 
     def open(self, gate: str) -> None:
-        """For those who wait there, and for all who come later."""
+        """Let all waiting and all later requests of the gate continue."""
         self._loop.call_soon_threadsafe(self._gate(gate).set)
 
     def _gate(self, name: str) -> asyncio.Event:
@@ -88,7 +88,7 @@ class Effects:
 
 @contextmanager
 def effects() -> Iterator[Effects]:
-    """In a thread of its own, until the test is over."""
+    """Serve from a thread until the test ends."""
     made, ready, over = Effects(), threading.Event(), asyncio.Event()
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""What an execution came to, from its log: the same in every house but for instants, ids, addresses and where results lie."""
+"""The final state of an execution, without the parts that differ between deployments: instants, ids, addresses, stores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from noetl.testing.audit import audit
 from noetl.views.documents import StepShown, remembered, show_document
 from noetl.views.log import events_of
 
-ID_CHARS = 36  # of a real one; that of a scenario's player is a letter
+ID_CHARS = 36  # of a real id; the scenario player uses one letter
 
 
 def final(
@@ -23,10 +23,10 @@ def final(
     words: dict[str, str] | None = None,
     unordered: tuple[str, ...] = (),
 ) -> dict[str, JSON]:
-    """Status, output, ctx, every run and what came back from it and from its frames. The log is audited on the way.
+    """Status, output, ctx, and the outputs of all runs and frames. It also audits the log.
 
-    `words`: texts that differ between houses, such as addresses, and what stands for them. `unordered`: keys of lists whose order is
-    that of events that race.
+    `words`: texts that differ between deployments, such as addresses, and their replacements. `unordered`: keys of lists
+    whose order depends on concurrent events.
     """
     state = audit(execution_id, rows)
     runs = remembered(execution_id, events_of(rows))
@@ -69,7 +69,7 @@ def _step(step: StepShown) -> dict[str, Any]:
 
 
 def _outputs(rows: list[LogRow]) -> dict[str, Any]:
-    """By run and by frame: the last that came back."""
+    """The last output of each run and frame."""
     found: dict[str, Any] = {}
     for row in rows:
         for fact in row.facts:
@@ -100,7 +100,7 @@ def _failure(failure: Failure | None) -> list[JSON] | None:
 
 
 def _plain(value: Any, unordered: tuple[str, ...]) -> Any:
-    """References by what they refer to: stores differ in where that lies and how it is packed."""
+    """Replace refs by their content type and size: stores differ in location and compression."""
     match value:
         case {"meta": {"bytes": size, "content_type": content_type, **meta}}:
             return {"content_type": content_type, "bytes": meta.get("unpacked_bytes", size)}

@@ -1,6 +1,6 @@
-"""A scenario played in a real house: its commands by the API, its reports as answers of a real HTTP server.
+"""Play a scenario in a real deployment: commands go through the API, reports are answers of an HTTP server.
 
-The player of scenarios goes ahead; after each command the house is waited for until its log has the same facts.
+The scenario player goes first; after each command the test waits until the log of the deployment has the same facts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from noetl.views.envelopes import Envelope
 from tests.distributed.finals import final
 
 PATIENCE_S = 180.0
-ENTRIES_MAX = 30  # into one task of a frame, that are told apart
+ENTRIES_MAX = 30  # limit of entries into one task of a frame
 _MADE = re.compile(
     r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$|^\d{4}-\d\d-\d\dT[\d:.]+Z$"
 )  # ids and instants
@@ -47,7 +47,7 @@ workflow:
 
 
 class Scenario(NamedTuple):
-    """What is read from its file. `answers`: what the engine tells after each command."""
+    """The content of a scenario file. `answers`: the output of the engine after each command."""
 
     name: str
     body: str
@@ -79,7 +79,7 @@ def scenario(name: str, text: str) -> Scenario:
 
 
 def with_url(text: str, url: str) -> str:
-    """Every call of the playbook goes to `url`, and is one that carries an idempotency key."""
+    """Replace all calls of the playbook by HTTP requests to `url`, which have an idempotency key."""
     text = text.replace("https://example.org/", "")
     text = re.sub(r"\burl: (\w+)", r'url: "\1"', text)
     text = re.sub(r'\burl: "', f'url: "{url}/', text)
@@ -92,7 +92,7 @@ def _block_style(found: re.Match[str]) -> str:
 
 
 class Answers:
-    """A server that keeps every request until it is told what to say to it."""
+    """An HTTP server that holds every request until the test supplies its answer."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -106,8 +106,8 @@ class Answers:
             self._news.notify_all()
         return await answer
 
-    async def asked(self, keys: set[str]) -> asyncio.Future[web.Response]:
-        """The oldest request with one of these keys that still waits: one may have been given up."""
+    async def request(self, keys: set[str]) -> asyncio.Future[web.Response]:
+        """The oldest waiting request with one of these keys. A worker may have cancelled an earlier one."""
         async with self._news:
             await self._news.wait_for(lambda: self._open(keys))
             return self._open(keys)[0]
@@ -132,9 +132,9 @@ async def answering() -> AsyncIterator[Answers]:
         await runner.cleanup()
 
 
-def _response(told: str) -> web.Response:
-    """A report's words as an answer of a server."""
-    status, _, rest = told.partition(" ")
+def _response(report: str) -> web.Response:
+    """The answer of the server for the words of a report."""
+    status, _, rest = report.partition(" ")
     if status == "ok":
         return web.json_response(json.loads(rest)) if rest else web.Response(status=200)
     own = json.loads(rest.partition(" ")[2] or "{}")
@@ -142,32 +142,32 @@ def _response(told: str) -> web.Response:
 
 
 class Play:
-    """One execution of a scenario, and the player that goes ahead of it."""
+    """One execution of a scenario, and the player that goes before it."""
 
-    def __init__(self, told: Scenario, client: Client, answers: Answers, kinds: Kinds) -> None:
-        self.told, self.client, self.answers = told, client, answers
-        self.body = with_url(told.body, answers.url)
+    def __init__(self, scenario: Scenario, client: Client, answers: Answers, kinds: Kinds) -> None:
+        self.scenario, self.client, self.answers = scenario, client, answers
+        self.body = with_url(scenario.body, answers.url)
         self.player = Player(self.body, kinds)
         self.id = ""
         self.events: list[Event] = []
-        self.children: dict[str, str] = {}  # frame → the execution that it called last
+        self.children: dict[str, str] = {}  # frame → the child execution that it started last
         self._news = asyncio.Condition()
         self._following: asyncio.Task[None] | None = None
 
     async def play(self) -> dict[str, JSON]:
-        """What it comes to in the house, when that has every fact that the player has."""
+        """Play all commands; returns the final state when the log has every fact of the player."""
         try:
             async with asyncio.timeout(PATIENCE_S):
-                for command, answer in zip(self.told.commands, self.told.answers, strict=True):
+                for command, answer in zip(self.scenario.commands, self.scenario.answers, strict=True):
                     self.player.play(_of_kind_http(command))
                     refused = next((line for line in answer if line.startswith("rejected ")), None)
-                    if "on record already" not in answer:  # nobody can repeat it here
+                    if "on record already" not in answer:  # the API cannot repeat such a command
                         await self._command(command, refused and refused.split()[1].rstrip(":"))
                     await self._until(lambda: not self._missing())
-                    await self._until_asked()
+                    await self._until_requested()
         except TimeoutError:
             raise AssertionError(
-                f"it does not come to {self._missing()}; it has {self._names(self.events)}"
+                f"the log lacks {self._missing()}; it has {self._names(self.events)}"
             ) from None
         finally:
             if self._following is not None:
@@ -176,7 +176,7 @@ class Play:
         return without_messages(final(self.id, await self.client.store.read(self.id)))
 
     def expected(self) -> dict[str, JSON]:
-        """The same by the player's log."""
+        """The final state in the log of the player."""
         rows = [LogRow(event.seq, event.at, (event.fact,)) for event in self.player.log]
         return without_messages(final("e", rows))
 
@@ -199,10 +199,10 @@ class Play:
         else:
             assert verb in ("after", "expire", "wake", "close"), (
                 command
-            )  # what the house does by itself, in time
+            )  # the deployment does this by itself after some time
 
     async def _refusal(self, verb: str, rest: str) -> str | None:
-        """None: it was done."""
+        """None: the command was accepted."""
         try:
             await self._ask(verb, rest)
         except Rejected as error:
@@ -226,39 +226,39 @@ class Play:
     async def _start(self, workload: dict[str, JSON]) -> None:
         for path in sorted(set(re.findall(r"\bpath: ([\w/]+)", self.body))):
             await self.client.register(CHILD.replace("PATH", path).replace("URL", self.answers.url))
-        text = HEAD.replace("path: scenario", f"path: scenarios/{self.told.name}") + self.body
+        text = HEAD.replace("path: scenario", f"path: scenarios/{self.scenario.name}") + self.body
         registered = await self.client.register(text)
         self.id = (await self.client.start(digest=registered.digest, workload=workload)).execution_id
         self._follow()
 
-    async def _answer(self, keys: set[str], told: str) -> None:
-        (await self._asked(keys)).set_result(_response(told))
+    async def _answer(self, keys: set[str], report: str) -> None:
+        (await self._request(keys)).set_result(_response(report))
 
-    async def _until_asked(self) -> None:
-        """Frames that the player has at a call have sent their requests."""
+    async def _until_requested(self) -> None:
+        """Wait for the requests of all frames that have a call in the player."""
         for frame in list(due(self.player.state)):
             move = next_move(work_of(self.player.program, self.player.state, frame), self.player.at)
-            if isinstance(move, RunTask):  # and it does not wait before it tries again
-                await self._asked(self._keys(frame))
+            if isinstance(move, RunTask):  # it is not waiting for a retry
+                await self._request(self._keys(frame))
 
-    async def _asked(self, keys: set[str]) -> asyncio.Future[web.Response]:
-        """A request of the house; nobody waits for one when the execution is over."""
+    async def _request(self, keys: set[str]) -> asyncio.Future[web.Response]:
+        """Wait for a request of the deployment, or fail when the execution has ended."""
         assert self._following is not None
-        asked = asyncio.ensure_future(self.answers.asked(keys))
-        await asyncio.wait({asked, self._following}, return_when=asyncio.FIRST_COMPLETED)
-        if not asked.done():
-            asked.cancel()
-            raise AssertionError(f"it is over; the house went on with {dict(self.beyond())}")
-        return asked.result()
+        request = asyncio.ensure_future(self.answers.request(keys))
+        await asyncio.wait({request, self._following}, return_when=asyncio.FIRST_COMPLETED)
+        if not request.done():
+            request.cancel()
+            raise AssertionError(f"the execution has ended with other facts: {dict(self.beyond())}")
+        return request.result()
 
     def _keys(self, frame: str) -> set[str]:
-        """Of all calls that the frame may make."""
+        """The keys of all calls that the frame may make."""
         program = self.player.program
         pipelines = [*(step.pipeline for step in program.steps.values()), *program.blocks.values()]
         names = {task.name for pipeline in pipelines for task in pipeline.tasks}
         return _keys(self.id, frame, names)
 
-    # What is on record
+    # The log
 
     def _follow(self) -> None:
         if self._following is not None:
@@ -282,7 +282,7 @@ class Play:
         return Counter(_named(event.fact) for event in events if not _is_pause(event.fact))
 
     def _missing(self) -> Counter[tuple[str, str]]:
-        """Pure tasks before a call that runs are reported with it."""
+        """Facts that the player has and the log has not; pure tasks are reported with the next call."""
         missing = self._names(self.player.log) - self._names(self.events)
         frames = tuple(f"{frame}/" for frame in due(self.player.state))
         return Counter(
@@ -290,19 +290,19 @@ class Play:
         )
 
     def beyond(self) -> Counter[tuple[str, str]]:
-        """Facts that the house has and the player has not; but that a step has begun is told while its call runs."""
+        """Facts that the log has and the player has not, except starts of steps, which are reported during a call."""
         beyond = self._names(self.events) - self._names(self.player.log)
-        return Counter({told: n for told, n in beyond.items() if told[0] != "step.started"})
+        return Counter({name: n for name, n in beyond.items() if name[0] != "step.started"})
 
 
 def _keys(execution_id: str, frame: str, tasks: set[str]) -> set[str]:
-    """The idempotency keys of a frame's calls, as they are made."""
+    """The idempotency keys of the calls of a frame."""
     entries = (f"{execution_id}/{frame}/{task}/{entry}" for task in tasks for entry in range(ENTRIES_MAX))
     return {hashlib.sha256(each.encode()).hexdigest() for each in entries}
 
 
 def _is_pause(fact: Fact) -> bool:
-    """A frame that waits for a while gives its slot back when that is worth it, which is the house's affair."""
+    """A worker parks a frame that waits for long, which the player does not."""
     match fact:
         case FrameParked(until=ForTime()) | FrameResumed(output=None, run=None):
             return True
@@ -310,7 +310,7 @@ def _is_pause(fact: Fact) -> bool:
 
 
 def _named(fact: Fact) -> tuple[str, str]:
-    """Branches come to a join in any order, so its tokens do, too."""
+    """The name and subject of a fact, without the tokens of a join, which arrive in any order."""
     name, what, *_ = tell(fact)
     return name, ", ".join(sorted(what.split(", ")))
 
@@ -320,12 +320,12 @@ def _is_of_call(subject: str, frames: tuple[str, ...]) -> bool:
 
 
 def _of_kind_http(command: str) -> str:
-    """A real server's failures are all of one kind."""
+    """All failures of a real server have the kind http."""
     return re.sub(r"^(report \S+ error) (?!http)\w+", r"\1 http", command)
 
 
 def without_messages(made: dict[str, JSON]) -> dict[str, JSON]:
-    """How a call failed is told by the server in other words than by the player; and its status stands in `http`."""
+    """Remove the messages of failures and the status in `http`, which differ between server and player."""
 
     def walk(value: Any) -> Any:
         match value:
@@ -334,7 +334,7 @@ def without_messages(made: dict[str, JSON]) -> dict[str, JSON]:
             case list():
                 return [walk(each) for each in value]
             case "scheduled":
-                return "running"  # the player's steps begin with the report of their first call
+                return "running"  # in the player, a step starts with the report of its first call
             case str():
                 return _MADE.sub("…", re.sub(r"HTTP \d+[\w ]* from POST \S+", "it did not work", value))
         return value

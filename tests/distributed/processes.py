@@ -1,4 +1,4 @@
-"""A process of a house in tests: it says when it is ready, what it says is kept, and it ends with the test process."""
+"""A process of a cluster in tests: its output is kept and shows when it is ready, and it ends with the test process."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from typing import IO, NamedTuple
 READY_S = 180.0
 LINES_KEPT = 200
 _PARENT_DEATH = 1  # PR_SET_PDEATHSIG
-_forking = ThreadPoolExecutor(1)  # a child that ends with its parent ends with the thread that made it
+_forking = ThreadPoolExecutor(1)  # PR_SET_PDEATHSIG refers to the thread that started the child
 
 
 class Program(NamedTuple):
-    """How a process is started."""
+    """The command and the environment of a process."""
 
     name: str
     command: Sequence[str]
     environment: Mapping[str, str]
     folder: Path
-    ready: str  # a line that has these words says that it serves
+    ready: str  # text of the line that the process prints when it is ready
 
 
 class Process:
-    """One process after the other of the same program. Signals go to it alone, and not to what it has started."""
+    """A process that can be started again. Signals go to it alone, not to its children."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.lines: deque[str] = deque(maxlen=LINES_KEPT)
-        self.said = ""  # the line that said it is ready
+        self.ready_line = ""  # the line that it printed when it was ready
         self.starts = 0
         self._running: subprocess.Popen[bytes] | None = None
         self._reading: Thread | None = None
@@ -47,7 +47,7 @@ class Process:
 
     @property
     def pid(self) -> int:
-        assert self._running is not None, f"{self.name} does not run"
+        assert self._running is not None, f"{self.name} is not running"
         return self._running.pid
 
     @property
@@ -55,16 +55,16 @@ class Process:
         return self._running is not None and self._running.poll() is None
 
     def start(self, program: Program | None = None) -> None:
-        """Returns when it is ready. `program`: what it is from now on."""
+        """Start it and wait until it is ready. `program`: replaces the previous one."""
         self.begin(program)
         self.await_ready()
 
     def begin(self, program: Program | None = None) -> None:
-        """As `start`, for several at once: `await_ready` comes next."""
+        """Start it without waiting; `await_ready` waits. For several processes at the same time."""
         assert not self.alive, f"{self.name} runs already"
         self.program = program or self.program
         self.starts += 1
-        self.said, self._answered = "", Event()
+        self.ready_line, self._answered = "", Event()
         self.lines.append(f"--- start {self.starts}")
         self._running = _forking.submit(self._forked).result()
         assert self._running.stderr is not None
@@ -72,41 +72,41 @@ class Process:
         self._reading.start()
 
     def await_ready(self) -> None:
-        assert self._answered.wait(READY_S), f"{self.name} says nothing:\n{self.told()}"
-        assert self.said, f"{self.name} ended at once:\n{self.told()}"
+        assert self._answered.wait(READY_S), f"{self.name} says nothing:\n{self.output()}"
+        assert self.ready_line, f"{self.name} ended at once:\n{self.output()}"
 
     def send(self, which: signal.Signals) -> None:
         assert self._running is not None
         self._running.send_signal(which)
 
     def kill(self) -> None:
-        """-9, as a crash; right at any time."""
+        """kill -9, also if it is not running."""
         if self._running is not None:
             self._running.kill()
             self.wait()
 
     def wait(self, timeout_s: float = READY_S) -> int:
-        """Its exit code, negative for a signal, when it has ended and all that it said was read."""
+        """Wait for its end, and return the exit code, negative for a signal."""
         assert self._running is not None
         assert self._reading is not None
         code = self._running.wait(timeout_s)
-        self._reading.join(5.0)  # what it has started may keep the pipe open: nobody waits for that
+        self._reading.join(5.0)  # its children may keep the pipe open
         self._running = None
         return code
 
     def stop(self, timeout_s: float = READY_S) -> int:
-        """Ask it to end, and wait for that."""
+        """Send SIGTERM, and wait for its end."""
         self.send(signal.SIGTERM)
         return self.wait(timeout_s)
 
     def close(self) -> None:
-        """Whatever state it is in."""
+        """End it in any state."""
         if self._running is not None:
             with suppress(ProcessLookupError):
                 self._running.send_signal(signal.SIGCONT)
             self.kill()
 
-    def told(self) -> str:
+    def output(self) -> str:
         return "\n".join(self.lines)
 
     def _forked(self) -> subprocess.Popen[bytes]:
@@ -127,7 +127,7 @@ class Process:
             for line in said:
                 text = line.decode("utf-8", "replace").rstrip()
                 self.lines.append(text)
-                if not self.said and self.program.ready in text:
-                    self.said = text
+                if not self.ready_line and self.program.ready in text:
+                    self.ready_line = text
                     answered.set()
         answered.set()

@@ -1,4 +1,4 @@
-"""The same playbooks by `noetl run`, on one server and on two, with two workers: what they come to is the same."""
+"""The same playbooks have the same results with `noetl run`, on one server and on two servers with two workers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from noetl.errors import PlaybookError
 from noetl.output import JSON
 from noetl.ports import LogRow
 from noetl.runtime import open_local_store
+from tests.distributed.cluster import Cluster, ClusterSize, open_cluster, synced_postgres
 from tests.distributed.finals import final
-from tests.distributed.houses import DistributedHouse, Size, distributed_house, synced_postgres
 from tests.e2e.processes import ROOT, House
 from tests.e2e.serving import Api, serving
 from tests.e2e.test_acceptance import ARCS, HELD, LARGE, NESTED, PAGES, RETRY, ROUTED
@@ -27,20 +27,20 @@ from tests.services import PASSWORD
 EXAMPLES, SEEDS = ROOT / "examples", ROOT / "tests" / "fixtures" / "seeds"
 ENDPOINTS = [{"path": f"/endpoints/{name}", "page_size": 2} for name in ("good", "shaky", "gone", "closed")]
 ITEMS = [{"name": f"endpoint{n}", "path": f"/items/endpoint{n}", "page_size": 20} for n in range(6)]
-SIZES = [Size(servers=1, workers=2), Size(servers=2, workers=2)]
+SIZES = [ClusterSize(servers=1, workers=2), ClusterSize(servers=2, workers=2)]
 
 
 class Case(NamedTuple):
-    """A playbook and how it is run; its API is found under `url` or `api_url`."""
+    """A playbook and its workload; the entry `url` or `api_url` is the address of its API."""
 
     name: str
     text: str
     workload: dict[str, Any] = {}
-    url: str = "url"  # the name of the workload's entry for it
-    below: str = ""  # its path there
+    url: str = "url"  # the name of the entry in the workload
+    below: str = ""  # the path of the API
     status: str = "ok"
-    polls: bool = False  # how often it asks depends on how long it takes
-    unordered: tuple[str, ...] = ()  # keys of lists in the order in which branches came to an end
+    polls: bool = False  # the number of its requests depends on the time
+    unordered: tuple[str, ...] = ()  # keys of lists whose order is that of the ends of branches
 
 
 def _example(name: str) -> str:
@@ -48,7 +48,7 @@ def _example(name: str) -> str:
 
 
 def _nested_loops() -> str:
-    """As in its own test: `store_rooms` stores nothing."""
+    """The example without the effect of `store_rooms`, as in its own test."""
     text = re.sub(r"keychain:.*?\n\n", "", _example("nested_loops"), flags=re.S)
     return re.sub(r"kind: postgres\n.*?\n\n", "kind: noop\n\n", text, flags=re.S)
 
@@ -86,7 +86,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def variables() -> Iterator[dict[str, str]]:
-    """Credentials of the examples, and a database that one of them writes to."""
+    """The credentials of the examples, and a database for one of them."""
     server = synced_postgres()
     asyncio.run(_command(server.dsn(), "CREATE DATABASE warehouse"))
     dsn = f"postgresql://postgres:{PASSWORD}@127.0.0.1:{server.port}/warehouse"
@@ -104,19 +104,19 @@ async def _command(dsn: str, command: str) -> None:
 
 
 @pytest.fixture(scope="module", params=SIZES, ids=lambda size: f"{size.servers} servers")
-def house(
+def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, variables: dict[str, str]
-) -> Iterator[DistributedHouse]:
-    size: Size = request.param
-    with distributed_house(tmp_path_factory.mktemp("house"), size._replace(variables=variables)) as house:
-        yield house
+) -> Iterator[Cluster]:
+    size: ClusterSize = request.param
+    with open_cluster(tmp_path_factory.mktemp("cluster"), size._replace(variables=variables)) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")
 def embedded(
     tmp_path_factory: pytest.TempPathFactory, variables: dict[str, str]
 ) -> Callable[[Case], dict[str, JSON]]:
-    """What a case comes to by `noetl run`: found once, however many houses are compared with it."""
+    """The result of a case with `noetl run`, computed once for all clusters."""
     known: dict[str, dict[str, JSON]] = {}
 
     def run(case: Case) -> dict[str, JSON]:
@@ -152,50 +152,48 @@ def _final(case: Case, execution_id: str, rows: list[LogRow], api: Api) -> dict[
 
 @contextmanager
 def _served(case: Case) -> Iterator[tuple[Api, dict[str, Any]]]:
-    """An API that has answered nobody yet, and the workload that leads to it."""
+    """A new API, and the workload with its address."""
     with serving() as api:
         yield api, {case.url: f"{api.url}{case.below}", **case.workload}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_playbook_comes_to_the_same_as_by_noetl_run(
-    case: Case, house: DistributedHouse, embedded: Callable[[Case], dict[str, JSON]]
+def test_a_playbook_has_the_same_result_as_with_noetl_run(
+    case: Case, cluster: Cluster, embedded: Callable[[Case], dict[str, JSON]]
 ) -> None:
     expected = embedded(case)
     with _served(case) as (api, workload):
-        document = asyncio.run(house.run(case.text, workload))
-        rows = asyncio.run(house.rows(document.execution_id))
+        document = asyncio.run(cluster.run(case.text, workload))
+        rows = asyncio.run(cluster.rows(document.execution_id))
     assert _final(case, document.execution_id, rows, api) == expected
-    assert asyncio.run(house.replayed(document.execution_id)) == []
+    assert asyncio.run(cluster.replayed(document.execution_id)) == []
 
 
 @pytest.mark.parametrize(
     ("policy", "found"), [("[]", "bad-policy"), ("{rules: [{else: {then: {to: x}}}]}", "missing-do")]
 )
-def test_1_policies_are_validated_before_anything_runs(
-    policy: str, found: str, house: DistributedHouse
-) -> None:
+def test_1_policies_are_validated_before_anything_runs(policy: str, found: str, cluster: Cluster) -> None:
     text = HEAD + f"workflow:\n- {{step: start, tool: {{kind: noop, spec: {{policy: {policy}}}}}}}\n"
-    before = asyncio.run(house.executions())
+    before = asyncio.run(cluster.executions())
     with pytest.raises(PlaybookError) as refused:
-        asyncio.run(house.run(text, {}))
+        asyncio.run(cluster.run(text, {}))
     assert {each.code for each in refused.value.problems if each.severity == "error"} == {found}
-    assert asyncio.run(house.executions()) == before
+    assert asyncio.run(cluster.executions()) == before
 
 
-def test_5_as_many_are_in_flight_as_may_be(house: DistributedHouse) -> None:
+def test_5_a_loop_reaches_its_max_in_flight(cluster: Cluster) -> None:
     """D46."""
     with serving() as api:
-        document = asyncio.run(house.run(HELD, {"url": api.url}))
+        document = asyncio.run(cluster.run(HELD, {"url": api.url}))
     assert (document.status, api.most, api.count("/held/"), api.count("/bell")) == ("ok", 3, 11, 20)
 
 
-def test_all_logs_and_results_are_sound_and_replay_to_what_is_shown(house: DistributedHouse) -> None:
-    """By the command line, over the API, for whatever this house has run so far, and for one large result at least."""
+def test_all_logs_and_results_pass_the_audit_and_the_replay(cluster: Cluster) -> None:
+    """The command line audits all executions of this cluster through the API, including one large result."""
     with serving() as api:
-        document = asyncio.run(house.run(LARGE, {"url": api.url}))
-    told = house.asked("audit", "--format", "json")
-    found = json.loads(told.stdout)
-    assert (told.returncode, found["findings"]) == (0, [])
-    assert (found["executions"], found["results"] > 0) == (len(asyncio.run(house.executions())), True)
-    assert house.asked("replay", document.execution_id).returncode == 0
+        document = asyncio.run(cluster.run(LARGE, {"url": api.url}))
+    done = cluster.call("audit", "--format", "json")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["findings"]) == (0, [])
+    assert (found["executions"], found["results"] > 0) == (len(asyncio.run(cluster.executions())), True)
+    assert cluster.call("replay", document.execution_id).returncode == 0

@@ -1,4 +1,4 @@
-"""SIGTERM: a worker lets its calls end and hands the rest back, a server hands its share over; nothing is done twice."""
+"""After SIGTERM, a worker finishes its calls and returns the rest, a server releases its partitions; no call is repeated."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import signal
 from pathlib import Path
 
 from noetl.clock import SystemClock
+from tests.distributed.cluster import PARTITIONS, Cluster, ClusterSize, open_cluster, repeated
 from tests.distributed.effects import Effects, effects
-from tests.distributed.houses import PARTITIONS, DistributedHouse, Size, distributed_house, repeated
 from tests.playbooks import HEAD
 
 LOOP = (
@@ -24,56 +24,59 @@ workflow:
 clock = SystemClock()
 
 
-async def _soundly_ended(house: DistributedHouse, id: str, server: int = 0) -> None:
-    document = await house.ended(id, server)
+async def _soundly_ended(cluster: Cluster, id: str, server: int = 0) -> None:
+    document = await cluster.ended(id, server)
     assert document.status == "ok"
-    await house.audited(id)
-    assert repeated(await house.facts(id)) == []
+    await cluster.audited(id)
+    assert repeated(await cluster.facts(id)) == []
 
 
-async def _worker_leaves(house: DistributedHouse, served: Effects) -> float:
-    id = await house.start(LOOP, {"url": served.url})
+async def _worker_leaves(cluster: Cluster, served: Effects) -> float:
+    id = await cluster.start(LOOP, {"url": served.url})
     await served.until(lambda seen: seen.out == 8 and seen.answered >= 2)
     begun = clock.monotonic()
-    house.workers[0].send(signal.SIGTERM)
-    assert await asyncio.to_thread(house.workers[0].wait) == 0
+    cluster.workers[0].send(signal.SIGTERM)
+    assert await asyncio.to_thread(cluster.workers[0].wait) == 0
     took = clock.monotonic() - begun
-    await _soundly_ended(house, id)
-    assert clock.monotonic() - begun < house.size.lease_s / 2  # nobody waits for a lease to run out
+    await _soundly_ended(cluster, id)
+    assert clock.monotonic() - begun < cluster.size.lease_s / 2  # no lease must run out
     return took
 
 
-def test_a_worker_that_is_told_to_go_ends_its_calls_and_none_is_repeated(tmp_path: Path) -> None:
-    with effects() as served, distributed_house(tmp_path, Size(workers=2, slots=6, lease_s=120)) as house:
-        took = asyncio.run(_worker_leaves(house, served))
+def test_a_worker_that_gets_sigterm_finishes_its_calls_and_none_is_repeated(tmp_path: Path) -> None:
+    with effects() as served, open_cluster(tmp_path, ClusterSize(workers=2, slots=6, lease_s=120)) as cluster:
+        took = asyncio.run(_worker_leaves(cluster, served))
         print(f"the worker left in {took:.2f} s")
         assert (len(served.calls), served.repeated, served.most) == (24, {}, 8)
-        assert took < house.size.lease_s / 2
+        assert took < cluster.size.lease_s / 2
 
 
-async def _server_leaves(house: DistributedHouse, served: Effects) -> float:
-    id = await house.start(LOOP, {"url": served.url})
+async def _server_leaves(cluster: Cluster, served: Effects) -> float:
+    id = await cluster.start(LOOP, {"url": served.url})
     await served.until(lambda seen: seen.out == 8 and seen.answered >= 2)
-    owner = await house.owner(id)
+    owner = await cluster.owner(id)
     assert owner is not None
     other = 1 - owner
 
     async def is_taken() -> bool:
-        return list((await house.owners()).values()) == [other] * PARTITIONS
+        return list((await cluster.owners()).values()) == [other] * PARTITIONS
 
     begun = clock.monotonic()
-    house.servers[owner].send(signal.SIGTERM)
-    await house.until(is_taken)
+    cluster.servers[owner].send(signal.SIGTERM)
+    await cluster.until(is_taken)
     took = clock.monotonic() - begun
-    assert await asyncio.to_thread(house.servers[owner].wait) == 0
-    await _soundly_ended(house, id, other)
+    assert await asyncio.to_thread(cluster.servers[owner].wait) == 0
+    await _soundly_ended(cluster, id, other)
     return took
 
 
-def test_a_server_that_is_told_to_go_hands_its_share_over_at_once(tmp_path: Path) -> None:
-    """Under long leases: nobody waits for one to run out."""
-    with effects() as served, distributed_house(tmp_path, Size(servers=2, workers=2, lease_s=60)) as house:
-        took = asyncio.run(_server_leaves(house, served))
-        print(f"its share was taken in {took:.2f} s")
+def test_a_server_that_gets_sigterm_releases_its_partitions_at_once(tmp_path: Path) -> None:
+    """With long leases: the other server must not wait for one to run out."""
+    with (
+        effects() as served,
+        open_cluster(tmp_path, ClusterSize(servers=2, workers=2, lease_s=60)) as cluster,
+    ):
+        took = asyncio.run(_server_leaves(cluster, served))
+        print(f"the other server took its partitions in {took:.2f} s")
         assert (len(served.calls), served.repeated, served.most) == (24, {}, 8)
-        assert took < house.size.lease_s / 2
+        assert took < cluster.size.lease_s / 2

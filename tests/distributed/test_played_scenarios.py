@@ -1,4 +1,4 @@
-"""The engine's scenarios in real houses: embedded, on one server and on two, each comes to what its transcript says."""
+"""The scenarios of the engine in real deployments (embedded, one server, two servers) end as in their transcripts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from noetl.client import Client
 from noetl.output import JSON
-from tests.distributed.houses import NOETL, Size, distributed_house
+from tests.distributed.cluster import NOETL, ClusterSize, open_cluster
 from tests.distributed.plays import Play, Scenario, answering, scenario
 from tests.distributed.processes import Process, Program
 from tests.playbooks import kinds
@@ -24,51 +24,51 @@ SCENARIOS = [
     for path in sorted((Path(__file__).parents[1] / "scenarios").glob("*.txt"))
 ]
 AT_ONCE = 16
-CLOSE_S = 10.0  # so long a house waits for calls of an execution that is cancelled
-# What the API and a server's answers can not bring about; their transcripts are all that there is to them.
+CLOSE_S = 10.0  # a server waits so long for the calls of a cancelled execution
+# Scenarios that need more than API requests and HTTP answers; only the engine tests run them.
 NOT_PLAYED = {
-    "request_refused": "its playbook has no problems: the transcript itself says that it is refused",
-    "pipeline_bad_delay": "the tool http gives back no such part of its own",
+    "request_refused": "its playbook has no problems: the transcript itself contains the refusal",
+    "pipeline_bad_delay": "the http tool does not return such a field",
     "pause_child_end_is_recorded": "a real child is paused with its parent, so its end does not come meanwhile",
-    "pause_then_cancel": "a real child is cancelled with its parent, and its end is on record before the parent's",
+    "pause_then_cancel": "a real child is cancelled with its parent, and ends before it",
 }
-# Two of its runs go on side by side, and the one that ends last gives the output: in a real house that is chance.
+# Two of its runs are concurrent, and the last one determines the output, which is random in a real deployment.
 EITHER_ENDS_LAST = {"order_of_writes"}
 
 
 class Played(NamedTuple):
     found: dict[str, JSON]
     expected: dict[str, JSON]
-    beyond: dict[tuple[str, str], int]  # facts that the transcript has not
+    beyond: dict[tuple[str, str], int]  # facts that are not in the transcript
 
 
 async def _played(url: str, token: str | None) -> dict[str, Played | str]:
-    """All that can be played; a text: what went wrong."""
+    """Play all scenarios. The value is a text for those that failed."""
     seats = asyncio.Semaphore(AT_ONCE)
     async with Client(url, token) as client, answering() as answers:
 
-        async def one(told: Scenario) -> Played | str:
+        async def one(scenario: Scenario) -> Played | str:
             async with seats:
-                play = Play(told, client, answers, kinds())
+                play = Play(scenario, client, answers, kinds())
                 try:
                     return Played(await play.play(), play.expected(), dict(play.beyond()))
-                except Exception as error:  # noqa: BLE001  # the others are to be told of, too
+                except Exception as error:  # noqa: BLE001  # the test reports all failures
                     return f"{type(error).__name__}: {error}"
 
-        chosen = sorted((told for told in SCENARIOS if told.name not in NOT_PLAYED), key=_waits, reverse=True)
+        chosen = sorted((each for each in SCENARIOS if each.name not in NOT_PLAYED), key=_waits, reverse=True)
         made = await asyncio.gather(*map(one, chosen))
-    return {told.name: each for told, each in zip(chosen, made, strict=True)}
+    return {scenario.name: each for scenario, each in zip(chosen, made, strict=True)}
 
 
-def _waits(told: Scenario) -> float:
-    """The seconds that pass of themselves in it: whoever waits longest begins first, and the others play meanwhile."""
-    words = [command.split() for command in told.commands]
+def _waits(scenario: Scenario) -> float:
+    """The waiting time of a scenario, in seconds: scenarios that wait longest begin first."""
+    words = [command.split() for command in scenario.commands]
     after = sum(float(rest[0]) for verb, *rest in words if verb == "after")
     return after + CLOSE_S * any(verb == "close" for verb, *_ in words)
 
 
 def _wrong(played: dict[str, Played | str]) -> dict[str, object]:
-    """Scenarios that came to something else, and what."""
+    """The scenarios with other results, and these results."""
     wrong: dict[str, object] = {}
     for name, each in played.items():
         if isinstance(each, str):
@@ -85,7 +85,7 @@ def _wrong(played: dict[str, Played | str]) -> dict[str, object]:
 
 @contextmanager
 def _embedded(folder: Path) -> Iterator[str]:
-    """The embedded house with the API in front."""
+    """An embedded runtime with the API."""
     port = free_port()
     command = [NOETL, "server", "--db", str(folder / "noetl.db"), "--port", str(port)]
     environment = {**os.environ, "NOETL_ALLOW_NETWORKS": "127.0.0.0/8"}
@@ -97,7 +97,7 @@ def _embedded(folder: Path) -> Iterator[str]:
         server.close()
 
 
-def test_the_embedded_house_plays_every_scenario_as_it_is_told(tmp_path: Path) -> None:
+def test_an_embedded_runtime_plays_every_scenario_as_in_its_transcript(tmp_path: Path) -> None:
     with _embedded(tmp_path) as url:
         played = asyncio.run(_played(url, None))
     assert _wrong(played) == {}
@@ -105,8 +105,8 @@ def test_the_embedded_house_plays_every_scenario_as_it_is_told(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("servers", [1, 2])
-def test_a_distributed_house_plays_every_scenario_as_it_is_told(servers: int, tmp_path: Path) -> None:
-    with distributed_house(tmp_path, Size(servers=servers, workers=2, slots=32)) as house:
-        played = asyncio.run(_played(house.url(), house.token))
+def test_a_cluster_plays_every_scenario_as_in_its_transcript(servers: int, tmp_path: Path) -> None:
+    with open_cluster(tmp_path, ClusterSize(servers=servers, workers=2, slots=32)) as cluster:
+        played = asyncio.run(_played(cluster.url(), cluster.token))
     assert _wrong(played) == {}
     assert len(played) == len(SCENARIOS) - len(NOT_PLAYED)

@@ -1,4 +1,4 @@
-"""`max_in_flight` across workers and servers, parents on few slots, and pools: as counted by whoever is called."""
+"""`max_in_flight` across workers and servers, parents on few slots, and pools; the called service counts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from noetl.engine import facts
+from tests.distributed.cluster import Cluster, ClusterSize, open_cluster, repeated
 from tests.distributed.effects import Effects, effects
-from tests.distributed.houses import DistributedHouse, Size, distributed_house, repeated
 from tests.playbooks import HEAD
 
 LOOP = (
@@ -23,7 +23,7 @@ workflow:
   tool: {kind: http, input: {method: POST, url: "{{ workload.url }}/call/{{ iter.n }}", params: {ms: "{{ workload.ms }}"}}}
 """
 )
-# A call that takes longer than its lease, beside a loop that leaves the execution no rest.
+# A call that takes longer than its lease, beside a loop that keeps the execution busy.
 BUSY = (
     HEAD
     + """\
@@ -47,7 +47,7 @@ PARENT = HEAD.replace("path: t", "path: width/parent") + (
     '  loop: {in: "{{ range(100) }}", iterator: n, spec: {mode: parallel, max_in_flight: 100}}\n'
     '  tool: {kind: playbook, path: width/child, input: {n: "{{ iter.n }}"}}\n'
 )
-# Which process does it: its own and those that it was started by.
+# The ids of the process and of its ancestors.
 WHERE = """\
     kind: python
     code: |
@@ -72,71 +72,71 @@ def served() -> Iterator[Effects]:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DistributedHouse]:
-    with distributed_house(tmp_path_factory.mktemp("width"), Size(servers=1, workers=2)) as house:
-        yield house
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with open_cluster(tmp_path_factory.mktemp("width"), ClusterSize(servers=1, workers=2)) as cluster:
+        yield cluster
 
 
-def test_a_loop_on_two_workers_is_as_wide_as_it_says(house: DistributedHouse, served: Effects) -> None:
-    document = asyncio.run(house.run(LOOP, {"url": served.url, "many": 200, "ms": 100}))
+def test_a_loop_on_two_workers_reaches_and_keeps_its_max_in_flight(cluster: Cluster, served: Effects) -> None:
+    document = asyncio.run(cluster.run(LOOP, {"url": served.url, "many": 200, "ms": 100}))
     assert document.status == "ok"
     assert (served.most, len(served.calls), served.repeated) == (7, 200, {})
-    asyncio.run(house.audited(document.execution_id))
+    asyncio.run(cluster.audited(document.execution_id))
 
 
-def test_a_loop_is_no_wider_while_its_server_dies(tmp_path: Path, served: Effects) -> None:
-    """The new owner asks the workers what they have in hand before it gives out more."""
+def test_a_loop_keeps_its_max_in_flight_while_its_server_dies(tmp_path: Path, served: Effects) -> None:
+    """The new owner polls the workers for their frames before it dispatches more."""
 
-    async def work(house: DistributedHouse) -> None:
-        id = await house.start(LOOP, {"url": served.url, "many": 100, "ms": 300})
+    async def work(cluster: Cluster) -> None:
+        id = await cluster.start(LOOP, {"url": served.url, "many": 100, "ms": 300})
         await served.until(lambda seen: seen.answered > 20)
-        owner = await house.owner(id)
+        owner = await cluster.owner(id)
         assert owner is not None
-        await asyncio.to_thread(house.servers[owner].kill)
-        document = await house.ended(id, 1 - owner)
+        await asyncio.to_thread(cluster.servers[owner].kill)
+        document = await cluster.ended(id, 1 - owner)
         assert document.status == "ok"
-        await house.audited(id)
-        log = await house.facts(id)
+        await cluster.audited(id)
+        log = await cluster.facts(id)
         assert repeated(log) == []
         assert sum(isinstance(fact, facts.IterationDone) for fact in log) == 100
 
-    with distributed_house(tmp_path, Size(servers=2, workers=2)) as house:
-        asyncio.run(work(house))
+    with open_cluster(tmp_path, ClusterSize(servers=2, workers=2)) as cluster:
+        asyncio.run(work(cluster))
     print(f"{len(served.calls)} calls of 100; again: {served.repeated}")
     assert served.most == 7
     assert len(set(served.calls)) == 100
 
 
-def test_a_long_call_keeps_its_lease_while_its_execution_is_never_at_rest(
+def test_a_long_call_keeps_its_lease_while_its_execution_is_always_busy(
     tmp_path: Path, served: Effects
 ) -> None:
-    """Beats that come while a commit is out count as well."""
-    with distributed_house(tmp_path, Size(workers=2, slots=40, lease_s=4)) as house:
-        document = asyncio.run(house.run(BUSY, {"url": served.url}))
+    """Heartbeats during a commit count, too."""
+    with open_cluster(tmp_path, ClusterSize(workers=2, slots=40, lease_s=4)) as cluster:
+        document = asyncio.run(cluster.run(BUSY, {"url": served.url}))
     assert document.status == "ok"
     assert (len(served.calls), served.repeated) == (9001, {})
 
 
 def test_a_parent_of_a_hundred_children_finishes_on_two_slots(tmp_path: Path) -> None:
-    async def work(house: DistributedHouse) -> None:
-        async with house.client() as client:
+    async def work(cluster: Cluster) -> None:
+        async with cluster.client() as client:
             await client.register(CHILD)
-        document = await house.run(PARENT, {})
+        document = await cluster.run(PARENT, {})
         assert document.output is not None
         assert document.output.data == [{"n": 2 * n} for n in range(100)]
-        children = await house.children(document.execution_id)
+        children = await cluster.children(document.execution_id)
         assert len(children) == 100
         for id in (document.execution_id, *children):
-            await house.audited(id)
+            await cluster.audited(id)
 
-    with distributed_house(tmp_path, Size(workers=1, slots=2)) as house:
-        asyncio.run(work(house))
+    with open_cluster(tmp_path, ClusterSize(workers=1, slots=2)) as cluster:
+        asyncio.run(work(cluster))
 
 
-def test_a_step_runs_in_its_pool_and_waits_when_nobody_works_there(house: DistributedHouse) -> None:
+def test_a_step_runs_in_its_pool_and_waits_when_the_pool_has_no_workers(cluster: Cluster) -> None:
     async def waiting() -> str:
-        async with house.client() as client:
-            id = await house.start(POOLED, {})
+        async with cluster.client() as client:
+            id = await cluster.start(POOLED, {})
             async for each in client.stream(id):
                 if (
                     getattr(each, "name", "") == "step.scheduled"
@@ -152,16 +152,16 @@ def test_a_step_runs_in_its_pool_and_waits_when_nobody_works_there(house: Distri
         return id
 
     id = asyncio.run(waiting())
-    told = house.asked("show", id).stdout
-    assert "far" in told
-    assert "scheduled" in told
-    worker = house.add_worker(slots=2, pool="gpu")
+    text = cluster.call("show", id).stdout
+    assert "far" in text
+    assert "scheduled" in text
+    worker = cluster.add_worker(slots=2, pool="gpu")
     try:
-        assert asyncio.run(house.ended(id)).status == "ok"
-        done = [fact for fact in asyncio.run(house.facts(id)) if isinstance(fact, facts.TaskDone)]
+        assert asyncio.run(cluster.ended(id)).status == "ok"
+        done = [fact for fact in asyncio.run(cluster.facts(id)) if isinstance(fact, facts.TaskDone)]
         near, far = [fact.output.data for fact in done if fact.output is not None]
         assert worker.pid in far
         assert worker.pid not in near
     finally:
         worker.stop()
-        house.workers.remove(worker)
+        cluster.workers.remove(worker)

@@ -38,7 +38,7 @@ from noetl.errors import Rejected
 from noetl.net.program import Program
 from noetl.output import JSON, Output
 from tests.playbooks import kinds
-from tests.properties.executable import World
+from tests.properties.executable import CallOutputs
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TURNS_MAX = 5_000  # far more than any of these playbooks needs
@@ -75,8 +75,8 @@ def folded(log: list[Event]) -> State:
 class Drive:
     """One execution. Every choice is a function of the schedule and the turn: one log, one way to go on."""
 
-    def __init__(self, program: Program, world: World, schedule: int, *, wild: bool = False) -> None:
-        self.program, self.world, self.schedule, self.wild = program, world, schedule, wild
+    def __init__(self, program: Program, outputs: CallOutputs, schedule: int, *, wild: bool = False) -> None:
+        self.program, self.outputs, self.schedule, self.wild = program, outputs, schedule, wild
         self.state = State(execution_id="e")
         self.agenda: Agenda | None = {}
         self.log: list[Event] = []
@@ -181,7 +181,9 @@ class Drive:
             case ForSignal(name=name):
                 self.commit(Signal(name=name, data={"n": 1}))
             case _:
-                self.commit(Wake(frame=frame.id, output=self.world.answer(frame.id, "child", frame.calls, 1)))
+                self.commit(
+                    Wake(frame=frame.id, output=self.outputs.answer(frame.id, "child", frame.calls, 1))
+                )
 
     def work(self, frame: str) -> None:
         """A worker takes the frame up, makes some calls, and reports them at once."""
@@ -221,7 +223,7 @@ class Drive:
             case RunTask(task=task, input=input, attempt=attempt):
                 output = Output(data=input or work.frame.prev)
                 if task.kind != "noop":
-                    output = self.world.answer(work.frame.id, task.name, work.frame.entries, attempt)
+                    output = self.outputs.answer(work.frame.id, task.name, work.frame.entries, attempt)
                 return take(work, move, output, self.at)
         return None
 

@@ -52,7 +52,7 @@ class Executable(NamedTuple):
     steady: bool  # nor does its output: no branches, and no parallel loop that stops early
 
 
-class World(NamedTuple):
+class CallOutputs(NamedTuple):
     """What calls come back with: a function of what is called, and of nothing else."""
 
     seed: int
@@ -72,7 +72,7 @@ class World(NamedTuple):
         return Output(data={"n": number // 8 % 10, "more": number % 3 == 0})
 
 
-WORLDS = st.builds(World, st.integers(0, 2**16), st.sampled_from([0, 10, 20, 30]))
+CALL_OUTPUTS = st.builds(CallOutputs, st.integers(0, 2**16), st.sampled_from([0, 10, 20, 30]))
 
 
 class _Part(NamedTuple):

@@ -21,7 +21,7 @@ from noetl.net.program import Program
 from noetl.output import JSON
 from noetl.template.compile import Template
 from tests.properties.driving import Drive, compiled, folded, plain, read_back
-from tests.properties.executable import WORLDS, Executable, World, executables
+from tests.properties.executable import CALL_OUTPUTS, CallOutputs, Executable, executables
 from tests.sizes import examples
 
 ENDS = facts.StepDone | facts.StepFailed | facts.LoopDone
@@ -294,12 +294,12 @@ def tallies(told: Iterable[Fact]) -> dict[str, list[int]]:
 
 
 @settings(SLOW, max_examples=examples(200))
-@given(executables(calm=False), WORLDS, SCHEDULES)
+@given(executables(calm=False), CALL_OUTPUTS, SCHEDULES)
 def test_replay_equals_live_after_every_event_and_nothing_is_lost(
-    executable: Executable, world: World, schedule: int
+    executable: Executable, outputs: CallOutputs, schedule: int
 ) -> None:
     """D28a, D30, D34, D35, D36, D42, D47, D49: the net at rest, and the log when all is over."""
-    drive = Drive(compiled(executable.document), world, schedule, wild=True)
+    drive = Drive(compiled(executable.document), outputs, schedule, wild=True)
     Follower(drive)
     drive.run()
     audit(drive.log)
@@ -309,13 +309,13 @@ def test_replay_equals_live_after_every_event_and_nothing_is_lost(
 
 
 @settings(SLOW, max_examples=examples(150))
-@given(executables(calm=False), WORLDS, SCHEDULES, st.integers(1, 9))
+@given(executables(calm=False), CALL_OUTPUTS, SCHEDULES, st.integers(1, 9))
 def test_an_execution_that_was_interrupted_ends_like_one_that_was_not(
-    executable: Executable, world: World, schedule: int, every: int
+    executable: Executable, outputs: CallOutputs, schedule: int, every: int
 ) -> None:
     program = compiled(executable.document)
-    whole = Drive(program, world, schedule, wild=True).run()
-    broken = Drive(program, world, schedule, wild=True)
+    whole = Drive(program, outputs, schedule, wild=True).run()
+    broken = Drive(program, outputs, schedule, wild=True)
 
     def forget(_command: Command, _events: list[Event]) -> None:
         if broken.pick(every, "crash") == 0:
@@ -326,15 +326,15 @@ def test_an_execution_that_was_interrupted_ends_like_one_that_was_not(
 
 
 @settings(SLOW, max_examples=examples(150))
-@given(executables(calm=True), WORLDS, st.lists(SCHEDULES, min_size=2, max_size=3, unique=True))
+@given(executables(calm=True), CALL_OUTPUTS, st.lists(SCHEDULES, min_size=2, max_size=3, unique=True))
 def test_without_races_the_order_of_reports_changes_nothing(
-    executable: Executable, world: World, schedules: list[int]
+    executable: Executable, outputs: CallOutputs, schedules: list[int]
 ) -> None:
     """D47: status, ctx and output are the same, whoever reports first; a sequential loop hands ctx on (D28a)."""
     program = compiled(executable.document)
     ends = []
     for schedule in schedules:
-        drive = Drive(program, world, schedule).run()
+        drive = Drive(program, outputs, schedule).run()
         state = drive.state
         for counts in tallies(each.fact for each in drive.log).values():
             assert counts == list(range(counts[0], counts[0] + len(counts))) if counts else True

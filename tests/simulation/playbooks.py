@@ -1,4 +1,4 @@
-"""The playbooks that simulated houses run: chains, loops, joins, blocks, children, retries and waits."""
+"""The playbooks that simulated clusters run: chains, loops, joins, blocks, children, retries and waits."""
 
 from __future__ import annotations
 

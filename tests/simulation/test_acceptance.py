@@ -1,4 +1,4 @@
-"""The eight acceptance tests of seed 002 §13, as playbooks on the memory house; HTTP is a tool of the test's own."""
+"""The eight acceptance tests of seed 002 §13, as playbooks in a simulated cluster with a fake HTTP tool."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from noetl.engine.facts import Fact
 from noetl.engine.moves import RunTask
 from noetl.engine.state import State
 from noetl.output import JSON, Failure, Output
-from noetl.testing.simulator.cluster import Cluster, Library
+from noetl.testing.programs import MemoryPrograms
+from noetl.testing.simulator.cluster import SimCluster
 from tests.playbooks import HEAD, checked, kinds, told_codes
 
 PAGES = """\
@@ -34,23 +35,23 @@ workflow:
 """
 
 
-class World:
-    """Answers calls, and counts how many are out at once."""
+class FakeHttp:
+    """The HTTP tool of a cluster. It records the calls, and counts those that run at the same time."""
 
     def __init__(self) -> None:
         self.calls: list[JSON] = []
-        self.out = self.most = 0
-        self.cluster: Cluster | None = None
+        self.running = self.most_running = 0
+        self.cluster: SimCluster | None = None
 
-    async def http(self, task: RunTask) -> Output:
+    async def call(self, task: RunTask) -> Output:
         assert self.cluster is not None
         self.calls.append(task.input)
-        self.out += 1
-        self.most = max(self.most, self.out)
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
         done = self.cluster.loop.create_future()
         self.cluster.loop.call_later(0.5, done.set_result, None)
         await done
-        self.out -= 1
+        self.running -= 1
         return self.answer(task.input)
 
     def answer(self, input: dict[str, JSON]) -> Output:
@@ -65,12 +66,12 @@ class World:
         return Output(data={"at": f"{url}{page}", "more": page < pages})
 
 
-def run(body: str, workload: dict[str, object] | None = None) -> tuple[World, State, list[Fact]]:
-    world = World()
-    cluster = world.cluster = Cluster(1, Library({"t": HEAD + body}, kinds()), calm=True)
-    cluster.tools["http"] = world.http
-    told = cluster.run({"e": ("t", workload or {})})
-    return world, told.states["e"], [fact for row in cluster.store.truth.rows["e"] for fact in row.facts]
+def run(body: str, workload: dict[str, object] | None = None) -> tuple[FakeHttp, State, list[Fact]]:
+    http = FakeHttp()
+    cluster = http.cluster = SimCluster(1, MemoryPrograms({"t": HEAD + body}, kinds()), calm=True)
+    cluster.tools["http"] = http.call
+    result = cluster.run({"e": ("t", workload or {})})
+    return http, result.states["e"], [fact for row in cluster.store.memory.rows["e"] for fact in row.facts]
 
 
 def data_of(state: State) -> JSON:
@@ -86,10 +87,10 @@ def test_1_policies_are_validated() -> None:
 
 def test_2_a_transient_500_is_retried_and_then_fails() -> None:
     rules = '[{when: "{{ output.http.status == 500 }}", then: {do: retry, attempts: 4, delay: 1}}, {else: {then: {do: continue}}}]'
-    world, state, _ = run(
+    http, state, _ = run(
         f"workflow:\n- step: start\n  tool: {{kind: http, url: status/500, spec: {{policy: {{rules: {rules}}}}}}}\n"
     )
-    assert (len(world.calls), state.status, state.failure and state.failure.kind) == (4, "error", "http")
+    assert (len(http.calls), state.status, state.failure and state.failure.kind) == (4, "error", "http")
 
 
 def test_3_status_routes_by_jump() -> None:
@@ -114,9 +115,9 @@ workflow:
 
 
 def test_4_and_6_pages_stream_within_an_iteration_and_end_with_break() -> None:
-    world, state, _ = run(PAGES)
+    http, state, _ = run(PAGES)
     assert data_of(state) == [{"seen": ["a1", "a2", "a3"]}, {"seen": ["b1"]}]
-    assert len(world.calls) == 4
+    assert len(http.calls) == 4
 
 
 def test_5_a_parallel_loop_keeps_max_in_flight_and_isolates_iter() -> None:
@@ -130,8 +131,8 @@ workflow:
   - {name: get, kind: http, url: "{{ iter.n | string }}"}
   - {name: give, kind: noop, input: {mine: "{{ iter.mine }}"}}
 """
-    world, state, _ = run(body)
-    assert world.most == 3
+    http, state, _ = run(body)
+    assert http.most_running == 3
     assert data_of(state) == [{"mine": number * 10} for number in range(1, 9)]
 
 

@@ -1,4 +1,4 @@
-"""The mutation gate: bugs that we plant, one at a time, and that the simulator must find."""
+"""The mutation gate: tests plant one bug at a time, and the simulator must find it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from noetl.engine.state import State
 from noetl.errors import Conflict, Fenced
 from noetl.ids import frame_parts
 from noetl.ports import Append, Claim, Grant
-from noetl.testing.simulator.cluster import Build
-from noetl.testing.simulator.loop import SimLoop, Stuck
-from noetl.testing.simulator.world import Odds, SimStore
+from noetl.testing.simulator.cluster import SimComponents
+from noetl.testing.simulator.loop import SimLoop, SimulationStuck
+from noetl.testing.simulator.ports import FaultRates, SimStore
 from noetl.worker.worker import Worker
 from tests.simulation.test_simulation import disturb
 
@@ -30,7 +30,7 @@ SEEDS = 2_000
 
 
 class NoPositionCheck(Control):
-    """A report is taken as if it came from where the frame stands now."""
+    """Control accepts a report at any position, as if it continued the frame."""
 
     async def _decide(self, live: LiveExecution, asked: list[PendingCommand]):  # type: ignore[no-untyped-def]  # as in Control
         moved = [item._replace(command=_moved(live, item.command)) for item in asked]
@@ -60,18 +60,18 @@ class NoCompareAndSet(MemoryStore):
 
 
 class TornBatch(MemoryStore):
-    """A part of an append may be all that is kept."""
+    """The store may keep only a part of an append."""
 
     def _append(self, each: Append) -> Conflict | Fenced | None:
         torn = len(each.facts) > 3 and len(self.rows.get(each.execution_id, ())) == 4
         return super()._append(each._replace(facts=each.facts[:-1]) if torn else each)
 
 
-def store_of(truth: type[MemoryStore]) -> type[SimStore]:
+def store_of(memory: type[MemoryStore]) -> type[SimStore]:
     class Store(SimStore):
-        def __init__(self, loop: SimLoop, odds: Odds, partitions: int) -> None:
-            super().__init__(loop, odds, partitions)
-            self.truth = truth(self._clock, partitions)
+        def __init__(self, loop: SimLoop, rates: FaultRates, partitions: int) -> None:
+            super().__init__(loop, rates, partitions)
+            self.memory = memory(self._clock, partitions)
 
     return Store
 
@@ -133,8 +133,8 @@ class ReusesGrants(Control):
         return grant._replace(epoch=epoch)
 
 
-class OwnWatch(Control):
-    """Instants by a server's own clock, which is wrong."""
+class LocalTime(Control):
+    """Control uses the clock of its server, which is wrong, instead of the time of the store."""
 
     def now(self) -> datetime:
         return self.clock.now()
@@ -152,17 +152,17 @@ async def sweep_without_children(control: Control) -> None:
 
 
 BUGS = {
-    "no position check, so no dedup": Build(control=NoPositionCheck),
-    "no epoch of the owner": Build(store=store_of(NoOwnerEpoch)),
-    "no compare-and-set": Build(store=store_of(NoCompareAndSet)),
-    "a batch applied in part": Build(store=store_of(TornBatch)),
-    "publish before commit": Build(control=PublishesFirst),
-    "answer before commit": Build(control=AnswersFirst),
-    "acknowledge before commit": Build(worker=AcknowledgesFirst),
-    "no sweep": Build(sweep=sweep_nothing),
-    "a wake is lost": Build(control=LosesWakes, sweep=sweep_without_children),
-    "a grant is used again after failover": Build(control=ReusesGrants),
-    "time by a skewed clock": Build(control=OwnWatch),
+    "no position check, so no dedup": SimComponents(control=NoPositionCheck),
+    "no epoch of the owner": SimComponents(store=store_of(NoOwnerEpoch)),
+    "no compare-and-set": SimComponents(store=store_of(NoCompareAndSet)),
+    "a batch applied in part": SimComponents(store=store_of(TornBatch)),
+    "publish before commit": SimComponents(control=PublishesFirst),
+    "answer before commit": SimComponents(control=AnswersFirst),
+    "acknowledge before commit": SimComponents(worker=AcknowledgesFirst),
+    "no sweep": SimComponents(sweep=sweep_nothing),
+    "a wake is lost": SimComponents(control=LosesWakes, sweep=sweep_without_children),
+    "a grant is used again after failover": SimComponents(control=ReusesGrants),
+    "time by a skewed clock": SimComponents(control=LocalTime),
 }
 
 
@@ -171,10 +171,10 @@ def test_a_planted_bug_is_found(bug: str) -> None:
     for seed in range(SEEDS):
         try:
             disturb(seed, BUGS[bug])
-        except (AssertionError, Stuck):
+        except (AssertionError, SimulationStuck):
             return
     pytest.fail(f"{bug}: not found in {SEEDS} seeds")
 
 
 def test_the_sweep_that_is_tested_is_the_real_one() -> None:
-    assert Build().sweep is sweep
+    assert SimComponents().sweep is sweep

@@ -1,6 +1,6 @@
-"""The verdict on a house that was hurt, from PostgreSQL alone: nothing lost, nothing doubled, every log sound.
+"""The audit of a cluster after faults, from PostgreSQL alone: no fact is lost or doubled, every log is valid.
 
-It folds every log, compares it with the snapshot that a server left, and with what the world saw.
+It folds every log, and compares it with the snapshot of the server and with the effects that callers saw.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from noetl.engine.state import State
 from noetl.views.audit.findings import findings
 from noetl.views.log import events_of, folded
 from noetl.views.replay import differences
-from tests.chaos.distributed.house import CLOCK, House
+from tests.chaos.distributed.cluster import CLOCK, ChaosCluster
 from tests.chaos.distributed.load import Load
 
 
 class Verdict(NamedTuple):
     states: dict[str, State]
     logs: dict[str, list[Event]]
-    stuck_s: dict[str, float]  # execution → the longest time in which nothing happened
+    stuck_s: dict[str, float]  # execution → the longest time without progress
 
     @property
     def ok(self) -> list[str]:
@@ -37,26 +37,26 @@ class Verdict(NamedTuple):
 
 
 async def audited(load: Load, *, may_fail: Collection[str] = ()) -> Verdict:
-    """Every log of the house. `may_fail`: executions that need not end well."""
+    """Audit every log of the cluster. `may_fail`: executions that may end with an error."""
     verdict = await read(load.house)
     problems = {id: found for id, log in verdict.logs.items() if (found := findings(log))}
     assert problems == {}
     missing = [id for id in load.acked if id not in verdict.states]
-    assert missing == [], "acknowledged, and not on record"
+    assert missing == [], "an acknowledged execution is not in the log"
     failed = {
         id: (state.status, _why(verdict.logs[id]))
         for id, state in verdict.states.items()
         if state.status != "ok" and id not in may_fail
     }
-    assert failed == {}, f"{len(failed)} of {len(verdict.states)} did not end well: {failed}"
+    assert failed == {}, f"{len(failed)} of {len(verdict.states)} ended with an error: {failed}"
     _compare_seen(load, verdict)
     _compare_effects(load, verdict)
     return verdict
 
 
-async def read(house: House) -> Verdict:
-    """Each log folded, and compared with the snapshot beside it."""
-    database = open_postgres(house.database, CLOCK)
+async def read(cluster: ChaosCluster) -> Verdict:
+    """Fold each log, and compare the state with the snapshot."""
+    database = open_postgres(cluster.database, CLOCK)
     store = PostgresStore(database)
     verdict = Verdict({}, {}, {})
     try:
@@ -85,15 +85,15 @@ def _why(log: list[Event]) -> str:
 
 
 def _compare_seen(load: Load, verdict: Verdict) -> None:
-    """Nothing was shown that is not on record."""
+    """Every fact that a server returned is in the log."""
     for (id, seq), fact in load.seen.items():
         log = verdict.logs[id]
-        assert seq <= len(log), f"a server has shown fact {seq} of {id}, and the log has {len(log)}"
+        assert seq <= len(log), f"a server returned fact {seq} of {id}, and the log has {len(log)}"
         assert log[seq - 1].fact == fact
 
 
 def _compare_effects(load: Load, verdict: Verdict) -> None:
-    """Each result on record is from a call of its own, and each effect has one key."""
+    """Each result in the log is from another call, and each effect has one key."""
     effects, used = load.effects, Counter[int]()
     for id, log in verdict.logs.items():
         for event in log:
@@ -104,7 +104,7 @@ def _compare_effects(load: Load, verdict: Verdict) -> None:
                     used[data["serial"]] += 1
                     assert data["of"] == id
                     assert effects.serials[data["serial"]] in effects.paths[id]
-    assert [serial for serial, times in used.items() if times > 1] == [], "a result is on record twice"
+    assert [serial for serial, times in used.items() if times > 1] == [], "a result is in the log twice"
     for id, keys in effects.paths.items():
         assert len(keys) == len(set(keys.values())), f"an effect of {id} had two keys"
 
@@ -115,8 +115,8 @@ def p99(numbers: Collection[float]) -> float:
     return quantiles(numbers, n=100, method="inclusive")[98]
 
 
-def told(what: str, **figures: float) -> None:
-    """For whoever runs it: the figures of a test, on one line."""
+def report(what: str, **figures: float) -> None:
+    """Print the figures of a test on one line."""
     said = ", ".join(
         f"{name.replace('_', ' ')} {value:.2f}"
         if isinstance(value, float)

@@ -1,6 +1,6 @@
-"""The world that playbooks have their effects on: it counts by idempotency key, and sees when a caller dies.
+"""The HTTP service that playbooks call: it counts effects by idempotency key, and notices when a caller dies.
 
-Every answer has a serial number of its own, so that a result in a log tells which of several calls it is from.
+Every answer has a serial number, so that a result in a log identifies the call that it is from.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from tests.chaos.distributed.house import CLOCK
+from tests.chaos.distributed.cluster import CLOCK
 
 LARGE = "0123456789abcdef" * 65_536  # a megabyte
 
 
 class Effects:
-    """All of it happens on the loop of the test."""
+    """The requests so far. The service runs on the event loop of the test."""
 
     def __init__(self) -> None:
         self.url = ""
-        self.arrivals: dict[str, list[float]] = {}  # key → when it was asked for
+        self.arrivals: dict[str, list[float]] = {}  # key → instants of its requests
         self.paths: dict[str, dict[str, str]] = {}  # execution → key → path
         self.serials: list[str] = []  # serial → key
-        self.interrupted: dict[str, float] = {}  # key → when the one who asked died, and nobody was answered
+        self.interrupted: dict[str, float] = {}  # key → when its caller died before the answer
         self.answered: set[str] = set()  # keys
-        self.resumed: list[float] = []  # seconds from there until somebody asked again
-        self.at_once: Counter[str] = Counter()  # what is counted together → requests in hand
+        self.resumed: list[float] = []  # seconds from the death of a caller until the next request of its key
+        self.at_once: Counter[str] = Counter()  # counter name → requests in progress
         self.most_at_once: Counter[str] = Counter()
-        self.gates: dict[str, list[asyncio.Event]] = {}  # key → what its first answers wait for, each
+        self.gates: dict[str, list[asyncio.Event]] = {}  # key → events that its first answers wait for
         self.is_holding = True
-        self.callers: dict[str, int] = {}  # key → the port of whoever asked first
+        self.callers: dict[str, int] = {}  # key → the port of its first caller
 
     def key(self, execution_id: str, path: str) -> str:
-        """Of what an execution has asked for there; "": it has not."""
+        """The key of the request of an execution for a path; "": there was none."""
         keys = self.paths.get(execution_id, {})
         return next((key for key, each in keys.items() if each == path), "")
 
     def release(self) -> None:
-        """All that waits, and all that comes."""
+        """Let all held answers continue, and hold no more."""
         self.is_holding = False
         for gates in self.gates.values():
             for gate in gates:
@@ -69,7 +69,7 @@ class Effects:
         except asyncio.CancelledError:
             if (
                 key not in self.answered
-            ):  # else it had lost its lease before it died, and another one was here
+            ):  # otherwise it lost its lease before it died, and another worker made the call
                 self.interrupted[key] = CLOCK.monotonic()
             raise
         finally:
@@ -85,7 +85,7 @@ class Effects:
         self.most_at_once[counted] = max(self.most_at_once[counted], self.at_once[counted])
 
     async def _wait(self, request: web.Request, key: str) -> None:
-        """`holds`: so many answers of a key wait until they are let go."""
+        """`holds`: the number of answers of a key that wait for `release`."""
         gates = self.gates.setdefault(key, [])
         if self.is_holding and len(gates) < int(request.query.get("holds", "0")):
             assert request.transport is not None

@@ -1,6 +1,6 @@
-"""What a hurt house is asked to do, and what it acknowledged: starts through any server that answers.
+"""The load on a cluster with faults: starts through any server that answers.
 
-Whatever was acknowledged is noted here, and must be in the log in the end.
+It records all acknowledged starts, which must be in the log in the end.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from noetl.clock import SystemClock
 from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.output import JSON
 from noetl.views.log import events_of
+from tests.chaos.distributed.cluster import CLOCK, ChaosCluster
 from tests.chaos.distributed.effects import Effects
-from tests.chaos.distributed.house import CLOCK, House
 
 STEPS = 10
 CHILDREN = 6
 CHILD_STEPS = 3
 WIDTH = 10  # of loops
-PATIENCE_S = 60.0  # for a start to be acknowledged, whatever dies meanwhile
+PATIENCE_S = 60.0  # until a start is acknowledged, with kills in between
 
 
 def head(name: str) -> str:
@@ -29,7 +29,7 @@ def head(name: str) -> str:
 
 
 def _steps(many: int) -> str:
-    """Each begins when the one before it is on record."""
+    """Each step begins when the previous one is in the log."""
     made = ""
     for number in range(many):
         name = "start" if number == 0 else f"s{number}"
@@ -86,7 +86,7 @@ workflow:
 
 
 class Chance:
-    """Numbers from 0 up to 1, the same for the same seed."""
+    """Reproducible numbers from 0 up to 1."""
 
     def __init__(self, seed: object) -> None:
         self._numbers = (
@@ -103,22 +103,22 @@ class Chance:
 
 
 class Load:
-    """Starts, and what was acknowledged of them."""
+    """Starts executions and records the acknowledged ones."""
 
-    def __init__(self, house: House, effects: Effects) -> None:
-        self.house = house
+    def __init__(self, cluster: ChaosCluster, effects: Effects) -> None:
+        self.house = cluster
         self.effects = effects
         self.acked: dict[str, str] = {}  # execution → path of its playbook
-        self.seen: dict[tuple[str, int], object] = {}  # execution, seq → the fact that a server has shown
-        self.refused = 0  # answers that said: try again
-        self._turns: Iterator[int] = cycle(range(house.plan.servers))
+        self.seen: dict[tuple[str, int], object] = {}  # execution, seq → the fact that a server returned
+        self.refused = 0  # answers that requested a retry
+        self._turns: Iterator[int] = cycle(range(cluster.plan.servers))
 
     async def register(self, *texts: str) -> None:
         for text in texts:
             await self.house.clients[0].register(text)
 
     async def start(self, path: str, **workload: JSON) -> str:
-        """Until it is acknowledged, under one key, at whichever server is there."""
+        """Start with one idempotency key at any server that answers, until a server acknowledges."""
         key = SystemClock().new_id()
         given: Mapping[str, JSON] = {"url": self.effects.url, **workload}
         async with asyncio.timeout(PATIENCE_S):
@@ -126,23 +126,23 @@ class Load:
                 client = self.house.clients[next(self._turns)]
                 try:
                     async with asyncio.timeout(10):
-                        told = await client.start(path, given, key=key)
+                        started = await client.start(path, given, key=key)
                 except (Unavailable, TimeoutError):
                     self.refused += 1
                     await CLOCK.sleep(0.1)
                     continue
-                self.acked[told.execution_id] = path
-                return told.execution_id
+                self.acked[started.execution_id] = path
+                return started.execution_id
 
     async def keep_starting(self, path: str, many: int, every_s: float, **workload: JSON) -> None:
-        """So many, at a steady rate, however long each start takes."""
+        """Start `many` executions at a constant rate, however long each start takes."""
         async with asyncio.TaskGroup() as tasks:
             for _ in range(many):
                 tasks.create_task(self.start(path, **workload))
                 await CLOCK.sleep(every_s)
 
     async def look(self, execution_id: str) -> None:
-        """What a server shows of a log now: it must stand there for ever."""
+        """Record the facts that a server returns now: they must stay in the log."""
         client = self.house.clients[next(self._turns)]
         try:
             async with asyncio.timeout(5):
@@ -153,7 +153,7 @@ class Load:
             self.seen[execution_id, event.seq] = event.fact
 
     async def keep_looking(self) -> None:
-        """At the newest, until it is cancelled."""
+        """Look at the newest execution repeatedly, until the task is cancelled."""
         while True:
             for execution_id in list(self.acked)[-3:]:
                 await self.look(execution_id)

@@ -1,7 +1,7 @@
-"""A server or a worker with faults of its own: `python -m tests.chaos.distributed.shimmed worker --slots 8 --name w`.
+"""A server or worker with injected faults: `python -m tests.chaos.distributed.shimmed worker --slots 8 --name w`.
 
-`CHAOS_SEED` makes a worker's messages come twice, late or never; `CHAOS_CLOCKS` gives each process a wrong clock,
-which jumps whenever it gets SIGUSR1. The house around it is the real one.
+`CHAOS_SEED` duplicates, delays or drops the messages of a worker; `CHAOS_CLOCKS` gives each process a wrong clock,
+which jumps on SIGUSR1. The rest of the cluster is unchanged.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from tests.chaos.distributed.load import Chance
 
 SEED, CLOCKS = "CHAOS_SEED", "CHAOS_CLOCKS"
 DOUBLED, DROPPED, DELAYED = 0.20, 0.05, 0.30
-LATE_S = 8.0  # longer than a lease: an owner has given up by then
+LATE_S = 8.0  # longer than a lease
 JUMPS_S = (3_600.0, -3_600.0, 86_400.0, -86_400.0, 300.0, -300.0)
 
 
-class WrongClock(SystemClock):
-    """Off from the beginning, and off by something else after each jump. Its pulse is right, as a machine's is."""
+class SkewedClock(SystemClock):
+    """A system clock whose wall time is wrong, and changes with each jump. Its monotonic time is right."""
 
     def __init__(self, off_s: float) -> None:
         self._off_s = off_s
@@ -51,7 +51,7 @@ class WrongClock(SystemClock):
 
 
 class FaultyQueue:
-    """Pointers come twice, late, out of order, or never."""
+    """Duplicates, delays, reorders and drops pointers."""
 
     def __init__(self, queue: WorkQueue, chance: Chance, clock: Clock) -> None:
         self._queue = queue
@@ -63,21 +63,23 @@ class FaultyQueue:
         if self._again and self._chance() < 0.5:
             return [self._again.pop()]
         claims = await self._queue.take(limit)
-        kept = [claim for claim in claims if self._chance() >= DROPPED]  # nobody says that these are done
+        kept = [
+            claim for claim in claims if self._chance() >= DROPPED
+        ]  # dropped pointers are never acknowledged
         self._again += [claim for claim in kept if self._chance() < DOUBLED]
         if self._chance() < DELAYED:
-            await self._clock.sleep(self._chance(0.0, LATE_S) ** 2 / LATE_S)  # most of them only a little
+            await self._clock.sleep(self._chance(0.0, LATE_S) ** 2 / LATE_S)  # most delays are short
         return kept
 
     async def done(self, claim: Claim) -> None:
         await self._queue.done(claim)
 
     async def put(self, pointers: Sequence[object]) -> None:
-        raise AssertionError(f"a worker puts nothing, and this one {len(pointers)}")
+        raise AssertionError(f"a worker must not put pointers: {len(pointers)}")
 
 
 class FaultyLink:
-    """Every report goes out three times, the last one late; some answers are lost; some begins come twice."""
+    """Sends every report three times, the last one late; loses some answers; repeats some begins."""
 
     def __init__(self, link: Link, chance: Chance, clock: Clock) -> None:
         self._link = link
@@ -87,14 +89,14 @@ class FaultyLink:
 
     async def report(self, execution_id: str, report: Report, *, room: int = 0) -> ReportAnswer:
         first, _ = await asyncio.gather(
-            self._link.report(execution_id, report, room=room), self._unheard(execution_id, report, 0.0)
+            self._link.report(execution_id, report, room=room), self._send_late(execution_id, report, 0.0)
         )
-        self._spawn(self._unheard(execution_id, report, self._chance(0.0, LATE_S)))
+        self._spawn(self._send_late(execution_id, report, self._chance(0.0, LATE_S)))
         if self._chance() < DROPPED:
             raise Unavailable("the answer was lost")
         return first
 
-    async def _unheard(self, execution_id: str, report: Report, after_s: float) -> None:
+    async def _send_late(self, execution_id: str, report: Report, after_s: float) -> None:
         await self._clock.sleep(after_s)
         with suppress(Unavailable):
             await self._link.report(execution_id, report)
@@ -114,7 +116,7 @@ class FaultyLink:
 
     async def beat(self, worker: str, holds: Sequence[tuple[str, str, Epoch]]) -> list[tuple[str, str]]:
         if self._chance() < DROPPED:
-            raise Unavailable("the beat was lost")
+            raise Unavailable("the heartbeat was lost")
         return await self._link.beat(worker, holds)
 
     async def start(self, execution_id: str, digest: str, start: Start) -> None:
@@ -128,53 +130,53 @@ class FaultyLink:
 
 
 def clock_of(name: str) -> Clock:
-    """By chance up to five minutes off, when clocks are to be wrong."""
+    """With CHAOS_CLOCKS, a clock that is wrong by up to five minutes."""
     seed = os.environ.get(CLOCKS)
     if seed is None:
         return SystemClock()
-    clock = WrongClock(Chance(f"{seed}/{name}")(-300.0, 300.0))
+    clock = SkewedClock(Chance(f"{seed}/{name}")(-300.0, 300.0))
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, clock.jump)
     return clock
 
 
-async def work(asked: argparse.Namespace) -> None:
-    clock = clock_of(asked.name)
+async def work(options: argparse.Namespace) -> None:
+    clock = clock_of(options.name)
     given = WorkerOptions(
         nats=os.environ["NOETL_NATS"],
-        slots=asked.slots,
-        name=asked.name,
+        slots=options.slots,
+        name=options.name,
         link_key=os.environ[LINK_KEY],
         lease_s=lease_s(),
     )
     crew = WorkerRuntime(given, clock)
     if seed := os.environ.get(SEED):
-        chance = Chance(f"{seed}/{asked.name}")
+        chance = Chance(f"{seed}/{options.name}")
         crew.worker.queue = FaultyQueue(crew.worker.queue, chance, clock)
         crew.worker.link = FaultyLink(crew.worker.link, chance, clock)
     await crew.open()
     print("ready", file=sys.stderr, flush=True)
-    await told_to_go()
+    await stop_signal()
     await crew.close()
 
 
-async def serve(asked: argparse.Namespace) -> None:
-    clock = clock_of(asked.name or str(asked.port))
+async def serve(options: argparse.Namespace) -> None:
+    clock = clock_of(options.name or str(options.port))
     environment = os.environ
     given = ServerOptions(
-        environment["NOETL_DB"], environment["NOETL_NATS"], asked.name, environment[LINK_KEY], lease_s()
+        environment["NOETL_DB"], environment["NOETL_NATS"], options.name, environment[LINK_KEY], lease_s()
     )
-    async with open_server(given, clock) as house:
-        serving = HttpServer(make_app(house.desk, ServerSettings()), "127.0.0.1", asked.port)
+    async with open_server(given, clock) as cluster:
+        serving = HttpServer(make_app(cluster.desk, ServerSettings()), "127.0.0.1", options.port)
         serving.start()
         print("ready", file=sys.stderr, flush=True)
-        await told_to_go()
+        await stop_signal()
         await serving.stop()
 
 
-async def told_to_go() -> None:
-    told = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
-    await told.wait()
+async def stop_signal() -> None:
+    stopping = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
+    await stopping.wait()
 
 
 def main() -> None:
@@ -183,8 +185,8 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--slots", type=int, default=16)
     parser.add_argument("--name", default="")
-    asked = parser.parse_args()
-    asyncio.run(serve(asked) if asked.kind == "server" else work(asked))
+    options = parser.parse_args()
+    asyncio.run(serve(options) if options.kind == "server" else work(options))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Playbooks that would eat the house: each meets a limit soon, and its neighbours hardly feel it."""
+"""Playbooks that exhaust resources reach a limit soon, and other executions are hardly affected."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import asyncio
 from statistics import median
 
 from noetl.engine import facts
-from tests.chaos.distributed.audit import audited, p99, told
+from tests.chaos.distributed.audit import audited, p99, report
+from tests.chaos.distributed.cluster import CLOCK, opened
 from tests.chaos.distributed.effects import serving
-from tests.chaos.distributed.house import CLOCK, opened
 from tests.chaos.distributed.load import CHILD, Load, head
 
 NEIGHBOURS = 60
 EVERY_S = 0.1
-BOMB_S = 15.0  # a bound for any machine: the figures are told
+BOMB_S = 15.0  # a limit for any machine; the test prints the figures
 BESIDE_S = 3.0
 
 
 def storm(name: str, arcs: str) -> str:
-    """Every firing of its one step makes more of them."""
+    """Every firing of its only step causes more firings."""
     return (
         head(name)
         + f"""\
@@ -44,8 +44,8 @@ _CROWD = """\
   spec: {policy: {admit: {rules: [{when: "{{ not workload.more }}", then: {allow: true}}, {else: {then: {allow: false}}}]}}}
   tool: {kind: noop}
 """
-STORM = storm("storm", _CROWD)  # tokens gather before a step that lets none of them in
-RUNS = storm("runs", "")  # tokens become runs at once
+STORM = storm("storm", _CROWD)  # tokens accumulate at a step that admits none of them
+RUNS = storm("runs", "")  # tokens become runs immediately
 DEEP = head("deep") + (
     "workload: {url: ''}\nworkflow:\n- step: start\n  tool: {kind: playbook, path: chaos/deep}\n"
 )
@@ -57,39 +57,39 @@ WIDE = head("wide") + (
 BOMBS = {"chaos/storm": STORM, "chaos/wide": WIDE, "chaos/deep": DEEP}
 
 
-def test_storms_of_tokens_and_endless_children_meet_a_limit_and_neighbours_go_on() -> None:
+def test_token_storms_and_endless_children_reach_a_limit_and_other_executions_continue() -> None:
     asyncio.run(_bomb())
 
 
-def test_a_storm_of_runs_meets_the_limit_of_live_tokens() -> None:
+def test_a_storm_of_runs_reaches_the_limit_of_live_tokens() -> None:
     asyncio.run(_storm())
 
 
 async def _storm() -> None:
-    async with opened() as house:
-        await house.clients[0].register(RUNS)
-        # Each firing adds one more, and workers do them all: so it takes 10,000 firings to be too many.
-        document = await house.clients[0].run("chaos/runs", timeout_s=60)
+    async with opened() as cluster:
+        await cluster.clients[0].register(RUNS)
+        # Each firing adds one token, and workers run all of them: the limit takes 10,000 firings.
+        document = await cluster.clients[0].run("chaos/runs", timeout_s=60)
         assert document.status == "error"
         assert document.error is not None
         assert document.error.kind == "limit"
 
 
 async def _bomb() -> None:
-    async with opened() as house, serving() as effects:
-        load = Load(house, effects)
+    async with opened() as cluster, serving() as effects:
+        load = Load(cluster, effects)
         await load.register(CHILD, *BOMBS.values())
-        await _neighbours(load, 10)  # so that everyone has read everything once
+        await _neighbours(load, 10)  # warm up all caches
         alone = await _neighbours(load, NEIGHBOURS)
         bombing = asyncio.ensure_future(_keep_bombing(load))
         beside = await _neighbours(load, NEIGHBOURS)
         took = await bombing
-        await house.until_all_ended(30)
+        await cluster.until_all_ended(30)
         bombs = {id for id, path in load.acked.items() if path in BOMBS}
-        ((children,),) = await house.rows("SELECT count(*) FROM noetl.heads WHERE path = 'chaos/deep'")
-        others = await house.rows("SELECT execution_id FROM noetl.heads WHERE path <> 'chaos/child'")
+        ((children,),) = await cluster.rows("SELECT count(*) FROM noetl.heads WHERE path = 'chaos/deep'")
+        others = await cluster.rows("SELECT execution_id FROM noetl.heads WHERE path <> 'chaos/child'")
         verdict = await audited(load, may_fail={row[0] for row in others})
-        told(
+        report(
             "bombs",
             **{f"{path.removeprefix('chaos/')}, s": seconds for path, seconds in took.items()},
             children_deep=children,
@@ -106,7 +106,7 @@ async def _bomb() -> None:
 
 
 async def _neighbours(load: Load, many: int) -> list[float]:
-    """Small executions at a steady rate; how long each took."""
+    """Run small executions at a constant rate; returns their durations."""
     took: list[float] = []
 
     async def one(number: int) -> None:
@@ -124,7 +124,7 @@ async def _neighbours(load: Load, many: int) -> list[float]:
 
 
 async def _keep_bombing(load: Load) -> dict[str, float]:
-    """One after the other for as long as the neighbours live; the longest time of each."""
+    """Run the bombs one after the other until it is cancelled; returns the longest duration of each."""
     took: dict[str, float] = {}
     until = CLOCK.monotonic() + NEIGHBOURS * EVERY_S
     while CLOCK.monotonic() < until:

@@ -1,8 +1,8 @@
-"""The disk of NATS is full (test 9): what it holds waits, all else goes on, nothing is lost.
+"""The disk of NATS is full (test 9): work that needs NATS waits, all other work continues, no data is lost.
 
-A stream that has met a full disk takes nothing more, also when there is space again, until NATS is started anew
-(so it is with 2.15). The queue holds copies and is made anew by us. The results are in NATS alone: they wait for whoever
-runs NATS.
+A stream that has found a full disk accepts no more messages until NATS restarts, even if there is space again (NATS
+2.15). NoETL recreates the queue, which holds only copies. Results are in NATS alone: they wait for a restart by the
+operator.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from noetl.adapters.nats.queue import STREAM, TIMEOUTS_MAX
 from noetl.adapters.nats.results import BUCKET
 from noetl.ports import REPLY_TIMEOUT_S
 from tests.chaos.disks import SmallDisk, small_disk
-from tests.chaos.distributed.audit import audited, told
+from tests.chaos.distributed.audit import audited, report
+from tests.chaos.distributed.cluster import LEASE_S, ChaosCluster, Plan, until
 from tests.chaos.distributed.effects import serving
-from tests.chaos.distributed.house import LEASE_S, House, Plan, until
 from tests.chaos.distributed.load import CHAIN, Load, head
 
 MEGABYTES = 32
 SMALL, LARGE = 20, 6
-SWEEP_S = 10  # what nobody has followed for so long is put again
+SWEEP_S = 10  # an unclaimed pointer is sent again after this time
 LARGE_RESULT = head("large") + (
     "workload: {url: ''}\nworkflow:\n- step: start\n"
     '  tool: {kind: http, method: POST, url: "{{ workload.url }}/large?of={{ execution_id }}&mb=1"}\n'
@@ -35,46 +35,46 @@ LARGE_RESULT = head("large") + (
 
 
 @asynccontextmanager
-async def opened_on_a_small_disk() -> AsyncIterator[tuple[House, SmallDisk]]:
+async def opened_on_a_small_disk() -> AsyncIterator[tuple[ChaosCluster, SmallDisk]]:
     folder = Path(tempfile.mkdtemp(prefix="noetl-chaos-", dir="/tmp"))
     folder.chmod(0o711)
-    house = House(folder, Plan())
+    cluster = ChaosCluster(folder, Plan())
     try:
-        with small_disk(house.folder.path / "nats", MEGABYTES) as disk:
+        with small_disk(cluster.folder.path / "nats", MEGABYTES) as disk:
             try:
-                await house.open()
-                yield house, disk
+                await cluster.open()
+                yield cluster, disk
             finally:
-                await house.close()
+                await cluster.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_a_full_disk_of_nats_stops_what_it_must_and_costs_nothing_on_record() -> None:
+def test_a_full_disk_of_nats_stops_only_work_that_needs_it_and_loses_no_fact() -> None:
     asyncio.run(_fill_nats())
 
 
 async def _fill_nats() -> None:
-    async with opened_on_a_small_disk() as (house, disk), serving() as effects:
-        load = Load(house, effects)
+    async with opened_on_a_small_disk() as (cluster, disk), serving() as effects:
+        load = Load(cluster, effects)
         await load.register(CHAIN, LARGE_RESULT)
-        await load.start("chaos/large")  # the bucket is there
-        await house.until_all_ended(60)
-        living = {name: child.pid for name, child in house.children.items()}
+        await load.start("chaos/large")  # this creates the bucket
+        await cluster.until_all_ended(60)
+        living = {name: child.pid for name, child in cluster.children.items()}
 
         disk.fill()
         large = [await load.start("chaos/large") for _ in range(LARGE)]
         small = [await load.start("chaos/chain", ms=20) for _ in range(SMALL)]
-        await until(lambda: _has_met_it(house, STREAM, f"OBJ_{BUCKET}"), 60)
+        await until(lambda: _found_disk_full(cluster, STREAM, f"OBJ_{BUCKET}"), 60)
         disk.make_space()
-        by_itself = await until(lambda: _all_ok(house, small), 120)
-        assert {name: child.pid for name, child in house.children.items()} == living
+        by_itself = await until(lambda: _all_ok(cluster, small), 120)
+        assert {name: child.pid for name, child in cluster.children.items()} == living
 
-        await house.kill("nats")
-        await house.start("nats")
-        restarted = await until(lambda: _all_ok(house, large), 60)
+        await cluster.kill("nats")
+        await cluster.start("nats")
+        restarted = await until(lambda: _all_ok(cluster, large), 60)
         await audited(load)
-        told(
+        report(
             "a full disk of NATS",
             executions=len(load.acked),
             queue_goes_on_by_itself_after_s=by_itself,
@@ -85,14 +85,14 @@ async def _fill_nats() -> None:
         assert restarted <= SWEEP_S + REPLY_TIMEOUT_S + LEASE_S
 
 
-async def _has_met_it(house: House, *streams: str) -> bool:
-    """NATS has tried to write to each, and could not."""
-    said = (house.logs / "nats.log").read_text("utf-8", "replace").splitlines()
+async def _found_disk_full(cluster: ChaosCluster, *streams: str) -> bool:
+    """NATS has failed to write to each stream."""
+    said = (cluster.logs / "nats.log").read_text("utf-8", "replace").splitlines()
     failed = [line for line in said if "no space left on device" in line]
     return all(any(stream in line for line in failed) for stream in streams)
 
 
-async def _all_ok(house: House, ids: list[str]) -> bool:
+async def _all_ok(cluster: ChaosCluster, ids: list[str]) -> bool:
     query = "SELECT count(*) FROM noetl.heads WHERE status = 'ok' AND execution_id = ANY($1::text[])"
-    ((count,),) = await house.rows(query, ids)
+    ((count,),) = await cluster.rows(query, ids)
     return bool(count == len(ids))

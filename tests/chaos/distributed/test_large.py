@@ -1,4 +1,4 @@
-"""Large things in a house that is hurt: ten thousand iterations, and results of ten megabytes that rot."""
+"""Large data in a cluster with faults: ten thousand iterations, and damaged results of ten megabytes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from noetl.engine import facts
 from noetl.errors import Damaged
 from noetl.output import JSON
 from noetl.worker.result_stores import NamedStore, ResultStores
-from tests.chaos.distributed.audit import Verdict, audited, told
+from tests.chaos.distributed.audit import Verdict, audited, report
+from tests.chaos.distributed.cluster import CLOCK, ChaosCluster, Plan, opened, until
 from tests.chaos.distributed.effects import serving
-from tests.chaos.distributed.house import CLOCK, House, Plan, opened, until
 from tests.chaos.distributed.load import Load, head
 
 MANY = 10_000
 WIDE = 100
-LOG_BYTES_MAX = 600  # an iteration
+LOG_BYTES_MAX = 600  # for each iteration
 GROWTH_MB_MAX = 150
 LARGE_MB = 10
 LARGE = 20
@@ -33,26 +33,26 @@ LONG = head("long") + (
 )
 
 
-def test_ten_thousand_iterations_and_three_kills_give_each_result_once_in_little_memory() -> None:
+def test_ten_thousand_iterations_with_three_kills_end_once_each_and_need_little_memory() -> None:
     asyncio.run(_run_long())
 
 
 async def _run_long() -> None:
-    async with opened(Plan(slots=64, workers=2, named=True)) as house, serving() as effects:
-        load = Load(house, effects)
+    async with opened(Plan(slots=64, workers=2, named=True)) as cluster, serving() as effects:
+        load = Load(cluster, effects)
         await load.register(LONG)
-        before = {name: house.rss_mb(name) for name in house.servers}
+        before = {name: cluster.rss_mb(name) for name in cluster.servers}
         begun, id = CLOCK.monotonic(), await load.start("chaos/long")
         for share, name in ((0.2, "worker-1"), (0.4, "server"), (0.6, "worker-2")):
-            await _until_has(house, share * MANY)
-            victim = await _owner(house) if name == "server" else name
-            await house.kill(victim)
-            await house.start(victim)
-        await house.until_all_ended(120)
-        seconds, growth = CLOCK.monotonic() - begun, _growth(house, before)
+            await _until_has(cluster, share * MANY)
+            victim = await _owner(cluster) if name == "server" else name
+            await cluster.kill(victim)
+            await cluster.start(victim)
+        await cluster.until_all_ended(120)
+        seconds, growth = CLOCK.monotonic() - begun, _growth(cluster, before)
         verdict = await audited(load)
-        ((size,),) = await house.rows("SELECT sum(length(body)) FROM noetl.log WHERE execution_id = $1", id)
-        told(
+        ((size,),) = await cluster.rows("SELECT sum(length(body)) FROM noetl.log WHERE execution_id = $1", id)
+        report(
             "a long loop",
             iterations=MANY,
             kills=3,
@@ -67,23 +67,23 @@ async def _run_long() -> None:
         assert size / MANY <= LOG_BYTES_MAX
 
 
-async def _until_has(house: House, facts: float) -> None:
+async def _until_has(cluster: ChaosCluster, facts: float) -> None:
     async def has() -> bool:
-        return await house.facts() >= facts
+        return await cluster.facts() >= facts
 
     await until(has, 60)
 
 
-async def _owner(house: House) -> str:
-    """The server that has the only execution there is."""
-    ((identity,),) = await house.rows(
+async def _owner(cluster: ChaosCluster) -> str:
+    """The server that owns the only execution."""
+    ((identity,),) = await cluster.rows(
         "SELECT server FROM noetl.partitions JOIN noetl.heads ON number = partition LIMIT 1"
     )
     return str(identity).partition("#")[0]
 
 
-def _growth(house: House, before: dict[str, float]) -> float:
-    return max(house.rss_mb(name, peak=True) - mb for name, mb in before.items())
+def _growth(cluster: ChaosCluster, before: dict[str, float]) -> float:
+    return max(cluster.rss_mb(name, peak=True) - mb for name, mb in before.items())
 
 
 def large(store: str) -> str:
@@ -97,41 +97,41 @@ def large(store: str) -> str:
     )
 
 
-def test_results_of_ten_megabytes_come_back_whole_or_are_known_to_be_damaged() -> None:
+def test_results_of_ten_megabytes_are_read_complete_or_reported_as_damaged() -> None:
     asyncio.run(_keep_large())
 
 
 async def _keep_large() -> None:
-    """Half of them in NATS, half of them in PostgreSQL; a worker dies meanwhile."""
-    async with opened(Plan(servers=1, slots=2, results_in_postgresql=True)) as house, serving() as effects:
-        load, begun = Load(house, effects), CLOCK.monotonic()
+    """Store half of the results in NATS and half in PostgreSQL, and kill a worker meanwhile."""
+    async with opened(Plan(servers=1, slots=2, results_in_postgresql=True)) as cluster, serving() as effects:
+        load, begun = Load(cluster, effects), CLOCK.monotonic()
         await load.register(large("nats_object"), large("postgres"))
         for number in range(LARGE):
             await load.start(f"chaos/large-{'nats-object' if number % 2 else 'postgres'}")
-        await _until_has(house, LARGE * 6)
-        await house.kill("worker-1")
-        await house.start("worker-1")
-        await house.until_all_ended(120)
+        await _until_has(cluster, LARGE * 6)
+        await cluster.kill("worker-1")
+        await cluster.start("worker-1")
+        await cluster.until_all_ended(120)
         seconds, verdict = CLOCK.monotonic() - begun, await audited(load)
         refs = _refs(verdict)
         stores = ResultStores(
             [
-                NamedStore("nats_object", NatsResults(house.nats), shared=True),
-                NamedStore("postgres", PostgresResults(house.database), shared=True),
+                NamedStore("nats_object", NatsResults(cluster.nats), shared=True),
+                NamedStore("postgres", PostgresResults(cluster.database), shared=True),
             ]
         )
-        rotten = [*await _rot_in_nats(house), *await _rot_in_postgresql(house)]
+        rotten = [*await _damage_in_nats(cluster), *await _damage_in_postgresql(cluster)]
         damaged = [ref for ref in refs if not await _is_whole(stores, ref)]
         await stores.close()
         longest = max(len(str(event.fact)) for log in verdict.logs.values() for event in log)
-        told(
+        report(
             "large results",
             results=LARGE,
             mb_each=LARGE_MB,
             rotten=len(rotten),
             found=len(damaged),
-            worker_mb=max(house.rss_mb(name, peak=True) for name in house.workers),
-            server_mb=house.rss_mb("server-1", peak=True),
+            worker_mb=max(cluster.rss_mb(name, peak=True) for name in cluster.workers),
+            server_mb=cluster.rss_mb("server-1", peak=True),
             longest_fact=longest,
             seconds=seconds,
         )
@@ -143,7 +143,7 @@ async def _keep_large() -> None:
 
 
 def _refs(verdict: Verdict) -> list[dict[str, JSON]]:
-    """What the logs say where the large ones lie."""
+    """The refs of the large results in the logs."""
     refs = {}
     for log in verdict.logs.values():
         for event in log:
@@ -154,7 +154,7 @@ def _refs(verdict: Verdict) -> list[dict[str, JSON]]:
 
 
 def _place(ref: dict[str, JSON]) -> tuple[str, str]:
-    """The same data has the same key wherever it lies: what is read from PostgreSQL is kept in NATS again."""
+    """The store and the key: the same data has the same key in both stores."""
     return ref["type"], ref["locator"]["key"]
 
 
@@ -165,10 +165,10 @@ async def _is_whole(stores: ResultStores, ref: dict[str, JSON]) -> bool:
         return False
 
 
-async def _rot_in_nats(house: House) -> list[tuple[str, str]]:
-    """One byte of each is another one, and its description fits: only our own digest can tell."""
+async def _damage_in_nats(cluster: ChaosCluster) -> list[tuple[str, str]]:
+    """Change one byte of each result and adapt its metadata: only our digest detects it."""
     client = Client()
-    await client.connect(house.nats)
+    await client.connect(cluster.nats)
     objects = await client.jetstream().object_store(BUCKET)
     names = sorted(str(each.name) for each in await objects.list())[:ROTTEN]
     for name in names:
@@ -179,10 +179,10 @@ async def _rot_in_nats(house: House) -> list[tuple[str, str]]:
     return [("nats", name) for name in names]
 
 
-async def _rot_in_postgresql(house: House) -> list[tuple[str, str]]:
-    found = await house.rows("SELECT id, key FROM noetl_results ORDER BY key LIMIT $1", ROTTEN)
+async def _damage_in_postgresql(cluster: ChaosCluster) -> list[tuple[str, str]]:
+    found = await cluster.rows("SELECT id, key FROM noetl_results ORDER BY key LIMIT $1", ROTTEN)
     for id, _ in found:
-        await house.rows(
+        await cluster.rows(
             "UPDATE noetl_result_parts SET body = set_byte(body, 1000, get_byte(body, 1000) # 1)"
             " WHERE result = $1 AND place = 3",
             id,

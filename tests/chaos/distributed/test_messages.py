@@ -1,4 +1,4 @@
-"""Messages that come twice, late or never, and clocks that are wrong: what counts is the log and its positions."""
+"""Messages that are doubled, delayed or lost, and wrong clocks, change no result: the log and its positions count."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import asyncio
 import signal
 
 from noetl.engine import facts
-from tests.chaos.distributed.audit import audited, p99, told
+from tests.chaos.distributed.audit import audited, p99, report
+from tests.chaos.distributed.cluster import CLOCK, Plan, opened
 from tests.chaos.distributed.effects import serving
-from tests.chaos.distributed.house import CLOCK, Plan, opened
 from tests.chaos.distributed.load import CHILD, CHILD_STEPS, Chance, Load, head, loop
 from tests.chaos.distributed.shimmed import CLOCKS, SEED
 
 EXECUTIONS = 300
 ITEMS = 300
 WAITING = 40
-WAIT_S = 6.0  # longer than a worker waits by itself: the frame is parked, and control wakes it
+WAIT_S = 6.0  # a worker does not wait so long: it parks the frame, and control wakes it
 JUMPS = 40
 
 WAIT = (
@@ -40,14 +40,14 @@ def test_messages_that_are_doubled_dropped_delayed_and_reordered_change_no_resul
 
 
 async def _shuffle() -> None:
-    async with opened(Plan(shimmed=True, environment={SEED: "11"})) as house, serving() as effects:
-        load, begun = Load(house, effects), CLOCK.monotonic()
+    async with opened(Plan(shimmed=True, environment={SEED: "11"})) as cluster, serving() as effects:
+        load, begun = Load(cluster, effects), CLOCK.monotonic()
         await load.register(CHILD, loop(ITEMS, 50))
         long = await load.start("chaos/loop-item", ms=20)
         await load.keep_starting("chaos/child", EXECUTIONS, 0.06, ms=20)
-        await house.until_all_ended(120)
+        await cluster.until_all_ended(120)
         seconds, verdict = CLOCK.monotonic() - begun, await audited(load)
-        told(
+        report(
             "messages doubled, dropped, delayed",
             executions=len(verdict.states),
             reports_at_least=3 * len(effects.arrivals),
@@ -61,28 +61,28 @@ async def _shuffle() -> None:
         assert len(effects.arrivals) == EXECUTIONS * CHILD_STEPS + ITEMS
 
 
-def test_clocks_that_are_wrong_and_jump_by_hours_and_days_make_no_timer_early_or_late() -> None:
+def test_timers_are_right_although_clocks_are_wrong_and_jump_by_hours_and_days() -> None:
     asyncio.run(_jump())
 
 
 async def _jump() -> None:
-    async with opened(Plan(shimmed=True, environment={CLOCKS: "10"})) as house, serving() as effects:
-        load, chance = Load(house, effects), Chance("clocks")
+    async with opened(Plan(shimmed=True, environment={CLOCKS: "10"})) as cluster, serving() as effects:
+        load, chance = Load(cluster, effects), Chance("clocks")
         await load.register(WAIT, loop(ITEMS))
         starting = asyncio.ensure_future(load.keep_starting("chaos/wait", WAITING, 0.3))
         await load.start("chaos/loop-item", ms=200)
-        everyone = [*house.servers, *house.workers]
+        everyone = [*cluster.servers, *cluster.workers]
         for _ in range(JUMPS):
-            house.signal(everyone[int(chance() * len(everyone))], signal.SIGUSR1)
+            cluster.signal(everyone[int(chance() * len(everyone))], signal.SIGUSR1)
             await CLOCK.sleep(0.45)
         await starting
-        await house.until_all_ended(60)
+        await cluster.until_all_ended(60)
         verdict = await audited(load)
         waits = []
         for id in (id for id, path in load.acked.items() if path == "chaos/wait"):
             before, after = (effects.arrivals[effects.key(id, path)] for path in ("/before", "/after"))
             waits.append(after[0] - before[0] - WAIT_S)
-        told(
+        report(
             "clocks wrong",
             jumps=JUMPS,
             timers=len(waits),
@@ -96,7 +96,9 @@ async def _jump() -> None:
         assert p99(waits) < 1
         assert effects.repeats == 0, "a lease was lost"
         ats = [event.at for log in verdict.logs.values() for event in log]
-        assert (max(ats) - min(ats)).total_seconds() < 120, "an instant on record is by a clock that jumped"
+        assert (max(ats) - min(ats)).total_seconds() < 120, (
+            "an instant in the log is from a clock that jumped"
+        )
         assert any(
             isinstance(event.fact, facts.FrameParked) for log in verdict.logs.values() for event in log
         )

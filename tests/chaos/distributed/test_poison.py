@@ -1,4 +1,4 @@
-"""What no other worker can save: a call that takes its workers with it, and work for a pool that nobody serves."""
+"""Problems that no other worker can solve: a call that kills its workers, and work for a pool without workers."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import signal
 import sys
 
 from noetl.engine import facts
-from tests.chaos.distributed.audit import Verdict, audited, told
+from tests.chaos.distributed.audit import Verdict, audited, report
+from tests.chaos.distributed.cluster import CLOCK, ChaosCluster, Plan, opened
 from tests.chaos.distributed.effects import serving
-from tests.chaos.distributed.house import CLOCK, House, Plan, opened
 from tests.chaos.distributed.load import CHAIN, STEPS, Load, head
 
-ENOUGH = 3  # workers that are lost with one call: it is then not made again
+ENOUGH = 3  # after so many lost workers, a call is not repeated
 EXECUTIONS = 30
 
-# A shell runs below a guard, and that below the worker.
+# A shell is a child of a guard process, which is a child of the worker.
 POISON = head("poison") + (
     'workload: {url: ""}\nworkflow:\n- step: start\n'
     "  tool: {kind: shell, sh: \"kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); sleep 60\"}\n"
@@ -26,24 +26,24 @@ FAR = head("far") + (
 )
 
 
-def test_a_call_that_takes_its_workers_with_it_is_given_up_and_everything_else_goes_on() -> None:
+def test_a_call_that_kills_its_workers_fails_and_everything_else_continues() -> None:
     asyncio.run(_poison())
 
 
 async def _poison() -> None:
-    async with opened() as house, serving() as effects:
-        load = Load(house, effects)
+    async with opened() as cluster, serving() as effects:
+        load = Load(cluster, effects)
         await load.register(CHAIN, POISON)
         begun = CLOCK.monotonic()
         over = asyncio.Event()
-        nurse = asyncio.ensure_future(_nurse(house, over))
+        nurse = asyncio.ensure_future(_restart_workers(cluster, over))
         poison = await load.start("chaos/poison")
         await load.keep_starting("chaos/chain", EXECUTIONS, 0.5, ms=80)
-        await house.until_all_ended(90)
+        await cluster.until_all_ended(90)
         over.set()
         seconds, deaths = CLOCK.monotonic() - begun, await nurse
         verdict = await audited(load, may_fail=[poison])
-        told(
+        report(
             "a call that kills its workers",
             workers_lost=deaths,
             executions_beside=len(verdict.ok),
@@ -52,21 +52,21 @@ async def _poison() -> None:
             seconds=seconds,
         )
         assert _kind(verdict, poison) == "lost"
-        # A worker that had other frames in hand, too, tells less of which of them was the cause.
+        # A lost worker with several frames is weaker evidence against each of them.
         assert ENOUGH <= deaths <= 3 * ENOUGH
         assert len(verdict.ok) == EXECUTIONS
         assert len(effects.arrivals) == EXECUTIONS * STEPS
 
 
-async def _nurse(house: House, over: asyncio.Event) -> int:
-    """Start each worker that has died again, until all is over; how many that were."""
+async def _restart_workers(cluster: ChaosCluster, over: asyncio.Event) -> int:
+    """Restart each worker that has died, until the event is set; returns the number of restarts."""
     ends: dict[str, asyncio.Future[object]] = {}
     ends[""] = asyncio.ensure_future(over.wait())
     deaths = 0
     while True:
-        for name in house.workers:
+        for name in cluster.workers:
             if name not in ends:
-                ends[name] = asyncio.ensure_future(house.children[name].ended())
+                ends[name] = asyncio.ensure_future(cluster.children[name].ended())
         await asyncio.wait(ends.values(), return_when=asyncio.FIRST_COMPLETED)
         dead = [name for name, end in ends.items() if name and end.done()]
         if not dead:
@@ -76,8 +76,8 @@ async def _nurse(house: House, over: asyncio.Event) -> int:
         for name in dead:
             assert ends.pop(name).result() == -signal.SIGKILL
             deaths += 1
-            await house.children[name].kill()
-            await house.start(name)
+            await cluster.children[name].kill()
+            await cluster.start(name)
 
 
 def _kind(verdict: Verdict, id: str) -> str:
@@ -86,33 +86,33 @@ def _kind(verdict: Verdict, id: str) -> str:
     return end.error.kind
 
 
-def test_work_for_a_pool_without_workers_waits_says_so_and_goes_on_when_one_comes() -> None:
+def test_work_for_a_pool_without_workers_reports_it_and_starts_when_a_worker_joins() -> None:
     asyncio.run(_wait_for_a_worker())
 
 
 async def _wait_for_a_worker() -> None:
-    async with opened(Plan(workers=1)) as house, serving() as effects:
-        load = Load(house, effects)
+    async with opened(Plan(workers=1)) as cluster, serving() as effects:
+        load = Load(cluster, effects)
         await load.register(FAR)
         id = await load.start("chaos/far")
-        for client in house.clients:
+        for client in cluster.clients:
             (step,) = (await client.show(id)).steps
             assert (step.status, step.why) == (
                 "scheduled", 'waits for a worker: there is none in the pool "gpu"',
             )  # fmt: skip
-        assert 'waits for a worker: there is none in the pool "gpu"' in await _told_by_cli(house, id)
+        assert 'waits for a worker: there is none in the pool "gpu"' in await _shown_by_cli(cluster, id)
         begun = CLOCK.monotonic()
-        await house.add("worker-gpu", "worker", "--pool", "gpu")
-        await house.until_all_ended(30)
-        told("a pool without workers", begun_after_s=CLOCK.monotonic() - begun)
+        await cluster.add("worker-gpu", "worker", "--pool", "gpu")
+        await cluster.until_all_ended(30)
+        report("a pool without workers", begun_after_s=CLOCK.monotonic() - begun)
         await audited(load)
 
 
-async def _told_by_cli(house: House, id: str) -> str:
-    """By `noetl show`, asked of a server."""
+async def _shown_by_cli(cluster: ChaosCluster, id: str) -> str:
+    """The output of `noetl show` with a server."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "noetl", "show", id, "--server", house.clients[0].url,
-        env={**os.environ, "NOETL_TOKEN": house.token, "NOETL_SERVER": house.clients[0].url},
+        sys.executable, "-m", "noetl", "show", id, "--server", cluster.clients[0].url,
+        env={**os.environ, "NOETL_TOKEN": cluster.token, "NOETL_SERVER": cluster.clients[0].url},
         stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     said, _ = await process.communicate()

@@ -1,4 +1,4 @@
-"""Servers that die and servers that stall: what they acknowledged stays, and others go on with what was theirs."""
+"""Servers that die or stall: acknowledged work is kept, and other servers continue their executions."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 import signal
 from statistics import median
 
-from tests.chaos.distributed.audit import audited, told
+from tests.chaos.distributed.audit import audited, report
+from tests.chaos.distributed.cluster import CLOCK, LEASE_S, ChaosCluster, Plan, kill_again_and_again, opened
 from tests.chaos.distributed.effects import serving
-from tests.chaos.distributed.house import CLOCK, LEASE_S, House, Plan, kill_again_and_again, opened
 from tests.chaos.distributed.load import (
     CHAIN,
     CHILD,
@@ -29,26 +29,26 @@ FAMILIES = 40
 ITEMS = 150
 
 
-def test_servers_that_are_killed_fifty_times_lose_nothing_that_they_acknowledged() -> None:
+def test_servers_that_are_killed_fifty_times_lose_no_acknowledged_start() -> None:
     asyncio.run(_kill_servers())
 
 
 async def _kill_servers() -> None:
-    async with opened(Plan(named=True)) as house, serving() as effects:
-        load = Load(house, effects)
+    async with opened(Plan(named=True)) as cluster, serving() as effects:
+        load = Load(cluster, effects)
         await load.register(CHAIN)
         begun = CLOCK.monotonic()
         looking = asyncio.ensure_future(load.keep_looking())
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(load.keep_starting("chaos/chain", EXECUTIONS, 0.7, ms=80))
-            for name in house.servers:
+            for name in cluster.servers:
                 life_s = Chance(name).between(0.1, 2.5)
-                tasks.create_task(kill_again_and_again(house, name, KILLS_EACH, life_s))
-        await house.until_all_ended(60)
+                tasks.create_task(kill_again_and_again(cluster, name, KILLS_EACH, life_s))
+        await cluster.until_all_ended(60)
         seconds = CLOCK.monotonic() - begun
         looking.cancel()
         verdict = await audited(load)
-        told(
+        report(
             "servers killed",
             kills=2 * KILLS_EACH,
             acknowledged=len(load.acked),
@@ -64,31 +64,31 @@ async def _kill_servers() -> None:
         assert len(load.seen) > 2 * EXECUTIONS
 
 
-def test_another_server_takes_over_within_a_lease_and_the_deposed_one_is_refused() -> None:
+def test_another_server_takes_over_within_a_lease_and_the_former_owner_is_refused() -> None:
     asyncio.run(_fail_over())
 
 
 async def _fail_over() -> None:
-    """Parents and their children live on both servers, and so do loops of a certain width."""
-    async with opened() as house, serving() as effects:
-        load = Load(house, effects)
+    """Both servers own parents, children and loops."""
+    async with opened() as cluster, serving() as effects:
+        load = Load(cluster, effects)
         await load.register(CHILD, FAMILY, loop(ITEMS))
         begun, takeovers = CLOCK.monotonic(), list[float]()
         starting = asyncio.ensure_future(load.keep_starting("chaos/family", FAMILIES, 2.2, ms=150))
         stale = 0.0
-        # One that is stopped may have nothing to write just then: it is tried until one had.
+        # A stopped server may have nothing to write at that moment: the test repeats until one had.
         while len(takeovers) < FAILOVERS or (not stale and len(takeovers) < 2 * FAILOVERS):
             await load.start("chaos/loop-item", ms=100)
-            name = house.servers[len(takeovers) % 2]
+            name = cluster.servers[len(takeovers) % 2]
             fail = _kill_one if len(takeovers) < FAILOVERS / 2 else _stop_one
-            takeovers.append(await fail(house, name))
-            await house.until_shared()
-            stale = await house.metric("noetl_stale_writes_refused_total")
+            takeovers.append(await fail(cluster, name))
+            await cluster.until_shared()
+            stale = await cluster.metric("noetl_stale_writes_refused_total")
         await starting
-        await house.until_all_ended(60)
+        await cluster.until_all_ended(60)
         seconds, verdict = CLOCK.monotonic() - begun, await audited(load)
         widths = [most for id, most in effects.most_at_once.items() if id in load.acked]
-        told(
+        report(
             "servers failed over",
             failovers=len(takeovers),
             executions=len(verdict.states),
@@ -106,20 +106,20 @@ async def _fail_over() -> None:
         assert len(effects.arrivals) == FAMILIES * CHILDREN * CHILD_STEPS + len(takeovers) * ITEMS
         assert max(widths) == WIDTH
         assert median(takeovers) <= LEASE_S + 1
-        assert max(takeovers) <= LEASE_S * 4 / 3 + 0.5, "the other one looks three times in a lease"
+        assert max(takeovers) <= LEASE_S * 4 / 3 + 0.5, "the other server checks three times in a lease"
         assert stale > 0
 
 
-async def _kill_one(house: House, name: str) -> float:
-    await house.kill(name)
-    seconds = await house.until_shared(1)
-    await house.start(name)
+async def _kill_one(cluster: ChaosCluster, name: str) -> float:
+    await cluster.kill(name)
+    seconds = await cluster.until_shared(1)
+    await cluster.start(name)
     return seconds
 
 
-async def _stop_one(house: House, name: str) -> float:
-    await house.until_something_happens()
-    house.signal(name, signal.SIGSTOP)
-    seconds = await house.until_shared(1)
-    house.signal(name, signal.SIGCONT)
+async def _stop_one(cluster: ChaosCluster, name: str) -> float:
+    await cluster.until_something_happens()
+    cluster.signal(name, signal.SIGSTOP)
+    seconds = await cluster.until_shared(1)
+    cluster.signal(name, signal.SIGCONT)
     return seconds

@@ -1,4 +1,4 @@
-"""Workers that die and workers that stall: what they had goes to others, and what they say too late counts for nothing."""
+"""Workers that die or stall: other workers get their frames, and late reports are refused."""
 
 from __future__ import annotations
 
@@ -12,28 +12,36 @@ from statistics import median, quantiles
 from typing import NamedTuple
 
 from noetl.adapters.nats.queue import PULL_S
-from tests.chaos.distributed.audit import audited, p99, told
+from tests.chaos.distributed.audit import audited, p99, report
+from tests.chaos.distributed.cluster import (
+    CLOCK,
+    LEASE_S,
+    ChaosCluster,
+    Plan,
+    kill_again_and_again,
+    opened,
+    until,
+)
 from tests.chaos.distributed.effects import serving
-from tests.chaos.distributed.house import CLOCK, LEASE_S, House, Plan, kill_again_and_again, opened, until
 from tests.chaos.distributed.load import CHAIN, HOLD, STEPS, Chance, Load, loop
 from tests.chaos.distributed.wiretap import Wiretap, listening
 
 KILLS_EACH = 17
 EXECUTIONS = 100
 ITEMS = 2_000
-ROUNDS = 3  # in each of them four of five workers are stopped
+ROUNDS = 3  # four of five workers are stopped in each round
 STOPS = 4 * ROUNDS
-RESEND_S = LEASE_S / 3  # a pointer that nobody has followed is put again after this
-HELD = 12  # calls that are held at once
+RESEND_S = LEASE_S / 3  # an unclaimed pointer is sent again after this time
+HELD = 12  # calls that are held at the same time
 
 
-def test_workers_that_are_killed_fifty_times_cost_a_lease_and_nothing_else() -> None:
+def test_workers_that_are_killed_fifty_times_cost_a_lease_and_no_result() -> None:
     asyncio.run(_kill_workers())
 
 
 async def _kill_workers() -> None:
-    async with opened() as house, serving() as effects, listening(house) as tap:
-        load = Load(house, effects)
+    async with opened() as cluster, serving() as effects, listening(cluster) as tap:
+        load = Load(cluster, effects)
         await load.register(CHAIN, loop(ITEMS))
         begun = CLOCK.monotonic()
         async with asyncio.TaskGroup() as tasks:
@@ -41,16 +49,16 @@ async def _kill_workers() -> None:
             tasks.create_task(load.keep_starting("chaos/chain", EXECUTIONS, 0.6, ms=80))
             killers = {
                 name: tasks.create_task(
-                    kill_again_and_again(house, name, KILLS_EACH, Chance(name).between(1.0, 4.0))
+                    kill_again_and_again(cluster, name, KILLS_EACH, Chance(name).between(1.0, 4.0))
                 )
-                for name in house.workers
+                for name in cluster.workers
             }
-        await house.until_all_ended(60)
+        await cluster.until_all_ended(60)
         seconds = CLOCK.monotonic() - begun
         verdict = await audited(load)
         kills = {name: killer.result() for name, killer in killers.items()}
         resumed = tap.resumptions(kills)
-        told(
+        report(
             "workers killed",
             kills=sum(map(len, kills.values())),
             executions=len(verdict.states),
@@ -72,33 +80,33 @@ async def _kill_workers() -> None:
         chains = [id for id, path in load.acked.items() if path == "chaos/chain"]
         assert all(len(effects.paths[id]) == STEPS for id in chains)
         assert len(effects.paths[long.result()]) == ITEMS
-        assert effects.interrupted == {}, "a call that was cut off was not made again"
+        assert effects.interrupted == {}, "an interrupted call was not repeated"
         assert len(resumed) > 25
         assert median(resumed) <= LEASE_S + 2
-        # A few pointers lie in the hands of workers that die before they begin: once, or even twice.
+        # A few pointers are lost with workers that die before they begin, some of them twice.
         assert max(resumed) <= LEASE_S + 2 + 2 * (RESEND_S + 2)
 
 
-def test_a_worker_that_was_stopped_beyond_its_lease_is_refused_and_one_result_counts() -> None:
+def test_a_worker_that_is_stopped_beyond_its_lease_is_refused_and_one_result_counts() -> None:
     asyncio.run(_stop_workers())
 
 
 async def _stop_workers() -> None:
-    async with opened(Plan(workers=5)) as house, serving() as effects, listening(house) as tap:
-        load = Load(house, effects)
+    async with opened(Plan(workers=5)) as cluster, serving() as effects, listening(cluster) as tap:
+        load = Load(cluster, effects)
         await load.register(HOLD)
-        chance, taken = Chance("stop"), dict[str, Taken]()
+        chance, taken = Chance("stop"), dict[str, RepeatedCall]()
         for _ in range(ROUNDS):
-            spared = house.workers[int(chance() * 5)]
+            spared = cluster.workers[int(chance() * 5)]
             taken |= (some := await _stop_all_but(spared, load))
-            # Where the other one is not done yet, the only result so far is the stale one.
+            # While the other worker is not done, the stale result is the only one.
             await _until_stale(tap, {id: 3 - each.holds for id, each in some.items()})
             effects.release()
-            await house.until_all_ended(30)
+            await cluster.until_all_ended(30)
         verdict = await audited(load)
-        fenced = await house.metric("noetl_link_refused_total", operation="report", why="fenced")
+        fenced = await cluster.metric("noetl_link_refused_total", operation="report", why="fenced")
         seconds = [each.seconds for each in taken.values()]
-        told(
+        report(
             "workers stopped",
             stops=STOPS,
             frames_taken_over=len(taken),
@@ -109,61 +117,62 @@ async def _stop_workers() -> None:
         )
         assert len(verdict.ok) == HELD * ROUNDS
         assert effects.repeats == len(taken) > STOPS
-        # The others come when the frame is over: they are told so, and change nothing.
+        # The other results arrive after the end of the frame, and are refused.
         assert fenced >= len([each for each in taken.values() if each.holds == 2])
-        # NATS gives pointers to stopped workers, too, until what they have asked for has run out.
+        # NATS delivers pointers to stopped workers, too, until their requests expire.
         assert p99(seconds) <= max(LEASE_S, PULL_S) + RESEND_S + 2
 
 
 async def _until_stale(tap: Wiretap, wanted: Mapping[str, int]) -> None:
-    """So many results of each were reported."""
+    """Wait until the wanted number of results was reported for each execution."""
     await until(lambda: _true(all(tap.results(id, "start#1") == wanted[id] for id in wanted)), 30)
 
 
-class Taken(NamedTuple):
-    """A call of a stopped worker that another one has made again."""
+class RepeatedCall(NamedTuple):
+    """A call of a stopped worker that another worker has repeated."""
 
-    holds: int  # 2: the other one is not done when the first one wakes up
+    holds: int  # 2: the other worker is not done when the stopped one continues
     seconds: float  # until it began
 
 
-async def _stop_all_but(spared: str, load: Load) -> dict[str, Taken]:
-    """Calls are held, all workers but one are stopped, that one takes over, the others wake up.
+async def _stop_all_but(spared: str, load: Load) -> dict[str, RepeatedCall]:
+    """Hold calls, stop all workers but one, let it take over, and continue the others.
 
-    Half of the calls are over by then, half of them are still in its hands. What was
-    taken over, by execution.
+    By then the remaining worker has finished half of the calls. Returns the repeated calls by execution.
     """
-    house, effects = load.house, load.effects
+    cluster, effects = load.house, load.effects
     effects.is_holding = True
     ids = [await load.start("chaos/hold", holds=1 + number % 2) for number in range(HELD)]
     await until(lambda: _true(all(effects.key(id, "/first") for id in ids)), 30)
     held = {id: effects.key(id, "/first") for id in ids}
-    stopped = [name for name in house.workers if name != spared]
-    stolen = {id: key for id, key in held.items() if worker_of(house, effects.callers[key]) in stopped}
+    stopped = [name for name in cluster.workers if name != spared]
+    stolen = {id: key for id, key in held.items() if worker_of(cluster, effects.callers[key]) in stopped}
     for name in stopped:
-        house.signal(name, signal.SIGSTOP)
+        cluster.signal(name, signal.SIGSTOP)
     at = CLOCK.monotonic()
     for key in held.values():
-        effects.gates[key][0].set()  # the answer lies in the stopped one's socket
+        effects.gates[key][0].set()  # the answer is in the socket of the stopped worker
     await until(lambda: _true(all(len(effects.arrivals[key]) == 2 for key in stolen.values())), 40)
     over = [id for id, key in stolen.items() if len(effects.gates[key]) == 1]
     await until(lambda: _true(all(effects.key(id, "/after") for id in over)), 40)
     for name in stopped:
-        house.signal(name, signal.SIGCONT)
-    return {id: Taken(1 + ids.index(id) % 2, effects.arrivals[key][1] - at) for id, key in stolen.items()}
+        cluster.signal(name, signal.SIGCONT)
+    return {
+        id: RepeatedCall(1 + ids.index(id) % 2, effects.arrivals[key][1] - at) for id, key in stolen.items()
+    }
 
 
 async def _true(holds: bool) -> bool:
     return holds
 
 
-def worker_of(house: House, port: int) -> str:
-    """Whose end of a connection is at this port of 127.0.0.1?"""
+def worker_of(cluster: ChaosCluster, port: int) -> str:
+    """The worker whose end of a connection has this port of 127.0.0.1."""
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     inodes = {f"socket:[{line[9]}]" for line in lines if int(line[1].rpartition(":")[2], 16) == port}
-    for name in house.workers:
-        for link in Path(f"/proc/{house.pid(name)}/fd").iterdir():
+    for name in cluster.workers:
+        for link in Path(f"/proc/{cluster.pid(name)}/fd").iterdir():
             with suppress(OSError):
                 if os.readlink(link) in inodes:
                     return name
-    raise AssertionError(f"nobody has port {port}")
+    raise AssertionError(f"no worker has port {port}")

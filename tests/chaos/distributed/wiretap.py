@@ -1,7 +1,7 @@
-"""What workers ask of servers, overheard on NATS: who begins which frame when, and who reports.
+"""A subscriber to the requests of workers on NATS: which worker begins and reports which frame when.
 
-It listens to questions only. Whoever listened to answers, too, would keep the requests of dead workers alive:
-NATS gives a request up when nobody listens for its answer.
+It does not subscribe to answers, because that would keep the requests of dead workers alive: NATS ends a request
+when its answer has no subscriber.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from noetl.link.client import OWNER_SUBJECT
-from tests.chaos.distributed.house import CLOCK, House
+from tests.chaos.distributed.cluster import CLOCK, ChaosCluster
 
 
 class Seen(NamedTuple):
-    """A worker that has a frame, or asks for it."""
+    """A request of a worker about a frame."""
 
     worker: str
     at: float
-    says: str  # "begin", "started", or "done": what its call gave back
+    says: str  # "begin", "started", or "done" with the result of the call
 
 
 class Wiretap:
-    """Large messages are pressed, and passed over."""
+    """The requests so far, without large messages, which are compressed."""
 
     def __init__(self) -> None:
         self.frames: dict[tuple[str, str], list[Seen]] = {}
-        self._workers: dict[str, str] = {}  # the inbox of a connection → whose it is
+        self._workers: dict[str, str] = {}  # the inbox of a connection → its worker
 
-    async def hear(self, message: Msg) -> None:
+    async def on_message(self, message: Msg) -> None:
         if message.data[:1] != b"{":
             return
         request = msgspec.json.decode(message.data)
@@ -53,16 +53,16 @@ class Wiretap:
         self.frames.setdefault(place, []).append(seen)
 
     def results(self, execution_id: str, frame: str) -> int:
-        """How often someone reported what its call gave back."""
+        """The number of reported results of a frame."""
         return sum(seen.says == "done" for seen in self.frames.get((execution_id, frame), ()))
 
     def resumptions(self, kills: Mapping[str, Sequence[float]]) -> list[float]:
-        """For each frame that was lost with its worker: the seconds until another one asked for it."""
+        """For each frame that was lost with its worker: the seconds until another worker requested it."""
         found: list[float] = []
         for seen in self.frames.values():
             for one, other in pairwise(seen):
                 if one.says == "done":
-                    break  # pointers that come later lead to nothing
+                    break  # later pointers have no effect
                 died = [each for each in kills.get(one.worker, ()) if one.at < each < other.at]
                 if died and other.says == "begin":
                     found.append(other.at - died[0])
@@ -70,11 +70,11 @@ class Wiretap:
 
 
 @asynccontextmanager
-async def listening(house: House) -> AsyncIterator[Wiretap]:
-    """While it listens, a question that no server is there for is met by silence: servers must live."""
+async def listening(cluster: ChaosCluster) -> AsyncIterator[Wiretap]:
+    """Subscribe. Servers must be alive meanwhile, because requests without a server get no error."""
     tap, client = Wiretap(), Client()
-    await client.connect(house.nats, max_reconnect_attempts=-1, error_cb=_nothing, reconnect_time_wait=1)
-    await client.subscribe(f"{OWNER_SUBJECT}.*", cb=tap.hear)
+    await client.connect(cluster.nats, max_reconnect_attempts=-1, error_cb=_nothing, reconnect_time_wait=1)
+    await client.subscribe(f"{OWNER_SUBJECT}.*", cb=tap.on_message)
     await client.flush()
     try:
         yield tap
@@ -83,4 +83,4 @@ async def listening(house: House) -> AsyncIterator[Wiretap]:
 
 
 async def _nothing(_error: Exception) -> None:
-    """It comes back by itself."""
+    """The connection is restored automatically."""

@@ -13,7 +13,7 @@ from noetl.adapters.sqlite.database import Database
 from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.store import SqliteStore
 from noetl.failpoints import FAILPOINTS
-from tests.unit.adapters.houses import append, begun, child, on_file, opened
+from tests.unit.adapters.sqlite_files import append, begun, child, on_file, opened
 
 OURS = [name for name in FAILPOINTS if name.startswith(("sqlite.", "files."))]
 LATER = [

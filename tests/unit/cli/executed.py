@@ -8,13 +8,13 @@ from pathlib import Path
 
 import apsw
 
-from noetl.clock import SystemClock
 from noetl.control.live_execution import LiveExecution
 from noetl.engine import Event
 from noetl.engine.commands import Signal
 from noetl.engine.facts import ForSignal, FrameParked
 from noetl.output import JSON
 from noetl.runtime import EmbeddedRuntime, open_embedded
+from noetl.testing import FakeClock
 from tests.playbooks import HEAD
 
 AT = datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -91,16 +91,6 @@ workflow:
 )
 
 
-class SteadyClock(SystemClock):
-    """It is always the same moment."""
-
-    def now(self) -> datetime:
-        return AT
-
-    def monotonic(self) -> float:
-        return 0.0
-
-
 class Parked:
     """Says when a frame waits for a signal."""
 
@@ -127,7 +117,7 @@ async def parked(house: EmbeddedRuntime, id: str) -> None:
 
 
 async def _fill(path: Path) -> None:
-    async with open_embedded(path, clock=SteadyClock(), slots=1) as house:
+    async with open_embedded(path, clock=FakeClock(AT), slots=1) as house:
         await parked(house, ENDED)
         await house.command(ENDED, Signal(name="approve", data={"ok": True}))
         await house.rest(ENDED)
@@ -135,13 +125,13 @@ async def _fill(path: Path) -> None:
 
 
 async def _fill_large(path: Path) -> None:
-    async with open_embedded(path, clock=SteadyClock(), slots=1) as house:
+    async with open_embedded(path, clock=FakeClock(AT), slots=1) as house:
         await started(house, PIECES, LARGE, {"texts": [letter * 70_000 for letter in "ab"]})
         await house.rest(LARGE)
 
 
 async def _fill_calling(path: Path) -> None:
-    async with open_embedded(path, clock=SteadyClock(), slots=1) as house:
+    async with open_embedded(path, clock=FakeClock(AT), slots=1) as house:
         await house.playbooks.add(CHILD, None)
         await started(house, CALLER, CALLING)
         await house.rest(CALLING)

@@ -14,19 +14,10 @@ from noetl.cli.progress import Progress
 from noetl.cli.rows import Row
 from noetl.cli.screen import Screen
 from noetl.clock import SystemClock
+from noetl.testing import FakeClock
 
 ROOT = "01a1df73-f57c-7914-bb45-80921dc2a2bb"
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-
-
-class Pulse(SystemClock):
-    """A clock that goes on only when it is told to."""
-
-    def __init__(self) -> None:
-        self.seconds = 100.0
-
-    def monotonic(self) -> float:
-        return self.seconds
 
 
 def row(step: str, **known: int) -> Row:
@@ -37,12 +28,13 @@ def row(step: str, **known: int) -> Row:
 
 
 def test_plain_lines_tell_a_start_once_and_of_a_loop_once_a_second() -> None:
-    clock, stream = Pulse(), io.StringIO()
+    clock, stream = FakeClock(), io.StringIO()
     progress = Progress(ROOT, clock)
     view = PlainView(progress, Screen(stream), clock)
     loop = progress.rows[ROOT, "fetch#1"] = row("fetch", total=10_000)
     for done, seconds in ((0, 0.0), (100, 0.5), (350, 1.0), (350, 2.0), (700, 3.0)):
-        loop.done, clock.seconds = done, 100 + seconds
+        loop.done = done
+        clock.advance(seconds - clock.monotonic())
         view.draw()
     assert stream.getvalue().splitlines() == [
         "▶ fetch",
@@ -54,7 +46,7 @@ def test_plain_lines_tell_a_start_once_and_of_a_loop_once_a_second() -> None:
 def test_rows_have_bars_rates_and_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "150")
-    clock, stream = Pulse(), io.StringIO()
+    clock, stream = FakeClock(), io.StringIO()
     progress = Progress(ROOT, clock)
     progress.rows[ROOT, "fetch#1"] = loop = row("fetch", total=100)
     progress.rows[ROOT, "plain#1"] = row("plain")
@@ -63,7 +55,7 @@ def test_rows_have_bars_rates_and_the_time_that_is_left(monkeypatch: pytest.Monk
     view = LiveView(progress, Screen(stream, colour=True), clock)
     view.draw()
     loop.done = 50
-    clock.seconds += 10
+    clock.advance(10)
     stream.truncate(0)
     view.draw()
     view.close()

@@ -13,8 +13,9 @@ from noetl.cli.executing import run_retry, run_run
 from noetl.cli.overview import run_show
 from noetl.cli.reasons import ReasonsAsked, run_reasons
 from noetl.runtime import open_embedded
+from noetl.testing import FakeClock
 from tests.playbooks import HEAD
-from tests.unit.cli.executed import CHILD, LEFT, SteadyClock, started
+from tests.unit.cli.executed import AT, CHILD, LEFT, started
 
 WRONG = (
     HEAD
@@ -170,7 +171,7 @@ def test_executions_that_iterations_have_called_are_listed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def fill() -> None:
-        async with open_embedded(tmp_path / "own.db", clock=SteadyClock(), slots=1) as house:
+        async with open_embedded(tmp_path / "own.db", clock=FakeClock(AT), slots=1) as house:
             await house.playbooks.add(CHILD, None)
             await started(house, CALLING_LOOP, LEFT)
             await house.rest(LEFT)

@@ -10,11 +10,12 @@ import pytest
 
 from noetl.cli.listing import Wanted, run_list
 from noetl.runtime import open_embedded, open_local_store
+from noetl.testing import FakeClock
 from tests.unit.cli.executed import (
+    AT,
     CALLING,
     ENDED,
     LEFT,
-    SteadyClock,
     calling_file,
     changed,
     large_file,
@@ -130,7 +131,7 @@ def test_an_execution_that_a_process_has_is_running(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def look() -> None:
-        async with open_embedded(tmp_path / "own.db", clock=SteadyClock(), slots=1) as house:
+        async with open_embedded(tmp_path / "own.db", clock=FakeClock(AT), slots=1) as house:
             await parked(house, LEFT)
             await asyncio.to_thread(
                 run_list, Wanted("running", 20, open_only=False), "json", str(tmp_path / "own.db")

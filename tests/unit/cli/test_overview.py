@@ -13,11 +13,12 @@ from noetl.cli.exits import Usage
 from noetl.cli.overview import run_show
 from noetl.errors import Damaged
 from noetl.runtime import open_embedded
+from noetl.testing import FakeClock
 from tests.unit.cli.executed import (
+    AT,
     CALLING,
     ENDED,
     LEFT,
-    SteadyClock,
     calling_file,
     changed,
     large_file,
@@ -144,7 +145,7 @@ def test_one_that_runs_says_where(tmp_path: Path, capsys: pytest.CaptureFixture[
     db = str(tmp_path / "own.db")
 
     async def look() -> None:
-        async with open_embedded(tmp_path / "own.db", clock=SteadyClock(), slots=1) as house:
+        async with open_embedded(tmp_path / "own.db", clock=FakeClock(AT), slots=1) as house:
             await parked(house, LEFT)
             await asyncio.to_thread(run_show, LEFT, "plain", db)
 

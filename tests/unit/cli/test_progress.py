@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 from noetl.cli.progress import PENDING_MAX, Progress
 from noetl.cli.rows import loop_words, per_second
-from noetl.clock import SystemClock
 from noetl.control.live_execution import LiveExecution
 from noetl.engine import Event, apply
 from noetl.engine.facts import (
@@ -32,6 +31,7 @@ from noetl.engine.facts import (
     TaskDone,
 )
 from noetl.output import Failure, Output
+from noetl.testing import FakeClock
 from tests.playbooks import checked
 
 ROOT = "01a1df73-f57c-7914-bb45-80921dc2a2bb"
@@ -40,21 +40,11 @@ AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 NOT_YET = Failure(kind="http", message="503\nfrom far away")
 
 
-class Pulse(SystemClock):
-    """A clock that goes on only when it is told to."""
-
-    def __init__(self) -> None:
-        self.seconds = 100.0
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-
 class Watched:
     """A progress, and facts for it: each 0.5 s after the one before."""
 
     def __init__(self) -> None:
-        self.clock = Pulse()
+        self.clock = FakeClock()
         self.progress = Progress(ROOT, self.clock)
         program = checked("workflow:\n- {step: start, tool: {kind: noop}}\n").program
         assert program is not None
@@ -159,7 +149,7 @@ def test_a_loop_is_counted_and_its_rate_comes_from_two_looks() -> None:
         watched.see(IterationFailed(run="a#1", index=2_499, error=NOT_YET), retried("a#1[9]", attempt=1))
         == []
     )
-    watched.clock.seconds += 2
+    watched.clock.advance(2)
     watched.progress.look()
     assert loop_words(row) == "2,500/10,000 iterations, 1,250/s, 1 failed, 1 retried"
     lines = watched.see(LoopDone(run="a#1", output=Output()), NextEvaluated(run="a#1"))

@@ -9,22 +9,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from noetl.clock import SystemClock
 from noetl.control.api_tokens import digest_of, new_token
 from noetl.errors import Rejected
+from noetl.testing import FakeClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class StoppedClock(SystemClock):
-    def now(self) -> datetime:
-        return NOW
 
 
 def made(
     name: str = "ci", scopes: Iterable[str] = ("read",), expires_at: datetime | None = None
 ) -> tuple[str, str]:
-    token, text = new_token(name, scopes, expires_at, StoppedClock(), os.urandom)
+    token, text = new_token(name, scopes, expires_at, FakeClock(NOW), os.urandom)
     return token.id, text
 
 
@@ -35,7 +30,7 @@ def test_a_token_names_its_id_and_holds_32_bytes_that_nobody_can_guess() -> None
         drawn.append(size)
         return bytes([len(drawn)]) * size
 
-    token, text = new_token("ci", ["run", "read", "run"], NOW + timedelta(days=1), StoppedClock(), random)
+    token, text = new_token("ci", ["run", "read", "run"], NOW + timedelta(days=1), FakeClock(NOW), random)
     assert token == (
         "0101010101010101",
         "ci",

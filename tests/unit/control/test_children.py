@@ -13,7 +13,7 @@ from noetl.control.playbooks import Playbooks
 from noetl.errors import NotFound
 from noetl.output import JSON
 from tests.playbooks import HEAD, kinds
-from tests.unit.adapters.houses import on_file
+from tests.unit.adapters.sqlite_files import on_file
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pytest
 
 from noetl.adapters.memory.queue import MemoryQueue
-from noetl.clock import SystemClock
 from noetl.control.deps import ControlSettings
 from noetl.control.live_execution import Lost
 from noetl.control.sweeper import sweep
@@ -17,7 +16,9 @@ from noetl.engine.moves import RunTask
 from noetl.engine.pipeline import next_move, take
 from noetl.output import Output
 from noetl.ports import Claim, Pointer, ReportAnswer
-from tests.unit.control.houses import MemoryHouse, run_house
+from noetl.testing import FakeClock
+from noetl.testing.memory_runtime import MemoryRuntime, RuntimeParts
+from tests.unit.control.runtimes import memory_runtime, run_in
 
 LOOP = """\
 workflow:
@@ -47,76 +48,75 @@ class CountingQueue(MemoryQueue):
 
 
 def test_a_short_execution_does_not_wait_for_a_long_loop() -> None:
-    house = MemoryHouse({"loop": LOOP, "chain": CHAIN}, settings=ControlSettings(window=8))
+    runtime = memory_runtime({"loop": LOOP, "chain": CHAIN}, settings=ControlSettings(window=8))
 
-    async def work(house: MemoryHouse) -> None:
-        await house.start("long", "loop")
-        await house.start("short", "chain")
-        await house.end("short")
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("loop", id="long")
+        await runtime.start("chain", id="short")
+        await runtime.end("short")
 
-    run_house(house, work)
-    done = sum(isinstance(told.fact, facts.IterationDone) for told in house.told)
+    run_in(runtime, work)
+    done = sum(isinstance(event.fact, facts.IterationDone) for event in runtime.events)
     assert 0 < done < 200
 
 
 def test_a_chain_passes_through_the_queue_once() -> None:
-    house = MemoryHouse({"chain": CHAIN})
-    queue = house.worker.queue = CountingQueue()
-    house.control.dispatch._queue = queue
+    queue = CountingQueue()
+    runtime = memory_runtime({"chain": CHAIN}, parts=RuntimeParts(queue=queue))
 
-    async def work(house: MemoryHouse) -> None:
-        await house.start("e", "chain")
-        await house.end("e")
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("chain", id="e")
+        await runtime.end("e")
 
-    run_house(house, work)
+    run_in(runtime, work)
     assert queue.taken == 1
 
 
 def test_no_more_than_the_window_is_on_its_way() -> None:
-    house = MemoryHouse({"loop": LOOP}, settings=ControlSettings(window=7))
+    runtime = memory_runtime({"loop": LOOP}, settings=ControlSettings(window=7))
 
-    async def work(house: MemoryHouse) -> int:
+    async def work(runtime: MemoryRuntime) -> int:
         for number in range(10):
-            await house.start(f"e{number}", "loop")
-        return len(await house.queue.take(1_000))
+            await runtime.start("loop", id=f"e{number}")
+        return len(await runtime.queue.take(1_000))
 
-    assert run_house(house, work, slots=0) == 7
+    assert run_in(runtime, work, slots=0) == 7
 
 
 def test_no_execution_fills_the_window_so_that_who_comes_late_is_not_behind_a_crowd() -> None:
-    house = MemoryHouse({"loop": LOOP, "chain": CHAIN}, settings=ControlSettings(window=32))
+    runtime = memory_runtime({"loop": LOOP, "chain": CHAIN}, settings=ControlSettings(window=32))
 
-    async def work(house: MemoryHouse) -> list[str]:
-        await house.start("long", "loop")
-        await house.start("short", "chain")
-        return [claim.pointer.execution_id for claim in await house.queue.take(1_000)]
+    async def work(runtime: MemoryRuntime) -> list[str]:
+        await runtime.start("loop", id="long")
+        await runtime.start("chain", id="short")
+        return [claim.pointer.execution_id for claim in await runtime.queue.take(1_000)]
 
-    assert run_house(house, work, slots=0) == ["long"] * 4 + ["short"]
+    assert run_in(runtime, work, slots=0) == ["long"] * 4 + ["short"]
 
 
 def test_an_execution_with_half_of_the_slots_hands_nothing_on_while_others_wait() -> None:
-    house = MemoryHouse({"loop": LOOP, "chain": CHAIN}, settings=ControlSettings(window=8))
+    runtime = memory_runtime({"loop": LOOP, "chain": CHAIN}, settings=ControlSettings(window=8))
 
     async def begun(many: int) -> ReportAnswer:
         """The answer to a report of one of so many frames that a worker has, while another execution waits."""
-        grants = [await house.control.begin(f"long{many}", f"start#1[{n}]", "w") for n in range(many)]
-        await house.start(f"short{many}", "chain")
+        grants = [await runtime.control.begin(f"long{many}", f"start#1[{n}]", "w") for n in range(many)]
+        await runtime.start("chain", id=f"short{many}")
         assert grants[0] is not None
         work = grants[0].work
-        move = next_move(work, house.control.now())
+        move = next_move(work, runtime.control.now())
         assert isinstance(move, RunTask)
-        fact = take(work, move, Output(), house.control.now(), chance=0.5)
+        fact = take(work, move, Output(), runtime.control.now(), chance=0.5)
         report = Report(frame=work.frame.id, position=0, facts=(fact,), epoch=grants[0].epoch)
-        return await house.control.report(f"long{many}", report, room=1)
+        return await runtime.control.report(f"long{many}", report, room=1)
 
-    async def work(house: MemoryHouse) -> tuple[int, int]:
+    async def work(runtime: MemoryRuntime) -> tuple[int, int]:
         handed = []
         for many in (2, 4):  # of four slots: when one has reported, one is left, and three are
-            await house.start(f"long{many}", "loop")
+            await runtime.start("loop", id=f"long{many}")
             handed.append(len((await begun(many)).next))
         return handed[0], handed[1]
 
-    assert run_house(house, work, slots=0) == (1, 0)
+    assert run_in(runtime, work, slots=0) == (1, 0)
 
 
 def test_in_flight_of_the_execution_holds_whatever_its_loops_say_d45() -> None:
@@ -127,52 +127,54 @@ def test_in_flight_of_the_execution_holds_whatever_its_loops_say_d45() -> None:
         nonlocal most, out
         out += 1
         most = max(most, out)
-        await house.clock.sleep(0)
+        await runtime.clock.sleep(0)
         out -= 1
         return Output(data=called.input["url"])
 
-    house = MemoryHouse({"loop": body}, count)
+    runtime = memory_runtime({"loop": body}, count)
 
-    async def work(house: MemoryHouse) -> None:
-        await house.start("e", "loop")
-        await house.end("e")
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("loop", id="e")
+        await runtime.end("e")
 
-    run_house(house, work, slots=8)
+    run_in(runtime, work, slots=8)
     assert most == 3
 
 
 def test_what_was_lost_on_its_way_is_put_again() -> None:
-    house = MemoryHouse({"chain": CHAIN}, settings=ControlSettings(resend_s=0.0))
+    queue = MemoryQueue()
+    settings = ControlSettings(resend_s=0.0)
+    runtime = memory_runtime({"chain": CHAIN}, settings=settings, parts=RuntimeParts(queue=queue))
 
-    async def work(house: MemoryHouse) -> list[str]:
-        await house.start("e", "chain")
-        house.queue.wipe()
-        live = house.control.lives["e"]
-        house.control.dispatch.gather_all(live)
-        await house.control.dispatch.pump()
-        return [claim.pointer.frame for claim in await house.queue.take(9)]
+    async def work(runtime: MemoryRuntime) -> list[str]:
+        await runtime.start("chain", id="e")
+        queue.wipe()
+        live = runtime.control.lives["e"]
+        runtime.control.dispatch.gather_all(live)
+        await runtime.control.dispatch.pump()
+        return [claim.pointer.frame for claim in await runtime.queue.take(9)]
 
-    assert run_house(house, work, slots=0) == ["start#1"]
+    assert run_in(runtime, work, slots=0) == ["start#1"]
 
 
 def test_what_a_lost_worker_had_is_handed_out_when_its_lease_is_over_without_another_sweep() -> None:
-    house = MemoryHouse({"chain": CHAIN}, settings=ControlSettings(lease_s=0.2, resend_s=0.2))
+    runtime = memory_runtime({"chain": CHAIN}, settings=ControlSettings(lease_s=0.2, resend_s=0.2))
 
-    async def work(house: MemoryHouse) -> tuple[Pointer, Pointer]:
-        await house.start("e", "chain")
-        (first,) = await house.queue.take(1)
-        assert await house.control.begin("e", "start#1", "dead") is not None
-        await sweep(house.control)
-        (again,) = await house.queue.take(1)
-        house.control.timers.close()
+    async def work(runtime: MemoryRuntime) -> tuple[Pointer, Pointer]:
+        await runtime.start("chain", id="e")
+        (first,) = await runtime.queue.take(1)
+        assert await runtime.control.begin("e", "start#1", "dead") is not None
+        await sweep(runtime.control)
+        (again,) = await runtime.queue.take(1)
+        runtime.control.timers.close()
         return first.pointer, again.pointer
 
-    first, again = run_house(house, work, slots=0)
+    first, again = run_in(runtime, work, slots=0)
     assert (again.frame, again.dispatch) == (first.frame, first.dispatch + 1)
 
 
 def test_what_is_parked_and_resumed_in_one_commit_goes_on_at_once() -> None:
-    """Nobody holds it meanwhile: the house of this test has no sweeper that would find it later."""
+    """Nobody holds it meanwhile: the runtime of this test has no sweeper that would find it later."""
     body = """\
 workload: {outer: [[], [1], []]}
 workflow:
@@ -182,14 +184,14 @@ workflow:
   - {in: "{{ iter.inner }}", iterator: n}
   tool: {kind: http, url: x}
 """
-    house = MemoryHouse({"nested": body})
+    runtime = memory_runtime({"nested": body})
 
-    async def work(house: MemoryHouse) -> None:
-        await house.start("e", "nested")
-        await house.end("e")
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("nested", id="e")
+        await runtime.end("e")
 
-    run_house(house, work)
-    [done] = [told.fact for told in house.told if isinstance(told.fact, facts.Processed)]
+    run_in(runtime, work)
+    [done] = [event.fact for event in runtime.events if isinstance(event.fact, facts.Processed)]
     assert done.status == "ok"
 
 
@@ -203,7 +205,6 @@ workflow:
 
 
 def test_a_frame_goes_to_the_pool_that_its_step_names_else_the_playbook() -> None:
-    house = MemoryHouse({"pools": POOLS})
     seen: list[tuple[str, str]] = []
 
     class Noting(MemoryQueue):
@@ -211,13 +212,13 @@ def test_a_frame_goes_to_the_pool_that_its_step_names_else_the_playbook() -> Non
             seen.extend((pointer.frame, pointer.pool) for pointer in pointers)
             await super().put(pointers)
 
-    house.control.dispatch._queue = house.worker.queue = Noting()
+    runtime = memory_runtime({"pools": POOLS}, parts=RuntimeParts(queue=Noting()))
 
-    async def work(house: MemoryHouse) -> None:
-        await house.start("e", "pools")
-        await house.end("e")
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("pools", id="e")
+        await runtime.end("e")
 
-    run_house(house, work)
+    run_in(runtime, work)
     # c#1 is handed on to the worker of start#1, which is of its pool; b#1 must not be.
     assert seen == [("start#1", "small"), ("b#1", "gpu")]
 
@@ -229,33 +230,24 @@ def test_a_call_that_takes_three_workers_with_it_is_not_made_again() -> None:
         calls.append(called.task.name)
         return Output()
 
-    house = MemoryHouse({"chain": CHAIN}, answer, ControlSettings(lease_s=0.0, resend_s=0.0))
+    runtime = memory_runtime({"chain": CHAIN}, answer, ControlSettings(lease_s=0.0, resend_s=0.0))
 
-    async def work(house: MemoryHouse) -> None:
-        await house.start("e", "chain")
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("chain", id="e")
         for number in range(3):
-            grant = await house.control.begin("e", "start#1", f"w{number}")
+            grant = await runtime.control.begin("e", "start#1", f"w{number}")
             assert grant is not None
             assert not grant.lost
-            await sweep(house.control)
-        house.spawn_worker()
-        await house.end("e")
+            await sweep(runtime.control)
+        runtime.add_slots(1)
+        await runtime.end("e")
 
-    run_house(house, work, slots=0)
+    run_in(runtime, work, slots=0)
     assert calls == []
-    failed = next(told.fact for told in house.told if isinstance(told.fact, facts.StepFailed))
+    failed = next(event.fact for event in runtime.events if isinstance(event.fact, facts.StepFailed))
     assert failed.error is not None
     assert failed.error.kind == "lost"
     assert "3 workers were lost" in failed.error.message
-
-
-class LateClock(SystemClock):
-    """It is later than it was."""
-
-    late_s = 0.0
-
-    def monotonic(self) -> float:
-        return super().monotonic() + self.late_s
 
 
 @pytest.mark.parametrize(
@@ -278,56 +270,57 @@ def test_the_more_frames_a_lost_worker_had_the_less_it_says_of_each(
 
 def test_calls_that_were_lost_with_many_others_are_made_again() -> None:
     """A worker that had twenty frames in hand says little of which of them took it down."""
-    house, clock = MemoryHouse({"loop": LOOP}, settings=ControlSettings(lease_s=60.0)), LateClock()
-    house.control.clock = house.control.dispatch._clock = clock
+    clock = FakeClock()
+    runtime = memory_runtime({"loop": LOOP}, settings=ControlSettings(lease_s=60.0), clock=clock)
 
-    async def work(house: MemoryHouse) -> tuple[int, int]:
-        await house.start("e", "loop")
+    async def work(runtime: MemoryRuntime) -> tuple[int, int]:
+        await runtime.start("loop", id="e")
         for number in range(3):
             for index in range(20):
-                assert await house.control.begin("e", f"start#1[{index}]", f"w{number}") is not None
-            await sweep(house.control)
-            clock.late_s += 100.0
-            await sweep(house.control)
-        among_many = await house.control.begin("e", "start#1[0]", "w")
+                assert await runtime.control.begin("e", f"start#1[{index}]", f"w{number}") is not None
+            await sweep(runtime.control)
+            clock.advance(100.0)
+            await sweep(runtime.control)
+        among_many = await runtime.control.begin("e", "start#1[0]", "w")
         for number in range(3):
-            assert await house.control.begin("e", "start#1[30]", f"alone{number}") is not None
-            await sweep(house.control)
-            clock.late_s += 100.0
-            await sweep(house.control)
-        alone = await house.control.begin("e", "start#1[30]", "w")
+            assert await runtime.control.begin("e", "start#1[30]", f"alone{number}") is not None
+            await sweep(runtime.control)
+            clock.advance(100.0)
+            await sweep(runtime.control)
+        alone = await runtime.control.begin("e", "start#1[30]", "w")
         assert among_many is not None
         assert alone is not None
         return among_many.lost, alone.lost
 
-    assert run_house(house, work, slots=0) == (0, 3)
+    assert run_in(runtime, work, slots=0) == (0, 3)
 
 
 def test_what_is_read_from_the_log_waits_until_workers_have_told_what_they_have_of_it() -> None:
-    house = MemoryHouse({"chain": CHAIN}, settings=ControlSettings(settle_s=60.0))
     called: list[str] = []
+    settings = ControlSettings(settle_s=60.0)
+    parts = RuntimeParts(on_load=lambda: called.append("roll"))
+    runtime = memory_runtime({"chain": CHAIN}, settings=settings, clock=FakeClock(), parts=parts)
 
-    async def work(house: MemoryHouse) -> None:
-        await house.start("e", "chain")
-        grant = await house.control.begin("e", "start#1", "w1")
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("chain", id="e")
+        grant = await runtime.control.begin("e", "start#1", "w1")
         assert grant is not None
-        house.control.lives.clear()  # as another server sees it that takes over
-        house.control.roll_call = lambda: called.append("roll")
-        await sweep(house.control)
+        runtime.control.lives.clear()  # as another server sees it that takes over
+        await sweep(runtime.control)
         assert called == ["roll"]
-        assert await house.control.begin("e", "start#1", "w2") is None
-        assert await house.control.beat("w1", [("e", "start#1", grant.epoch)]) == []
-        assert house.control.lives["e"].out["start#1"].worker == "w1"
+        assert await runtime.control.begin("e", "start#1", "w2") is None
+        assert await runtime.control.beat("w1", [("e", "start#1", grant.epoch)]) == []
+        assert runtime.control.lives["e"].out["start#1"].worker == "w1"
 
-    run_house(house, work, slots=0)
+    run_in(runtime, work, slots=0)
 
 
 def test_a_call_that_runs_while_all_is_paused_keeps_its_lease_and_is_not_made_again() -> None:
-    house = MemoryHouse({"chain": CHAIN})
+    runtime = memory_runtime({"chain": CHAIN})
 
-    async def work(house: MemoryHouse) -> None:
-        control = house.control
-        await house.start("e", "chain")
+    async def work(runtime: MemoryRuntime) -> None:
+        control = runtime.control
+        await runtime.start("chain", id="e")
         grant = await control.begin("e", "start#1", "w1")
         assert grant is not None
         await control.command("e", Pause())
@@ -340,23 +333,23 @@ def test_a_call_that_runs_while_all_is_paused_keeps_its_lease_and_is_not_made_ag
         assert control.lives["e"].out["start#1"].worker == "w1"
         assert await control.begin("e", "start#1", "w2") is None
 
-    run_house(house, work, slots=0)
+    run_in(runtime, work, slots=0)
 
 
 def test_what_a_leaving_worker_lets_go_of_is_anothers_at_once() -> None:
-    house = MemoryHouse({"chain": CHAIN})
+    runtime = memory_runtime({"chain": CHAIN})
 
-    async def work(house: MemoryHouse) -> None:
-        await house.start("e", "chain")
-        grant = await house.control.begin("e", "start#1", "w1")
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("chain", id="e")
+        grant = await runtime.control.begin("e", "start#1", "w1")
         assert grant is not None
-        assert await house.control.begin("e", "start#1", "w2") is None
+        assert await runtime.control.begin("e", "start#1", "w2") is None
         back = Report(frame="start#1", position=0, epoch=grant.epoch)
-        assert await house.control.report("e", back) == ReportAnswer("stop", "back")
-        assert await house.control.begin("e", "start#1", "w2") is not None
-        assert await house.control.report("e", back) == ReportAnswer("stop", "fenced")
+        assert await runtime.control.report("e", back) == ReportAnswer("stop", "back")
+        assert await runtime.control.begin("e", "start#1", "w2") is not None
+        assert await runtime.control.report("e", back) == ReportAnswer("stop", "fenced")
 
-    run_house(house, work, slots=0)
+    run_in(runtime, work, slots=0)
 
 
 def test_a_worker_that_leaves_between_two_tasks_gives_the_frame_back() -> None:
@@ -365,18 +358,18 @@ def test_a_worker_that_leaves_between_two_tasks_gives_the_frame_back() -> None:
 
     async def answer(told: RunTask) -> Output:
         called.append(told.task.name)
-        house.worker.leaving = told.task.name == "a"
+        runtime.worker.leaving = told.task.name == "a"
         return Output()
 
-    house = MemoryHouse({"two": two}, answer)
+    runtime = memory_runtime({"two": two}, answer)
 
-    async def work(house: MemoryHouse) -> None:
-        await house.start("e", "two")
-        await house.worker._do((await house.queue.take(1))[0])
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("two", id="e")
+        await runtime.worker._do((await runtime.queue.take(1))[0])
         assert called == ["a"]
-        house.worker.leaving = False
-        house.spawn_worker()
-        await house.end("e")
+        runtime.worker.leaving = False
+        runtime.add_slots(1)
+        await runtime.end("e")
 
-    run_house(house, work, slots=0)
+    run_in(runtime, work, slots=0)
     assert called == ["a", "b"]

@@ -8,7 +8,8 @@ from msgspec.json import encode
 from noetl.control.deps import ControlSettings
 from noetl.engine.facts import Fact, ForBlock, FrameParked, LoopDone, LoopStarted, StepFailed
 from noetl.output import JSON
-from tests.unit.control.houses import MemoryHouse, run_house
+from noetl.testing.memory_runtime import MemoryRuntime
+from tests.unit.control.runtimes import memory_runtime, run_in
 
 OVER_A_REF = """\
 workload: {rows_ref: null}
@@ -40,19 +41,19 @@ workflow:
 
 
 def run(body: str, workload: dict[str, JSON], items_bytes: int = 65_536) -> tuple[JSON, list[Fact]]:
-    house = MemoryHouse({"t": body}, settings=ControlSettings(items_bytes=items_bytes))
+    runtime = memory_runtime({"t": body}, settings=ControlSettings(items_bytes=items_bytes))
 
-    async def work(house: MemoryHouse) -> JSON:
+    async def work(runtime: MemoryRuntime) -> JSON:
         given = dict(workload)
         if isinstance(body_ := given.get("rows_ref"), tuple):
-            given["rows_ref"] = await house.results.put("e", *body_)
-        await house.start("e", "t", given)
-        await house.end("e")
-        output = house.control.lives["e"].state.end_output
+            given["rows_ref"] = await runtime.results.put("e", *body_)
+        await runtime.start("t", given, id="e")
+        await runtime.end("e")
+        output = runtime.control.lives["e"].state.end_output
         return output.data if output else None
 
-    data = run_house(house, work)
-    return data, [told.fact for told in house.told]
+    data = run_in(runtime, work)
+    return data, [event.fact for event in runtime.events]
 
 
 @pytest.mark.parametrize(

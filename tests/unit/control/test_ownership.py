@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from noetl.adapters.memory.store import MemoryStore
-from noetl.clock import SystemClock
 from noetl.control.ownership import PartitionOwners
 from noetl.errors import Unavailable
 from noetl.ports import OwnedPartitions
+from noetl.testing import FakeClock
 
 COUNT = 8
 
@@ -20,12 +20,12 @@ def ignore(_: datetime) -> None:
 
 
 def owners(store: MemoryStore, server: str) -> PartitionOwners:
-    return PartitionOwners(store, SystemClock(), server, ttl_s=60.0, count=COUNT)
+    return PartitionOwners(store, FakeClock(), server, ttl_s=60.0, count=COUNT)
 
 
 def test_a_lone_server_has_all_and_shares_with_whoever_comes() -> None:
     async def work() -> None:
-        store = MemoryStore(SystemClock(), COUNT)
+        store = MemoryStore(FakeClock(), COUNT)
         first, second = owners(store, "a"), owners(store, "b")
         await first.keep(ignore)
         assert first.owned == frozenset(range(COUNT))
@@ -41,7 +41,7 @@ def test_a_lone_server_has_all_and_shares_with_whoever_comes() -> None:
 
 def test_what_a_server_leaves_is_the_others_at_once() -> None:
     async def work() -> None:
-        store = MemoryStore(SystemClock(), COUNT)
+        store = MemoryStore(FakeClock(), COUNT)
         first, second = owners(store, "a"), owners(store, "b")
         for each in (first, second, first, second):
             await each.keep(ignore)
@@ -55,7 +55,7 @@ def test_what_a_server_leaves_is_the_others_at_once() -> None:
 
 def test_the_partitions_of_a_dead_server_go_to_those_that_live() -> None:
     async def work() -> None:
-        store = MemoryStore(SystemClock(), COUNT)
+        store = MemoryStore(FakeClock(), COUNT)
         await store.own("a", range(COUNT), 0.0)
         alive = owners(store, "b")
         await alive.keep(ignore)
@@ -75,25 +75,16 @@ class Silent(MemoryStore):
         return await super().own(server, partitions, ttl_s)
 
 
-class LateClock(SystemClock):
-    """It can be put on."""
-
-    late_s = 0.0
-
-    def monotonic(self) -> float:
-        return super().monotonic() + self.late_s
-
-
 def test_when_the_store_is_silent_what_is_ours_is_ours_until_the_lease_has_run_out() -> None:
     async def work() -> None:
-        clock = LateClock()
-        store = Silent(SystemClock(), COUNT)
+        clock = FakeClock()
+        store = Silent(FakeClock(), COUNT)
         ours = PartitionOwners(store, clock, "a", ttl_s=60.0, count=COUNT)
         await ours.keep(ignore)
         store.silent = True
         await ours.keep(ignore)
         assert ours.owned == frozenset(range(COUNT))
-        clock.late_s = 61.0
+        clock.advance(61.0)
         await ours.keep(ignore)
         assert ours.owned == frozenset()
 

@@ -9,7 +9,7 @@ from noetl.ports import WorkerInfo
 from noetl.telemetry.control_gauges import lost_frames, read_roster
 from noetl.telemetry.instruments import Gauge, Labels
 from noetl.telemetry.metrics import Measures
-from tests.unit.telemetry.houses import ID, WatchedHouse, run_house
+from tests.unit.telemetry.runtimes import ID, MeasuredRuntime, run_in
 
 LOOP = """\
 workflow:
@@ -25,55 +25,55 @@ def read(gauge: Gauge) -> dict[Labels, float]:
 
 
 def test_frames_that_nobody_has_begun_are_the_depth_of_the_queue() -> None:
-    house = WatchedHouse(p=LOOP)
+    runtime = MeasuredRuntime(p=LOOP)
 
-    async def work(house: WatchedHouse) -> None:
-        await house.start("p")
-        meters = house.measures.house
+    async def work(runtime: MeasuredRuntime) -> None:
+        await runtime.start("p")
+        meters = runtime.measures.house
         assert read(meters.waiting) == {"default": 3}
         assert read(meters.leased) == {}
         assert read(meters.lives) == {"running": 1}
         assert read(meters.commands) == {(): 0}
         assert 0 <= read(meters.oldest_s)["default"] < 30
-        assert lost_frames(house.control, house.clock) == 0
+        assert lost_frames(runtime.control, runtime.clock) == 0
 
-    run_house(house, work, slots=0)
+    run_in(runtime, work, slots=0)
 
 
 def test_a_frame_that_was_begun_is_leased_and_waits_no_longer() -> None:
-    house = WatchedHouse(p=LOOP)
+    runtime = MeasuredRuntime(p=LOOP)
 
-    async def work(house: WatchedHouse) -> None:
-        await house.start("p")
-        assert await house.link.begin(ID, "start#1[0]", "w") is not None
-        meters = house.measures.house
+    async def work(runtime: MeasuredRuntime) -> None:
+        await runtime.start("p")
+        assert await runtime.link.begin(ID, "start#1[0]", "w") is not None
+        meters = runtime.measures.house
         assert (read(meters.waiting), read(meters.leased)) == ({"default": 2}, {"default": 1})
 
-    run_house(house, work, slots=0)
+    run_in(runtime, work, slots=0)
 
 
 def test_a_pointer_whose_execution_is_gone_has_no_age() -> None:
-    house = WatchedHouse(p=LOOP)
+    runtime = MeasuredRuntime(p=LOOP)
 
-    async def work(house: WatchedHouse) -> None:
-        await house.start("p")
-        del house.control.lives[ID]
-        assert read(house.measures.house.oldest_s) == {}
-        assert house.pending.begun(ID, "start#1[0]") is None
+    async def work(runtime: MeasuredRuntime) -> None:
+        await runtime.start("p")
+        del runtime.control.lives[ID]
+        assert read(runtime.measures.house.oldest_s) == {}
+        assert runtime.pending.begun(ID, "start#1[0]") is None
 
-    run_house(house, work, slots=0)
+    run_in(runtime, work, slots=0)
 
 
 def test_after_the_end_nothing_waits() -> None:
-    house = WatchedHouse(p=LOOP)
+    runtime = MeasuredRuntime(p=LOOP)
 
-    async def work(house: WatchedHouse) -> None:
-        log = await house.whole("p")
+    async def work(runtime: MeasuredRuntime) -> None:
+        log = await runtime.whole("p")
         assert not any(isinstance(event.fact, FrameParked) for event in log)
-        meters = house.measures.house
+        meters = runtime.measures.house
         assert [read(each) for each in (meters.waiting, meters.leased, meters.oldest_s)] == [{}, {}, {}]
 
-    run_house(house, work)
+    run_in(runtime, work)
 
 
 def test_workers_are_counted_by_pool() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -12,42 +11,27 @@ from noetl.errors import Unavailable
 from noetl.telemetry.logs import start_logging
 from noetl.telemetry.loop_lag import PULSE_S, measured_sweep, watch_pulse
 from noetl.telemetry.metrics import Measures
-from tests.unit.telemetry.houses import WatchedHouse, run_house
+from noetl.testing import FakeClock
+from tests.unit.telemetry.runtimes import MeasuredRuntime, run_in
 from tests.unit.telemetry.test_control_gauges import LOOP
 from tests.unit.telemetry.test_logs import Lines
-
-
-class LateClock:
-    """Sleeps as long as it should, and a little longer each time; it ends after some."""
-
-    def __init__(self, *late_s: float) -> None:
-        self.time = 0.0
-        self.late = list(late_s)
-
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.time)
-
-    def monotonic(self) -> float:
-        return self.time
-
-    def chance(self) -> float:
-        return 0.5
-
-    def new_id(self) -> str:
-        return "id"
-
-    async def sleep(self, seconds: float) -> None:
-        if not self.late:
-            raise asyncio.CancelledError
-        self.time += seconds + self.late.pop(0)
 
 
 def test_how_late_the_loop_wakes_is_seen_and_told_when_it_is_much() -> None:
     measures, lines = Measures(), Lines()
     stop = start_logging(lines)
+
+    async def work() -> None:
+        clock = FakeClock()
+        watching = asyncio.ensure_future(watch_pulse(measures, clock))
+        for late_s in (0.0, 0.02, 3.0):
+            await clock.settle()
+            clock.advance(PULSE_S + late_s)
+        await clock.settle()
+        watching.cancel()
+
     try:
-        with pytest.raises(asyncio.CancelledError):
-            asyncio.run(watch_pulse(measures, LateClock(0.0, 0.02, 3.0)))
+        asyncio.run(work())
     finally:
         stop()
     cell = measures.house.lag_s.of()
@@ -57,40 +41,36 @@ def test_how_late_the_loop_wakes_is_seen_and_told_when_it_is_much() -> None:
 
 
 def test_a_sweep_is_timed_and_what_it_found_is_told() -> None:
-    house, lines = WatchedHouse(p=LOOP), Lines()
+    clock, lines = FakeClock(), Lines()
+    runtime = MeasuredRuntime(clock, p=LOOP)
 
-    class Later(LateClock):
-        """Far ahead of the house's own: every pointer has been lost by then."""
-
-        def monotonic(self) -> float:
-            return house.clock.monotonic() + 1_000
-
-    async def work(house: WatchedHouse) -> None:
-        await house.start("p")
+    async def work(runtime: MeasuredRuntime) -> None:
+        await runtime.start("p")
 
         async def swept() -> None:
-            await sweep(house.control)
+            await sweep(runtime.control)
 
-        await measured_sweep(swept, house.measures, house.control, house.clock)
-        assert not house.measures.house.lost.values
-        await measured_sweep(swept, house.measures, house.control, Later())
+        await measured_sweep(swept, runtime.measures, runtime.control, clock)
+        assert not runtime.measures.house.lost.values
+        clock.advance(1_000)  # by then every pointer counts as lost
+        await measured_sweep(swept, runtime.measures, runtime.control, clock)
 
     stop = start_logging(lines)
     try:
-        run_house(house, work, slots=0)
+        run_in(runtime, work, slots=0)
     finally:
         stop()
-    assert dict(house.measures.house.lost.values) == {(): 3}
-    assert sum(house.measures.house.sweep_s.of().counts) == 2
+    assert dict(runtime.measures.house.lost.values) == {(): 3}
+    assert sum(runtime.measures.house.sweep_s.of().counts) == 2
     assert [(line["event"], line["lost_frames"]) for line in lines.read_all()] == [("sweep.found", 3)]
 
 
 def test_a_sweep_that_fails_is_timed_too() -> None:
-    house = WatchedHouse(p=LOOP)
+    runtime = MeasuredRuntime(p=LOOP)
 
     async def failing() -> None:
         raise Unavailable("the store is away")
 
     with pytest.raises(Unavailable):
-        asyncio.run(measured_sweep(failing, house.measures, house.control, house.clock))
-    assert sum(house.measures.house.sweep_s.of().counts) == 1
+        asyncio.run(measured_sweep(failing, runtime.measures, runtime.control, runtime.clock))
+    assert sum(runtime.measures.house.sweep_s.of().counts) == 1

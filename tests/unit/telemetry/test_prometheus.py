@@ -11,7 +11,7 @@ from noetl.errors import Rejected
 from noetl.telemetry.metrics import Measures
 from noetl.telemetry.prometheus import make_registry, rendered, serve_metrics
 from tests.ports import free_port
-from tests.unit.telemetry.houses import whole
+from tests.unit.telemetry.runtimes import run_whole
 from tests.unit.telemetry.test_spans import TWO
 
 
@@ -37,8 +37,8 @@ def test_names_tell_what_they_count() -> None:
 
 
 def test_an_execution_shows_on_the_page() -> None:
-    house, _ = whole(TWO)
-    page, kind = rendered(make_registry(house.measures))
+    runtime, _ = run_whole(TWO)
+    page, kind = rendered(make_registry(runtime.measures))
     found = samples(page)
     assert kind.startswith("text/plain")
     assert found["noetl_executions_ended_total", (("playbook", "t"), ("status", "ok"))] == 1

@@ -14,11 +14,12 @@ from noetl.control.sweeper import sweep
 from noetl.engine import Event, facts
 from noetl.engine.commands import Cancel, Retry
 from noetl.telemetry.spans import EVENTS_MAX, Context, SpanData, span_id, spans_of, trace_id
-from noetl.testing.simulator.cluster import Cluster, Library
+from noetl.testing.programs import MemoryPrograms
+from noetl.testing.simulator.cluster import SimCluster
 from noetl.views.log import events_of
 from tests.playbooks import kinds
 from tests.simulation.playbooks import TEXTS
-from tests.unit.telemetry.houses import ID, WatchedHouse, run_house, whole
+from tests.unit.telemetry.runtimes import ID, MeasuredRuntime, run_in, run_whole
 from tests.unit.tools.calls import server
 
 TWO = """\
@@ -82,7 +83,7 @@ def by_name(spans: list[SpanData], name: str) -> SpanData:
 
 
 def test_an_execution_is_a_trace_with_a_span_for_each_step_and_call() -> None:
-    _, log = whole(TWO)
+    _, log = run_whole(TWO)
     spans = spans_of(ID, log)
     assert [span.name for span in spans] == ["task first", "step start", "task last", "step b", "playbook t"]
     assert {span.context.trace_id for span in spans} == {UUID(ID).int}
@@ -95,7 +96,7 @@ def test_an_execution_is_a_trace_with_a_span_for_each_step_and_call() -> None:
 
 
 def test_instants_are_those_on_record() -> None:
-    _, log = whole(TWO)
+    _, log = run_whole(TWO)
     spans = spans_of(ID, log)
     done = next(event.fact for event in log if isinstance(event.fact, facts.TaskDone))
     call, root = by_name(spans, "task first"), by_name(spans, "playbook t")
@@ -105,7 +106,7 @@ def test_instants_are_those_on_record() -> None:
 
 
 def test_an_iteration_is_a_span_below_its_step() -> None:
-    _, log = whole(LOOP)
+    _, log = run_whole(LOOP)
     spans = spans_of(ID, log)
     iterations = [span for span in spans if span.name == "iteration start"]
     step = by_name(spans, "step start")
@@ -117,7 +118,7 @@ def test_an_iteration_is_a_span_below_its_step() -> None:
 
 
 def test_a_block_is_below_the_frame_that_called_it() -> None:
-    _, log = whole(BLOCK)
+    _, log = run_whole(BLOCK)
     spans = spans_of(ID, log)
     called, caller = by_name(spans, "step twice"), by_name(spans, "step start")
     assert called.parent == caller.context
@@ -129,15 +130,15 @@ def test_a_block_is_below_the_frame_that_called_it() -> None:
 
 
 def test_a_child_is_a_trace_of_its_own_with_links_both_ways() -> None:
-    house = WatchedHouse(p=CHILD, c=TWO)
+    runtime = MeasuredRuntime(p=CHILD, c=TWO)
 
-    async def work(house: WatchedHouse) -> tuple[list[Event], str, list[Event]]:
-        log = await house.whole("p")
+    async def work(runtime: MeasuredRuntime) -> tuple[list[Event], str, list[Event]]:
+        log = await runtime.whole("p")
         parked = next(event.fact for event in log if isinstance(event.fact, facts.FrameParked))
         assert isinstance(parked.until, facts.ForChild)
-        return log, parked.until.execution_id, await house.log(parked.until.execution_id)
+        return log, parked.until.execution_id, await runtime.log(parked.until.execution_id)
 
-    log, child_id, child_log = run_house(house, work)
+    log, child_id, child_log = run_in(runtime, work)
     parent, child = spans_of(ID, log), spans_of(child_id, child_log)
     root = by_name(child, "playbook t")
     assert by_name(parent, "task go").links == (root.context,)
@@ -147,7 +148,7 @@ def test_a_child_is_a_trace_of_its_own_with_links_both_ways() -> None:
 
 
 def test_errors_set_the_status_and_retries_are_events() -> None:
-    _, log = whole(FAILING)
+    _, log = run_whole(FAILING)
     spans = spans_of(ID, log)
     step, root = by_name(spans, "step start"), by_name(spans, "playbook t")
     calls = [span for span in spans if span.name == "task ask"]
@@ -167,13 +168,13 @@ def test_errors_set_the_status_and_retries_are_events() -> None:
 
 def test_no_payload_and_no_message_is_in_a_span() -> None:
     canary = "canary-9c1f"
-    _, log = whole(FAILING, {"secret": canary})
+    _, log = run_whole(FAILING, {"secret": canary})
     assert canary in str([event.fact for event in log])
     assert canary not in str(spans_of(ID, log))
 
 
 def test_a_kind_of_failure_that_is_no_word_is_not_told() -> None:
-    _, log = whole(FAILING)
+    _, log = run_whole(FAILING)
     strange = [event._replace(fact=_spoilt(event.fact)) for event in log]
     kinds = {span.attributes.get("noetl.error.kind") for span in spans_of(ID, strange)}
     assert kinds == {"other"}
@@ -187,44 +188,44 @@ def _spoilt(fact: facts.Fact) -> facts.Fact:
 
 
 def test_what_is_cancelled_ends_with_its_execution() -> None:
-    house = WatchedHouse(p=WAITING)
+    runtime = MeasuredRuntime(p=WAITING)
 
-    async def work(house: WatchedHouse) -> list[Event]:
-        parked = _when(house, facts.FrameParked)
-        await house.start("p")
+    async def work(runtime: MeasuredRuntime) -> list[Event]:
+        parked = _when(runtime, facts.FrameParked)
+        await runtime.start("p")
         await parked
-        await house.link.command(ID, Cancel())
-        await sweep(house.control)
-        await house.end()
-        return await house.log()
+        await runtime.link.command(ID, Cancel())
+        await sweep(runtime.control)
+        await runtime.end()
+        return await runtime.log()
 
-    spans = spans_of(ID, run_house(house, work))
+    spans = spans_of(ID, run_in(runtime, work))
     assert [(span.name, span.status) for span in spans] == [("step start", "error"), ("playbook t", "error")]
     assert [event.name for event in by_name(spans, "playbook t").events] == ["cancelled"]
     assert by_name(spans, "playbook t").attributes["noetl.status"] == "cancelled"
 
 
-def _when(house: WatchedHouse, kind: type) -> asyncio.Future[None]:
+def _when(runtime: MeasuredRuntime, kind: type) -> asyncio.Future[None]:
     seen: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def watch(_live: object, events: list[Event]) -> None:
         if not seen.done() and any(isinstance(event.fact, kind) for event in events):
             seen.set_result(None)
 
-    house.watchers.append(watch)
+    runtime.watchers.append(watch)
     return seen
 
 
 def test_a_retried_execution_has_another_span_for_its_second_life() -> None:
-    house = WatchedHouse(p=FAILING)
+    runtime = MeasuredRuntime(p=FAILING)
 
-    async def work(house: WatchedHouse) -> list[Event]:
-        await house.whole("p")
-        await house.link.command(ID, Retry())
-        await house.end()
-        return await house.log()
+    async def work(runtime: MeasuredRuntime) -> list[Event]:
+        await runtime.whole("p")
+        await runtime.link.command(ID, Retry())
+        await runtime.end()
+        return await runtime.log()
 
-    spans = spans_of(ID, run_house(house, work))
+    spans = spans_of(ID, run_in(runtime, work))
     first, second = [span for span in spans if span.name == "playbook t"]
     assert second.parent == first.context
     assert second.attributes["noetl.life"] == 1
@@ -235,7 +236,7 @@ def test_a_retried_execution_has_another_span_for_its_second_life() -> None:
 
 
 def test_a_span_has_so_many_events_and_counts_the_rest() -> None:
-    at = whole(TWO)[1][0].at
+    at = run_whole(TWO)[1][0].at
     log: list[facts.Fact] = [facts.Requested(path="p", digest="d")]
     log += [facts.Paused(), facts.Resumed()] * EVENTS_MAX
     log.append(facts.Processed(status="ok"))
@@ -251,14 +252,14 @@ def test_an_http_request_carries_the_span_of_its_call() -> None:
         refused = request.path == "/1" and heard[-1:] == [each for each in heard if each[0] == "/1"]
         return web.json_response({}, status=503 if refused else 200)
 
-    house = WatchedHouse(p=FETCH)
+    runtime = MeasuredRuntime(p=FETCH)
 
-    async def work(house: WatchedHouse) -> list[Event]:
+    async def work(runtime: MeasuredRuntime) -> list[Event]:
         async with server(handler) as url:
-            return await house.whole("p", {"url": url})
+            return await runtime.whole("p", {"url": url})
 
-    log = run_house(house, work)
-    spans = spans_of(ID, log, house.library.programs["p"])
+    log = run_in(runtime, work)
+    spans = spans_of(ID, log, runtime.programs["p"])
     asked = [span for span in spans if span.name == "task ask"]
     assert [span.kind for span in asked] == ["client"] * 3
     assert [span.attributes["noetl.attempt"] for span in asked] == [1, 1, 2]
@@ -274,16 +275,16 @@ def test_a_request_of_a_retried_execution_carries_the_span_of_its_own_call() -> 
         heard.append(request.headers["traceparent"][36:52])
         return web.json_response({}, status=200 if len(heard) > 1 else 500)
 
-    house = WatchedHouse(p=ONCE)
+    runtime = MeasuredRuntime(p=ONCE)
 
-    async def work(house: WatchedHouse) -> list[Event]:
+    async def work(runtime: MeasuredRuntime) -> list[Event]:
         async with server(handler) as url:
-            await house.whole("p", {"url": url})
-            await house.link.command(ID, Retry())
-            await house.end()
-            return await house.log()
+            await runtime.whole("p", {"url": url})
+            await runtime.link.command(ID, Retry())
+            await runtime.end()
+            return await runtime.log()
 
-    spans = spans_of(ID, run_house(house, work))
+    spans = spans_of(ID, run_in(runtime, work))
     asked = [span for span in spans if span.name == "task ask"]
     assert [span.status for span in asked] == ["error", "ok"]
     assert heard == [f"{span.context.span_id:016x}" for span in asked]
@@ -291,9 +292,9 @@ def test_a_request_of_a_retried_execution_carries_the_span_of_its_own_call() -> 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_whatever_goes_wrong_the_spans_of_a_log_are_a_tree(seed: int) -> None:
-    cluster = Cluster(seed, Library(TEXTS, kinds()))
+    cluster = SimCluster(seed, MemoryPrograms(TEXTS, kinds()))
     cluster.run({"e0": ("mix", {})}, commands=seed % 2 == 1)
-    for execution_id, rows in cluster.store.truth.rows.items():
+    for execution_id, rows in cluster.store.memory.rows.items():
         spans = spans_of(execution_id, events_of(rows))
         contexts = [span.context for span in spans]
         assert len(set(contexts)) == len(contexts)

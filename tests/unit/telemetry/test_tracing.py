@@ -19,7 +19,7 @@ from noetl.errors import Rejected
 from noetl.telemetry import tracing
 from noetl.telemetry.spans import SpanData, spans_of
 from noetl.telemetry.tracing import OtlpDoor, Tracing, open_otlp
-from tests.unit.telemetry.houses import ID, WatchedHouse, run_house, whole
+from tests.unit.telemetry.runtimes import ID, MeasuredRuntime, run_in, run_whole
 from tests.unit.telemetry.test_spans import FAILING, TWO
 from tests.unit.tools.calls import server
 
@@ -45,36 +45,36 @@ class Kept:
 class Followed:
     """An execution as control tells of it."""
 
-    def __init__(self, house: WatchedHouse) -> None:
+    def __init__(self, runtime: MeasuredRuntime) -> None:
         self.id = ID
-        self.program = house.library.programs["p"]
+        self.program = runtime.programs["p"]
 
 
 def test_what_is_sent_while_it_runs_is_what_its_log_gives_afterwards() -> None:
-    house, door = WatchedHouse(p=TWO), Kept()
+    runtime, door = MeasuredRuntime(p=TWO), Kept()
 
-    async def work(house: WatchedHouse) -> list[Event]:
-        tracing = Tracing(door, house.store, house.clock, house.measures)
-        house.watchers.append(tracing)
-        log = await house.whole("p")
+    async def work(runtime: MeasuredRuntime) -> list[Event]:
+        tracing = Tracing(door, runtime.store, runtime.clock, runtime.measures)
+        runtime.watchers.append(tracing)
+        log = await runtime.whole("p")
         await tracing.close()
         return log
 
-    log = run_house(house, work)
-    assert door.spans == spans_of(ID, log, house.library.programs["p"])
+    log = run_in(runtime, work)
+    assert door.spans == spans_of(ID, log, runtime.programs["p"])
     assert door.closed
-    assert dict(house.measures.house.spans.values) == {"sent": 5}
+    assert dict(runtime.measures.house.spans.values) == {"sent": 5}
 
 
 def test_an_execution_from_another_server_is_read_from_the_log_and_only_what_is_new_is_sent() -> None:
-    house, log = whole(TWO)
+    runtime, log = run_whole(TWO)
     door = Kept()
-    every = spans_of(ID, log, house.library.programs["p"])
+    every = spans_of(ID, log, runtime.programs["p"])
     middle = next(place for place, event in enumerate(log) if event.seq == 7)
 
     async def work() -> None:
-        tracing = Tracing(door, house.store, house.clock, house.measures)
-        tracing(Followed(house), log[middle:])
+        tracing = Tracing(door, runtime.store, runtime.clock, runtime.measures)
+        tracing(Followed(runtime), log[middle:])
         await tracing.close()
 
     asyncio.run(work())
@@ -83,13 +83,13 @@ def test_an_execution_from_another_server_is_read_from_the_log_and_only_what_is_
 
 
 def test_a_gap_is_read_from_the_log() -> None:
-    house, log = whole(TWO)
+    runtime, log = run_whole(TWO)
     door = Kept()
 
     async def work() -> None:
-        tracing = Tracing(door, house.store, house.clock, house.measures)
-        tracing(Followed(house), log[:3])
-        tracing(Followed(house), log[-1:])
+        tracing = Tracing(door, runtime.store, runtime.clock, runtime.measures)
+        tracing(Followed(runtime), log[:3])
+        tracing(Followed(runtime), log[-1:])
         await tracing.close()
 
     asyncio.run(work())
@@ -97,39 +97,39 @@ def test_a_gap_is_read_from_the_log() -> None:
 
 
 def test_spans_that_nobody_takes_are_dropped_and_counted() -> None:
-    house, log = whole(TWO)
+    runtime, log = run_whole(TWO)
 
     async def work() -> None:
-        tracing = Tracing(Kept(shut=True), house.store, house.clock, house.measures)
-        tracing(Followed(house), log)
+        tracing = Tracing(Kept(shut=True), runtime.store, runtime.clock, runtime.measures)
+        tracing(Followed(runtime), log)
         await tracing.close()
 
     asyncio.run(work())
-    assert dict(house.measures.house.spans.values) == {"dropped": 5}
+    assert dict(runtime.measures.house.spans.values) == {"dropped": 5}
 
 
 def test_more_facts_than_may_wait_are_dropped_and_counted() -> None:
-    house, log = whole(TWO)
+    runtime, log = run_whole(TWO)
     door = Kept()
 
     async def work() -> None:
-        following = Tracing(door, house.store, house.clock, house.measures)
-        following(Followed(house), log[:1] * tracing.FACTS_MAX)
-        following(Followed(house), log)
-        assert dict(house.measures.house.spans.values) == {"dropped": len(log)}
+        following = Tracing(door, runtime.store, runtime.clock, runtime.measures)
+        following(Followed(runtime), log[:1] * tracing.FACTS_MAX)
+        following(Followed(runtime), log)
+        assert dict(runtime.measures.house.spans.values) == {"dropped": len(log)}
 
     asyncio.run(work())
 
 
 def test_a_log_that_can_not_be_read_costs_its_own_spans_only() -> None:
-    house, log = whole(TWO)
+    runtime, log = run_whole(TWO)
     door = Kept()
 
     async def work() -> None:
-        tracing = Tracing(door, house.store, house.clock, house.measures)
+        tracing = Tracing(door, runtime.store, runtime.clock, runtime.measures)
         stray = [Event(9, log[0].at, FrameParked(frame="x#1", call=1, until=ForSignal(name="s")))]
-        tracing(Followed(house), stray)
-        tracing(Followed(house), log)
+        tracing(Followed(runtime), stray)
+        tracing(Followed(runtime), log)
         await tracing.close()
 
     asyncio.run(work())
@@ -137,7 +137,7 @@ def test_a_log_that_can_not_be_read_costs_its_own_spans_only() -> None:
 
 
 def test_an_exporter_of_the_sdk_gets_whole_spans() -> None:
-    _, log = whole(FAILING)
+    _, log = run_whole(FAILING)
     exporter = InMemorySpanExporter()
     door = OtlpDoor(exporter, "noetl-server", "s1")
     spans = spans_of(ID, log)
@@ -176,18 +176,20 @@ async def receiver(taken: list[ExportTraceServiceRequest]) -> AsyncIterator[str]
 
 
 def test_spans_reach_a_receiver_by_otlp() -> None:
-    house = WatchedHouse(p=TWO)
+    runtime = MeasuredRuntime(p=TWO)
     taken: list[ExportTraceServiceRequest] = []
 
-    async def work(house: WatchedHouse) -> None:
+    async def work(runtime: MeasuredRuntime) -> None:
         async with receiver(taken) as url:
-            tracing = Tracing(open_otlp(url, "noetl-server", "s1"), house.store, house.clock, house.measures)
+            tracing = Tracing(
+                open_otlp(url, "noetl-server", "s1"), runtime.store, runtime.clock, runtime.measures
+            )
             tracing.open()
-            house.watchers.append(tracing)
-            await house.whole("p")
+            runtime.watchers.append(tracing)
+            await runtime.whole("p")
             await tracing.close()
 
-    run_house(house, work)
+    run_in(runtime, work)
     spans = [
         span
         for request in taken
@@ -206,7 +208,7 @@ def test_spans_reach_a_receiver_by_otlp() -> None:
         for each in resource.resource.attributes
     }
     assert (named["service.name"], named["service.instance.id"]) == ("noetl-server", "s1")
-    assert dict(house.measures.house.spans.values) == {"sent": 5}
+    assert dict(runtime.measures.house.spans.values) == {"sent": 5}
 
 
 @pytest.mark.parametrize("url", ["", "localhost:4318", "ftp://host/", "http://", "grpc://secret@host:1"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from noetl.errors import Unavailable
 from noetl.telemetry.logs import get_logger, start_logging
 from noetl.telemetry.transitions import EVERY_S, Ownership, Trouble
+from noetl.testing import FakeClock
 from tests.unit.telemetry.test_logs import Lines
-from tests.unit.telemetry.test_loop_lag import LateClock
 
 log = get_logger("server")
 
@@ -29,14 +29,14 @@ def test_partitions_that_come_and_go_are_told_once() -> None:
 
 
 def test_a_store_that_is_away_is_told_at_first_now_and_then_and_when_it_is_back() -> None:
-    lines, clock = Lines(), LateClock()
+    lines, clock = Lines(), FakeClock()
     trouble = Trouble(log, clock, "store")
     stop = start_logging(lines)
     try:
         trouble.over()
         for _ in range(100):
             trouble.tell(Unavailable("postgresql://me:hunter2@db is away"))
-            clock.time += EVERY_S / 50
+            clock.advance(EVERY_S / 50)
         trouble.over()
         trouble.over()
     finally:

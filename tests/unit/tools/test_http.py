@@ -21,21 +21,16 @@ from aiohttp.client_reqrep import ConnectionKey
 from yarl import URL
 
 from noetl.adapters.memory.results import MemoryResults
-from noetl.clock import SystemClock
 from noetl.errors import Unavailable
 from noetl.output import JSON, Failure, Output, failed
+from noetl.testing import FakeClock
 from noetl.tools.http.client import Timeouts, failure_of
 from noetl.tools.http.request import HttpRequest
 from noetl.tools.http.response import BODY_BYTES_MAX
 from noetl.tools.http.tool import HttpInput, HttpTool
 from tests.unit.tools.calls import Handler, call, raw_server, server
 
-
-class Noon(SystemClock):
-    """It is always noon."""
-
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, 12, tzinfo=UTC)
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 class Full(MemoryResults):
@@ -306,7 +301,7 @@ def test_a_server_that_says_when_to_come_again_is_heard(text: str, seconds: floa
         async with server(answering(b"", None, 429, ("Retry-After", text))) as at:
             return await http.run(HttpInput(url=at), call())
 
-    assert error_of(with_http(use, HttpTool(clock=Noon()))).details.get("retry_after_s") == seconds
+    assert error_of(with_http(use, HttpTool(clock=FakeClock(NOON)))).details.get("retry_after_s") == seconds
 
 
 def test_a_body_that_unpacks_to_more_than_the_limit_is_refused() -> None:

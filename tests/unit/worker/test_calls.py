@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint
-
 import msgspec
 import pytest
 
-from noetl.adapters.memory.results import MemoryResults
 from noetl.engine import facts
 from noetl.output import JSON, Failure, Output
-from noetl.tool import Call, Tool, Tools
+from noetl.testing.memory_runtime import MemoryRuntime, RuntimeParts
+from noetl.tool import Call, Tool
 from noetl.tools.http.tool import HttpInput
 from noetl.tools.resolve import ResolveInput
-from noetl.worker.calls import Toolbox, misfit
+from noetl.worker.calls import misfit
 from noetl.worker.frame_driver import LogLine
-from tests.unit.control.houses import MemoryHouse, run_house
+from tests.unit.control.runtimes import memory_runtime, run_in
 
 
 @pytest.mark.parametrize(
@@ -52,16 +50,15 @@ class Described(Tool):
 
 
 def test_a_kind_that_can_not_be_run_says_so() -> None:
-    found = EntryPoint("http", f"{__name__}:Described", "noetl.tools")
     body = "workflow:\n- {step: start, tool: {kind: http, url: x}}\n"
-    house = MemoryHouse({"t": body}, Toolbox(Tools({"http": found}), MemoryResults()))
+    runtime = memory_runtime({"t": body}, {"http": Described})  # type: ignore[type-abstract]  # it has no run()
 
-    async def work(house: MemoryHouse) -> None:
-        await house.start("e", "t")
-        await house.end("e")
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("t", id="e")
+        await runtime.end("e")
 
-    run_house(house, work)
-    [failed] = [told.fact for told in house.told if isinstance(told.fact, facts.StepFailed)]
+    run_in(runtime, work)
+    [failed] = [event.fact for event in runtime.events if isinstance(event.fact, facts.StepFailed)]
     assert failed.error == Failure(
         kind="tool", message='a task of kind "http" can be checked, but not be run yet'
     )
@@ -81,15 +78,13 @@ class Talking(Tool):
 
 
 def test_what_a_tool_says_while_it_works_is_heard_and_not_kept() -> None:
-    found = EntryPoint("http", f"{__name__}:Talking", "noetl.tools")
     body = "workflow:\n- {step: start, tool: {kind: http, url: x}}\n"
-    house = MemoryHouse({"t": body}, Toolbox(Tools({"http": found}), MemoryResults()))
-    heard: list[LogLine] = []
-    house.worker.listen = heard.append
+    lines: list[LogLine] = []
+    runtime = memory_runtime({"t": body}, {"http": Talking}, parts=RuntimeParts(on_log_line=lines.append))
 
-    async def work(house: MemoryHouse) -> None:
-        await house.start("e", "t")
-        await house.end("e")
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("t", id="e")
+        await runtime.end("e")
 
-    run_house(house, work)
-    assert heard == [LogLine("e", "start#1", "line", "asking x"), LogLine("e", "start#1", "progress", "25%")]
+    run_in(runtime, work)
+    assert lines == [LogLine("e", "start#1", "line", "asking x"), LogLine("e", "start#1", "progress", "25%")]

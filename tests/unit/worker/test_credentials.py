@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint
-
-from noetl.adapters.memory.results import MemoryResults
 from noetl.clock import SystemClock
 from noetl.engine import facts
 from noetl.engine.moves import RunTask
@@ -13,11 +10,11 @@ from noetl.output import Failure, Output
 from noetl.playbook.model import Credential
 from noetl.ports import FetchedCredential
 from noetl.secret import Secret
-from noetl.tool import Tools
-from noetl.worker.calls import Toolbox
+from noetl.testing.memory_runtime import MemoryRuntime, RuntimeParts
 from noetl.worker.frame_driver import LogLine
 from noetl.worker.keychain import Keychain
-from tests.unit.control.houses import Answer, MemoryHouse, run_house
+from tests.unit.control.runtimes import Answer, memory_runtime, run_in
+from tests.unit.worker.test_calls import Talking
 
 KEYCHAIN = "keychain: [{name: token, kind: env}, {name: other, kind: env}]\n"
 
@@ -38,23 +35,21 @@ async def echo(called: RunTask) -> Output:
     return Output(data=called.input)
 
 
-def played(body: str, vault: Vault, answer: Answer = echo, *, probe: bool = False) -> MemoryHouse:
-    house = MemoryHouse({"t": KEYCHAIN + body}, answer)
+def played(body: str, vault: Vault, answer: Answer = echo, *, probe: bool = False) -> MemoryRuntime:
     keychain = Keychain(vault, SystemClock())
-    house.worker.keychain = keychain
-    if probe:
-        house.control.probe = keychain.probed
+    parts = RuntimeParts(keychain=keychain, on_start=keychain.probed if probe else None)
+    runtime = memory_runtime({"t": KEYCHAIN + body}, answer, parts=parts)
 
-    async def work(house: MemoryHouse) -> None:
-        await house.start("e", "t")
-        await house.end("e")
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("t", id="e")
+        await runtime.end("e")
 
-    run_house(house, work)
-    return house
+    run_in(runtime, work)
+    return runtime
 
 
-def done(house: MemoryHouse) -> list[facts.TaskDone]:
-    return [told.fact for told in house.told if isinstance(told.fact, facts.TaskDone)]
+def done(runtime: MemoryRuntime) -> list[facts.TaskDone]:
+    return [event.fact for event in runtime.events if isinstance(event.fact, facts.TaskDone)]
 
 
 RETRY = """\
@@ -68,8 +63,8 @@ workflow:
 
 
 def test_a_credential_that_is_away_is_a_failure_that_rules_may_retry_d57() -> None:
-    house = played(RETRY, Vault(Unavailable('keychain entry "token": away')))
-    first, second = done(house)
+    runtime = played(RETRY, Vault(Unavailable('keychain entry "token": away')))
+    first, second = done(runtime)
     failure = Failure(kind="credential", message='keychain entry "token": away', retryable=True)
     assert (first.directive, first.output) == ("retry", Output(status="error", error=failure))
     assert second.output == Output(data={"url": "u?***"})
@@ -79,19 +74,19 @@ def test_what_is_stored_is_masked_before_it_is_stored_d20() -> None:
     async def large(called: RunTask) -> Output:
         return Output(data=[f"{called.input['url']} {place}" for place in range(20_000)])
 
-    house = played(
+    runtime = played(
         'workflow: [{step: start, tool: {kind: http, url: "{{ keychain.token }}"}}]', Vault(), large
     )
-    [fact] = done(house)
+    [fact] = done(runtime)
     assert fact.output is not None
     assert fact.output.ref is not None
 
-    async def body(house: MemoryHouse) -> bytes:
+    async def body(runtime: MemoryRuntime) -> bytes:
         assert fact.output is not None
         assert fact.output.ref is not None
-        return await house.results.get(fact.output.ref)
+        return await runtime.results.get(fact.output.ref)
 
-    stored = run_house(house, body)
+    stored = run_in(runtime, body)
     assert b"hunter22" not in stored
     assert stored.count(b"***") == 20_000
 
@@ -107,31 +102,29 @@ workflow:
 
 
 def test_versions_go_on_record_with_the_request_and_values_do_not() -> None:
-    house = played("workflow: [{step: start, tool: {kind: noop}}]", Vault(), probe=True)
+    runtime = played("workflow: [{step: start, tool: {kind: noop}}]", Vault(), probe=True)
     versions = {"token": "v-token", "other": "v-other"}
-    assert facts.Evaluated(keychain=versions) in [told.fact for told in house.told]
+    assert facts.Evaluated(keychain=versions) in [event.fact for event in runtime.events]
 
 
 def test_a_request_whose_credential_does_not_resolve_is_on_record_and_ends_d65() -> None:
-    house = played("workflow: [{step: start}]", Vault(NotFound('keychain entry "token": gone')), probe=True)
+    runtime = played("workflow: [{step: start}]", Vault(NotFound('keychain entry "token": gone')), probe=True)
     failure = Failure(kind="credential", message='keychain entry "token": gone')
-    assert [told.fact for told in house.told][1:] == [
+    assert [event.fact for event in runtime.events][1:] == [
         facts.Evaluated(error=failure),
         facts.Processed(status="error"),
     ]
 
 
 def test_what_a_tool_says_while_it_works_is_masked_too_d20() -> None:
-    found = EntryPoint("http", "tests.unit.worker.test_calls:Talking", "noetl.tools")
     body = KEYCHAIN + 'workflow: [{step: start, tool: {kind: http, url: "{{ keychain.token }}"}}]'
-    house = MemoryHouse({"t": body}, Toolbox(Tools({"http": found}), MemoryResults()))
-    house.worker.keychain = Keychain(Vault(), SystemClock())
-    heard: list[LogLine] = []
-    house.worker.listen = heard.append
+    lines: list[LogLine] = []
+    parts = RuntimeParts(keychain=Keychain(Vault(), SystemClock()), on_log_line=lines.append)
+    runtime = memory_runtime({"t": body}, {"http": Talking}, parts=parts)
 
-    async def work(house: MemoryHouse) -> None:
-        await house.start("e", "t")
-        await house.end("e")
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("t", id="e")
+        await runtime.end("e")
 
-    run_house(house, work)
-    assert [said.words for said in heard] == ["asking ***", "25%"]
+    run_in(runtime, work)
+    assert [said.words for said in lines] == ["asking ***", "25%"]

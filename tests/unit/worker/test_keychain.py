@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from noetl.check.checker import check
-from noetl.clock import SystemClock
 from noetl.engine.commands import Start
 from noetl.engine.moves import Decided, FramePlace, RunTask, Work
 from noetl.engine.pipeline import next_move
@@ -22,6 +21,7 @@ from noetl.output import Failure, Output
 from noetl.playbook.model import Credential
 from noetl.ports import FetchedCredential
 from noetl.secret import Secret
+from noetl.testing import FakeClock
 from noetl.tool import Auth
 from noetl.worker.keychain import KEPT_S, Keychain, Keys, signs_in_with
 from tests.playbooks import HEAD, kinds
@@ -29,16 +29,6 @@ from tests.playbooks import HEAD, kinds
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 TOKEN = Credential(name="token", kind="env", at=())
 LOGIN = Credential(name="login", kind="basic", fields={"user": "ann", "password": {"env": "P"}}, at=())
-
-
-class Watch(SystemClock):
-    """Goes on when it is told to."""
-
-    def __init__(self) -> None:
-        self.at = 0.0
-
-    def monotonic(self) -> float:
-        return self.at
 
 
 class Vault:
@@ -66,8 +56,8 @@ class Vault:
 
 class Desk:
     def __init__(self) -> None:
-        self.vault, self.watch = Vault(), Watch()
-        self.keychain = Keychain(self.vault, self.watch)
+        self.vault, self.clock = Vault(), FakeClock()
+        self.keychain = Keychain(self.vault, self.clock)
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
@@ -86,9 +76,9 @@ def test_a_value_is_kept_until_it_expires_or_for_five_minutes_d57(
         desk = Desk()
         desk.vault.expires_s = expires_s
         await desk.keychain.get(TOKEN)
-        desk.watch.at = kept_s - 0.1
+        desk.clock.advance(kept_s - 0.5)
         assert revealed(await desk.keychain.get(TOKEN)) == {"": "token-value-1"}
-        desk.watch.at = kept_s
+        desk.clock.advance(0.5)
         assert revealed(await desk.keychain.get(TOKEN)) == {"": "token-value-2"}
         assert desk.vault.asked == [("token", False)] * 2
 
@@ -101,9 +91,9 @@ def test_however_many_wait_one_fetch_is_made_also_when_the_first_gives_up() -> N
         desk.vault.gate = asyncio.Event()
         waiting = [asyncio.ensure_future(desk.keychain.get(TOKEN)) for _ in range(5)]
         while not desk.vault.asked:
-            await desk.watch.sleep(0)
+            await desk.clock.sleep(0)
         waiting[0].cancel()
-        await desk.watch.sleep(0)
+        await desk.clock.sleep(0)
         desk.vault.gate.set()
         found = await asyncio.gather(*waiting, return_exceptions=True)
         assert isinstance(found[0], asyncio.CancelledError)
@@ -191,7 +181,7 @@ def test_where_a_database_is_stays_visible_and_a_user_unless_it_came_from_elsewh
             return FetchedCredential({field: Secret(value) for field, value in values.items()}, "1")
 
     async def work() -> None:
-        keychain = Keychain(Given(), Watch())
+        keychain = Keychain(Given(), FakeClock())
         entry = Credential(name="pg", kind="postgres_credential", fields=fields, at=())
         await keychain.get(entry)
         assert keychain.mask([entry]).text("annette hunter22 dbhost 5432") == masked

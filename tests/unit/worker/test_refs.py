@@ -12,9 +12,10 @@ from noetl.engine.moves import RunTask
 from noetl.errors import NotFound
 from noetl.output import JSON, Output
 from noetl.testing.contracts.results import all_of
+from noetl.testing.memory_runtime import MemoryRuntime
 from noetl.tools.resolve import ResolveInput, ResolveTool
 from noetl.worker.refs import Refs
-from tests.unit.control.houses import MemoryHouse, run_house
+from tests.unit.control.runtimes import memory_runtime, run_in
 from tests.unit.tools.calls import call
 
 COUNT = 40
@@ -36,17 +37,17 @@ async def filled(called: RunTask) -> Output:
 
 
 def with_loop(work: Callable[[Refs, dict[str, JSON]], Awaitable[Any]]) -> Any:
-    async def main(house: MemoryHouse) -> Any:
-        await house.start("e", "t")
-        await house.end("e")
+    async def main(runtime: MemoryRuntime) -> Any:
+        await runtime.start("t", id="e")
+        await runtime.end("e")
         ref = {
             "type": "relational",
             "locator": {"execution_id": "e", "run": "start#1"},
             "meta": {"count": COUNT},
         }
-        return await work(Refs(house.results, house.control), ref)
+        return await work(Refs(runtime.results, runtime.control), ref)
 
-    return run_house(MemoryHouse({"t": LOOP}, filled), main)
+    return run_in(memory_runtime({"t": LOOP}, filled), main)
 
 
 def numbers(rows: list[Any]) -> list[int | None]:
@@ -91,12 +92,12 @@ def test_resolve_takes_a_slice_of_a_loop_without_the_others() -> None:
 
 
 def test_control_reads_only_what_is_asked_for() -> None:
-    async def work(house: MemoryHouse) -> list[Output | None]:
-        await house.start("e", "t")
-        await house.end("e")
-        return await house.control.iterations("e", "start#1", range(10, 12))
+    async def work(runtime: MemoryRuntime) -> list[Output | None]:
+        await runtime.start("t", id="e")
+        await runtime.end("e")
+        return await runtime.control.iterations("e", "start#1", range(10, 12))
 
-    outputs = run_house(MemoryHouse({"t": LOOP}, filled), work)
+    outputs = run_in(memory_runtime({"t": LOOP}, filled), work)
     assert [output.ref is not None for output in outputs if output is not None] == [True, False]
 
 

@@ -7,7 +7,8 @@ import pytest
 from noetl.engine import facts
 from noetl.engine.moves import RunTask
 from noetl.output import JSON, Output
-from tests.unit.control.houses import MemoryHouse, run_house
+from noetl.testing.memory_runtime import MemoryRuntime
+from tests.unit.control.runtimes import memory_runtime, run_in
 
 PLAYBOOK = """\
 workflow:
@@ -26,15 +27,15 @@ def played(result: str, rows: int) -> tuple[Output | None, list[facts.Fact]]:
             return Output(data=called.input)
         return Output(data={"rows": ["x" * 100] * rows, "paging": {"next": 7}})
 
-    house = MemoryHouse({"t": PLAYBOOK.format(result=result)}, answer)
+    runtime = memory_runtime({"t": PLAYBOOK.format(result=result)}, answer)
 
-    async def work(house: MemoryHouse) -> None:
-        await house.start("e", "t")
-        await house.end("e")
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("t", id="e")
+        await runtime.end("e")
 
-    run_house(house, work)
-    told = [each.fact for each in house.told]
-    return house.control.lives["e"].state.end_output, told
+    run_in(runtime, work)
+    told = [each.fact for each in runtime.events]
+    return runtime.control.lives["e"].state.end_output, told
 
 
 @pytest.mark.parametrize("rows", [1, 5_000])

@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
-from noetl.clock import SystemClock
 from noetl.engine import facts
 from noetl.engine.commands import Report
 from noetl.engine.moves import RunTask
 from noetl.errors import Unavailable
 from noetl.output import Output, failed
 from noetl.ports import Link, ReportAnswer
-from tests.unit.control.houses import MemoryHouse, run_house
+from noetl.testing.memory_runtime import MemoryRuntime, RuntimeParts
+from tests.unit.control.runtimes import memory_runtime, run_in
 
 LATE = """\
 workflow:
@@ -27,25 +27,26 @@ ONE = "workflow:\n- {step: start, tool: {kind: http, url: x}}\n"
 def test_a_call_whose_step_has_ended_without_it_is_not_waited_for() -> None:
     stopped = asyncio.Event()
 
-    async def never(_: RunTask) -> Output:
-        answer: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
+    async def slow(_: RunTask) -> Output:
         try:
-            return await answer
+            await runtime.clock.sleep(3_600)
         finally:
             stopped.set()
+        return Output()
 
-    house = MemoryHouse({"t": LATE}, never)
+    runtime = memory_runtime({"t": LATE}, slow)
 
-    async def work(house: MemoryHouse) -> None:
-        await house.start("e", "t")
-        await house.end("e")
-        async with asyncio.timeout(10):
-            await house.worker.leave(60.0)
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("t", id="e")
+        await runtime.end("e")
+        before_s = runtime.clock.monotonic()
+        await runtime.worker.leave(60.0)
+        assert runtime.clock.monotonic() - before_s < 60
 
-    run_house(house, work)
+    run_in(runtime, work)
     assert stopped.is_set()
-    assert house.worker.drives == {}
-    [late] = [told.fact for told in house.told if isinstance(told.fact, facts.StepFailed)]
+    assert runtime.worker.drives == {}
+    [late] = [event.fact for event in runtime.events if isinstance(event.fact, facts.StepFailed)]
     assert (late.error.kind, late.error.message) == (
         "timeout", "start#1 took longer than its lifecycle.deadline_s allows",
     )  # fmt: skip
@@ -64,35 +65,26 @@ def test_a_call_that_takes_longer_than_its_timeout_is_cancelled_and_may_be_tried
         finally:
             cancelled.set()
 
-    house = MemoryHouse({"t": ONE.replace("url: x", f"url: x, spec: {{timeout: {timeout}}}")}, never)
+    runtime = memory_runtime({"t": ONE.replace("url: x", f"url: x, spec: {{timeout: {timeout}}}")}, never)
 
-    async def work(house: MemoryHouse) -> None:
-        await house.start("e", "t")
-        await house.end("e")
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("t", id="e")
+        await runtime.end("e")
 
-    run_house(house, work)
+    run_in(runtime, work)
     assert cancelled.is_set()
-    [done] = [told.fact for told in house.told if isinstance(told.fact, facts.TaskDone)]
+    [done] = [event.fact for event in runtime.events if isinstance(event.fact, facts.TaskDone)]
     assert done.output == failed(
         "timeout", 'task "start_task" took longer than its timeout of 0.01 s', retryable=True
     )
 
 
-class QuickClock(SystemClock):
-    """Whoever sleeps is woken at once."""
-
-    slept_s = 0.0
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept_s += seconds
-        await super().sleep(0)
-
-
 class AwayLink:
-    """So many reports find no server."""
+    """No server answers the first reports."""
 
     def __init__(self, link: Link, times: int) -> None:
-        self.begin, self._report, self._times = link.begin, link.report, times
+        self.start, self.begin = link.start, link.begin
+        self._report, self._times = link.report, times
 
     async def report(self, execution_id: str, report: Report, *, room: int = 0) -> ReportAnswer:
         self._times -= 1
@@ -108,14 +100,15 @@ def test_a_result_is_kept_for_minutes_while_no_server_is_there_and_its_call_is_m
         calls.append(called.task.name)
         return Output()
 
-    house, clock = MemoryHouse({"t": ONE}, answer), QuickClock()
-    house.worker.clock = clock
-    house.worker.link = AwayLink(house.worker.link, 150)  # type: ignore[assignment]  # nothing else is asked
+    def away(link: Link) -> Link:
+        return AwayLink(link, 150)  # type: ignore[return-value]  # the test uses no other request
 
-    async def work(house: MemoryHouse) -> None:
-        await house.start("e", "t")
-        await house.end("e")
+    runtime = memory_runtime({"t": ONE}, answer, parts=RuntimeParts(link=away))
 
-    run_house(house, work)
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("t", id="e")
+        await runtime.end("e")
+
+    run_in(runtime, work)
     assert len(calls) == 1
-    assert clock.slept_s > 300
+    assert sum(runtime.waits) > 300

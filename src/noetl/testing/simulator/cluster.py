@@ -1,4 +1,4 @@
-"""Whole houses in the simulator: servers and workers as processes that are killed and stopped."""
+"""A simulated cluster: servers and workers as processes that are killed and paused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import NamedTuple
 
 from noetl.adapters.memory.results import MemoryResults
-from noetl.check.checker import check
 from noetl.control.deps import ControlPorts, ControlSettings
 from noetl.control.executions import Control
 from noetl.control.live_execution import LiveExecution
@@ -18,47 +17,25 @@ from noetl.engine.facts import Processed
 from noetl.engine.moves import RunTask
 from noetl.engine.state import State
 from noetl.errors import NotFound, Rejected, Unavailable
-from noetl.net.program import Program
 from noetl.output import Output, failed
-from noetl.playbook.kinds import Kinds
 from noetl.testing.audit import audit
+from noetl.testing.programs import MemoryPrograms
 from noetl.testing.simulator.loop import SimLoop
-from noetl.testing.simulator.world import Odds, SimClock, SimLink, SimQueue, SimStore
+from noetl.testing.simulator.ports import FaultRates, SimClock, SimLink, SimQueue, SimStore
 from noetl.views.replay import differences
 from noetl.worker.calls import Ear
 from noetl.worker.worker import Worker, WorkerPorts
 
-_BOTHER: tuple[tuple[Command, ...], ...] = ((Pause(), Resume()), (Cancel(),), (Cancel(), Retry(), Retry()))
+_COMMANDS: tuple[tuple[Command, ...], ...] = ((Pause(), Resume()), (Cancel(),), (Cancel(), Retry(), Retry()))
 PARTITIONS = 4
 TTL_S = 5.0  # of a partition, and of a granted frame
-FAULTS_S = (15.0, 30.0, 30.0, 60.0)  # how long there are faults: one of these
-FAULT_EVERY_S = 0.8  # in the mean
-END_S = 300.0
+FAULTS_S = (15.0, 30.0, 30.0, 60.0)  # the phase with faults lasts for one of these
+FAULT_EVERY_S = 0.8  # on average
+END_S = 300.0  # all executions end before
 
 
-class Library:
-    """The playbooks of a house, compiled."""
-
-    def __init__(self, texts: dict[str, str], kinds: Kinds) -> None:
-        self.programs: dict[str, Program] = {}
-        for path, text in texts.items():
-            checked = check(text, kinds, path)
-            assert not checked.errors, [str(each) for each in checked.errors]
-            assert checked.program is not None
-            self.programs[path] = checked.program._replace(digest=path)
-
-    async def by_digest(self, digest: str) -> Program:
-        return self.programs[await self.find(digest)]
-
-    async def find(self, path: str, near: str | None = None, version: int | None = None) -> str:
-        del near, version
-        if path not in self.programs:
-            raise NotFound(f"no playbook {path}")
-        return path
-
-
-class Build(NamedTuple):
-    """What a house is made of. Tests plant bugs by putting something else here."""
+class SimComponents(NamedTuple):
+    """The classes that a cluster consists of. Tests replace one to plant a bug."""
 
     control: type[Control] = Control
     worker: type[Worker] = Worker
@@ -66,101 +43,108 @@ class Build(NamedTuple):
     sweep: Callable[[Control], Awaitable[None]] = sweep
 
 
-class Told(NamedTuple):
-    """What one run of the world came to."""
+class SimResult(NamedTuple):
+    """The result of one simulation."""
 
-    states: dict[str, State]
+    states: dict[str, State]  # by execution
     faults: int
-    seconds: float
+    seconds: float  # of virtual time
     steps: int
 
 
-class Cluster:
-    """Two servers, three workers, and a seed."""
+class SimCluster:
+    """Two servers and three workers; a seed determines everything that happens."""
 
     def __init__(
-        self, seed: int, library: Library, *, calm: bool = False, build: Build | None = None
+        self,
+        seed: int,
+        programs: MemoryPrograms,
+        *,
+        calm: bool = False,
+        components: SimComponents | None = None,
     ) -> None:
-        self.loop = SimLoop(seed)  # type: ignore[abstract]  # what is not there must not be used
-        self.build = build or Build()
-        self.odds = Odds() if calm else _swarm(self.loop)
-        self.faults_s = 0.0 if calm else self.loop.dice.choice(FAULTS_S)
-        self.store = self.build.store(self.loop, self.odds, PARTITIONS)
-        self.queue = SimQueue(self.loop, self.odds, self.store)
-        self.link = SimLink(self.loop, self.odds, self.store)
+        self.loop = SimLoop(seed)  # type: ignore[abstract]  # the missing methods must not be used
+        self.components = components or SimComponents()
+        self.rates = FaultRates() if calm else _swarm(self.loop)
+        self.faults_s = 0.0 if calm else self.loop.random.choice(FAULTS_S)
+        self.store = self.components.store(self.loop, self.rates, PARTITIONS)
+        self.queue = SimQueue(self.loop, self.rates, self.store)
+        self.link = SimLink(self.loop, self.rates, self.store)
         self.results = MemoryResults()
-        self.library = library
+        self.programs = programs
         self.effects: dict[str, int] = {}
         self.tools: dict[str, Callable[[RunTask], Awaitable[Output]]] = {"http": self._tool, "noop": _noop}
-        self.lives: dict[tuple[str, int], str] = {}
+        self.processes: dict[tuple[str, int], str] = {}  # server or worker → its current process
         self.workers: dict[str, Worker] = {}
-        self._born: dict[tuple[str, int], int] = {}
+        self._starts: dict[tuple[str, int], int] = {}
         self.faults = 0
 
-    def run(self, starts: dict[str, tuple[str, dict[str, object]]], commands: bool = False) -> Told:
-        """`starts`: execution id → path and workload. Faults for a while, then all must come to an end."""
-        self.loop.run(self._world(starts, commands))
+    def run(self, starts: dict[str, tuple[str, dict[str, object]]], commands: bool = False) -> SimResult:
+        """Start executions (id → path and workload), inject faults for a while, and wait for all ends."""
+        self.loop.run(self._main(starts, commands))
         for crash in self.loop.crashes:
             raise AssertionError(f"a task crashed: {type(crash).__name__}: {crash}") from crash
-        rows = self.store.truth.rows
+        rows = self.store.memory.rows
         states = {execution_id: audit(execution_id, list(each)) for execution_id, each in rows.items()}
-        for execution_id, live in self._at_rest():
+        for execution_id, live in self._settled():
             found = differences(states[execution_id], live.state)
-            assert not found, f"{execution_id}: live is not what the log says: {found[0]}"
-        return Told(states, self.faults, self.loop.time(), self.loop.steps)
+            assert not found, f"{execution_id}: the state in memory differs from the log: {found[0]}"
+        return SimResult(states, self.faults, self.loop.time(), self.loop.steps)
 
     def history(self) -> str:
-        """A digest of all logs: the same seed gives the same."""
-        return hashlib.sha256(repr(sorted(self.store.truth.rows.items())).encode()).hexdigest()
+        """A digest of all logs: the same seed gives the same digest."""
+        return hashlib.sha256(repr(sorted(self.store.memory.rows.items())).encode()).hexdigest()
 
-    def _at_rest(self) -> Iterator[tuple[str, LiveExecution]]:
-        """What servers hold of executions, as far as they have seen all of the log."""
+    def _settled(self) -> Iterator[tuple[str, LiveExecution]]:
+        """The executions in the memory of servers whose state includes the whole log."""
         for _, control in self.link.servers.values():
             for execution_id, live in control.lives.items():
-                head = self.store.truth.rows[execution_id][-1]
+                head = self.store.memory.rows[execution_id][-1]
                 if not live.busy and live.state.seq == head.first_seq + len(head.facts) - 1:
                     yield execution_id, live
 
-    async def _world(self, starts: dict[str, tuple[str, dict[str, object]]], commands: bool) -> None:
+    async def _main(self, starts: dict[str, tuple[str, dict[str, object]]], commands: bool) -> None:
         clock = SimClock(self.loop)
         for kind, number in (("s", 0), ("s", 1), ("w", 0), ("w", 1), ("w", 2)):
-            self._bear(kind, number)
+            self._start_process(kind, number)
         for execution_id, (path, workload) in starts.items():
-            self.loop.spawn("world", self._start(execution_id, path, workload))
+            self.loop.spawn("main", self._start(execution_id, path, workload))
         if commands:
-            self.loop.spawn("world", self._bother(list(starts)))
-        while not all(self._ended(execution_id) for execution_id in {**starts, **self.store.truth.rows}):
-            await clock.sleep(self.loop.dice.random() * 2 * FAULT_EVERY_S)
+            self.loop.spawn("main", self._send_commands(list(starts)))
+        while not all(self._ended(execution_id) for execution_id in {**starts, **self.store.memory.rows}):
+            await clock.sleep(self.loop.random.random() * 2 * FAULT_EVERY_S)
             assert not self.store.violations, self.store.violations[0]
-            assert self.loop.time() < END_S, f"liveness: not over after {END_S:.0f} virtual seconds"
+            assert self.loop.time() < END_S, (
+                f"liveness: executions have not ended after {END_S:.0f} virtual seconds"
+            )
             if self.loop.time() < self.faults_s:
                 self._fault()
             else:
-                self._calm_down()
+                self._stop_faults()
 
     async def _start(self, execution_id: str, path: str, workload: dict[str, object]) -> None:
         clock = SimClock(self.loop)
-        while execution_id not in self.store.truth.rows:
+        while execution_id not in self.store.memory.rows:
             try:
                 await self.link.start(execution_id, path, Start(workload=workload))
             except Unavailable:
                 await clock.sleep(0.5)
 
-    async def _bother(self, executions: list[str]) -> None:
-        """Pause, resume, cancel and retry at odd moments; what is refused is refused."""
-        clock, dice = SimClock(self.loop), self.loop.dice
+    async def _send_commands(self, executions: list[str]) -> None:
+        """Pause, resume, cancel and retry executions at random moments; a command may be rejected."""
+        clock, random = SimClock(self.loop), self.loop.random
         for _ in range(6):
-            await clock.sleep(dice.random() * 8)
-            execution_id = dice.choice(executions)
-            for command in dice.choice(_BOTHER):
-                await self._insist(execution_id, command)
-                await clock.sleep(dice.random() * 3)
-        # A pause that was asked for may come late, after its resume: somebody looks after it in the end.
+            await clock.sleep(random.random() * 8)
+            execution_id = random.choice(executions)
+            for command in random.choice(_COMMANDS):
+                await self._send(execution_id, command)
+                await clock.sleep(random.random() * 3)
+        # A delayed pause may arrive after its resume, so that a last resume is necessary.
         await clock.sleep(self.faults_s)
         for execution_id in executions:
-            await self._insist(execution_id, Resume())
+            await self._send(execution_id, Resume())
 
-    async def _insist(self, execution_id: str, command: Command) -> None:
+    async def _send(self, execution_id: str, command: Command) -> None:
         for _ in range(60):
             try:
                 await self.link.command(execution_id, command)
@@ -171,14 +155,14 @@ class Cluster:
                 await SimClock(self.loop).sleep(0.5)
 
     def _ended(self, execution_id: str) -> bool:
-        rows = self.store.truth.rows.get(execution_id)
+        rows = self.store.memory.rows.get(execution_id)
         return rows is not None and isinstance(rows[-1].facts[-1], Processed)
 
-    def _bear(self, kind: str, number: int) -> None:
-        self._born[kind, number] = self._born.get((kind, number), 0) + 1
-        process = f"{kind}{number}.{self._born[kind, number]}"
-        self.lives[kind, number] = process
-        skew = (self.loop.dice.random() * 2 - 1) * self.odds.skew_s
+    def _start_process(self, kind: str, number: int) -> None:
+        self._starts[kind, number] = self._starts.get((kind, number), 0) + 1
+        process = f"{kind}{number}.{self._starts[kind, number]}"
+        self.processes[kind, number] = process
+        skew = (self.loop.random.random() * 2 - 1) * self.rates.skew_s
         self.loop.spawn(process, self._serve(process, skew) if kind == "s" else self._work(process, skew))
 
     async def _serve(self, process: str, skew: float) -> None:
@@ -186,21 +170,21 @@ class Cluster:
         reach = ControlPorts(self.store, self.queue, self.results)
         settings = ControlSettings(
             lease_s=TTL_S, resend_s=3.0, items_bytes=4, snapshot_bytes=2_000, window=6, settle_s=0.5,
-            lost_max=1_000,  # here workers are lost by chance, and never by what they run
+            lost_max=1_000,  # workers are lost at random here, never because of a call
         )  # fmt: skip
         owners = PartitionOwners(self.store, clock, process, ttl_s=TTL_S, count=PARTITIONS)
-        control = self.build.control(reach, self.library, owners, clock, settings)
-        control.relatives.link, control.roll_call = self.link, self._call_roll
+        control = self.components.control(reach, self.programs, owners, clock, settings)
+        control.relatives.link, control.roll_call = self.link, self._poll_workers
         self.link.servers[process] = (process, control)
         while True:
             await owners.keep(control.set_time)
-            await self.build.sweep(control)
+            await self.components.sweep(control)
             await clock.sleep(TTL_S / 3)
 
     async def _work(self, process: str, skew: float) -> None:
         clock = SimClock(self.loop, skew)
         outside = WorkerPorts(self.link, self.queue, self.results)
-        worker = self.build.worker(process, outside, self._call, clock)
+        worker = self.components.worker(process, outside, self._call, clock)
         self.workers[process] = worker
         for _ in range(3):
             self.loop.spawn(process, worker.serve())
@@ -210,55 +194,58 @@ class Cluster:
         return await self.tools[called.task.kind](called)
 
     async def _tool(self, called: RunTask) -> Output:
-        """An effect on the world: what comes back depends on the key and the attempt alone."""
-        await SimClock(self.loop).sleep(self.loop.dice.random() * 2)
+        """A call with an effect: its output depends only on the key and the attempt."""
+        await SimClock(self.loop).sleep(self.loop.random.random() * 2)
         self.effects[called.key] = self.effects.get(called.key, 0) + 1
         number = int(hashlib.sha256(f"{called.key}{called.attempt}".encode()).hexdigest()[:6], 16)
         if number % 5 == 0:
-            return failed("http", "it did not work", retryable=True)
+            return failed("http", "random failure", retryable=True)
         return Output(data=number % 100)
 
-    def _call_roll(self) -> None:
-        """Every worker that lives tells what it has in hand; some of it is lost on the way."""
+    def _poll_workers(self) -> None:
+        """Every live worker reports the frames that it holds; some reports are lost."""
         for process, worker in self.workers.items():
-            if process in self.lives.values():
+            if process in self.processes.values():
                 self.loop.spawn(process, worker.tell())
 
     def _fault(self) -> None:
-        dice = self.loop.dice
-        place = list(self.lives)[dice.randrange(len(self.lives))]
-        what = self.mix[dice.randrange(len(self.mix))] if self.mix else ""
+        random = self.loop.random
+        role = list(self.processes)[random.randrange(len(self.processes))]
+        kinds = self.fault_kinds
+        fault = kinds[random.randrange(len(kinds))] if kinds else ""
         self.faults += 1
-        if what == "kill":
-            self.loop.kill(self.lives[place])
-            self.link.servers.pop(self.lives[place], None)
+        if fault == "kill":
+            self.loop.kill(self.processes[role])
+            self.link.servers.pop(self.processes[role], None)
             self.queue.lose_takers()
-            self._bear(*place)
-        elif what == "pause":
-            self.loop.pause(self.lives[place], dice.random() * 12)
-        elif what == "wipe":
+            self._start_process(*role)
+        elif fault == "pause":
+            self.loop.pause(self.processes[role], random.random() * 12)
+        elif fault == "wipe":
             self.queue.wipe()
 
     @property
-    def mix(self) -> list[str]:
-        """Which faults exist at all in this world (swarm): mixes that restart everything hide bugs."""
-        if not hasattr(self, "_mix"):
-            self._mix = [kind for kind in ("kill", "pause", "pause", "wipe") if self.loop.dice.random() < 0.6]
-        return self._mix
+    def fault_kinds(self) -> list[str]:
+        """The faults of this seed (swarm testing): with all of them, restarts would hide bugs."""
+        if not hasattr(self, "_fault_kinds"):
+            self._fault_kinds = [
+                kind for kind in ("kill", "pause", "pause", "wipe") if self.loop.random.random() < 0.6
+            ]
+        return self._fault_kinds
 
-    def _calm_down(self) -> None:
-        calm = Odds(skew_s=self.odds.skew_s)
-        self.store.odds = self.queue.odds = self.link.odds = calm
+    def _stop_faults(self) -> None:
+        rates = FaultRates(skew_s=self.rates.skew_s)
+        self.store.rates = self.queue.rates = self.link.rates = rates
 
 
 async def _noop(called: RunTask) -> Output:
     return Output(data=called.input or None)
 
 
-def _swarm(loop: SimLoop) -> Odds:
-    """Each kind of fault is there or not, and rare or common."""
-    pick: Callable[[float], float] = lambda most: loop.dice.choice([0.0, 0.0, most / 4, most])  # noqa: E731
-    return Odds(
+def _swarm(loop: SimLoop) -> FaultRates:
+    """Each kind of fault is absent, rare or common."""
+    pick: Callable[[float], float] = lambda most: loop.random.choice([0.0, 0.0, most / 4, most])  # noqa: E731
+    return FaultRates(
         store_before=pick(0.1), store_after=pick(0.1), store_late=pick(0.1), queue_drop=pick(0.3),
         queue_twice=pick(0.4), queue_late=pick(0.3),
         link_before=pick(0.2), link_after=pick(0.2), skew_s=pick(300.0),

@@ -1,7 +1,7 @@
-"""A deterministic event loop: virtual time, a queue a process, a seed that picks who is next.
+"""A deterministic event loop with virtual time: a seed determines which simulated process runs next.
 
-Inside one process asyncio is first come, first served, and so is this; only the order between them is drawn.
-Nothing real is reachable from it: no socket, no thread, no clock.
+Inside one process callbacks run in the order of asyncio: first in, first out. Only the order of processes
+is random. The loop gives no access to sockets, threads or the real clock.
 """
 
 from __future__ import annotations
@@ -23,68 +23,70 @@ T = TypeVar("T")
 STEPS_MAX = 2_000_000
 
 
-class Stuck(Exception):
-    """Nothing can run and nothing is timed: the simulated world stands still."""
+class SimulationStuck(Exception):
+    """The simulation makes no progress: no callback is ready and no timer is set, or it runs without end."""
 
 
 class _Handle:
-    __slots__ = ("args", "callback", "context", "gone")
+    __slots__ = ("args", "callback", "context", "is_cancelled")
 
     def __init__(
         self, callback: Callable[..., object], args: tuple[object, ...], context: contextvars.Context
     ) -> None:
-        self.callback, self.args, self.context, self.gone = callback, args, context, False
+        self.callback, self.args, self.context, self.is_cancelled = callback, args, context, False
 
     def cancel(self) -> None:
-        self.gone = True
+        self.is_cancelled = True
 
     def cancelled(self) -> bool:
-        return self.gone
+        return self.is_cancelled
 
 
 class _Process:
-    """What one simulated process is to do next, in order."""
+    """The ready callbacks of one simulated process, in order."""
 
     __slots__ = ("dead", "paused_until", "queue")
 
     def __init__(self) -> None:
         self.queue: deque[_Handle] = deque()
         self.dead = False
-        self.paused_until: float | None = None  # None: it runs
+        self.paused_until: float | None = None  # None: it is not paused
 
 
 PROCESS: contextvars.ContextVar[_Process] = contextvars.ContextVar("PROCESS")
 
 
 class SimLoop(asyncio.AbstractEventLoop):
-    """Runs exactly one handle at a time, of a process that the seed picks."""
+    """Runs one callback at a time, of a process that the seed determines."""
 
     def __init__(self, seed: int) -> None:
-        self.dice = random.Random(seed)
+        self.random = random.Random(seed)
         self.steps = 0
-        self.crashes: list[BaseException] = []  # what ended tasks: none of it should be ours
+        self.crashes: list[BaseException] = []  # exceptions that ended tasks
         self._now = 0.0
         self._count = 0
         self._processes: dict[str, _Process] = {}
-        self._ready: list[_Process] = []  # those that have something to do and are not paused
+        self._ready: list[_Process] = []  # with ready callbacks, and not paused
         self._timers: list[tuple[float, int, _Handle | asyncio.Future[None] | _Process]] = []
         self._tasks: list[asyncio.Task[Any]] = []
-        self._graveyard: list[object] = []  # kept: a coroutine that is collected would run its finally blocks
-        self._over = False
+        self._dropped: list[
+            object
+        ] = []  # kept, because a coroutine runs its finally blocks when it is collected
+        self._closed = False
 
     def time(self) -> float:
         return self._now
 
-    get_debug = staticmethod(bool)  # False, and at no cost: every future asks
+    get_debug = staticmethod(bool)  # False: every future calls it, so it must be cheap
 
     def is_running(self) -> bool:
-        return not self._over
+        return not self._closed
 
     def is_closed(self) -> bool:
-        return self._over
+        return self._closed
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        del context  # a world that ends leaves tasks and answers behind that nobody asks for
+        del context  # a simulation that ends leaves tasks and results that no task awaits
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
@@ -130,7 +132,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return handle
 
     def sleeping(self, seconds: float) -> asyncio.Future[None]:
-        """Done after so long. It is no step of its own: whoever waits for it goes on at that moment."""
+        """Done after so many virtual seconds. The waiting task continues without a step in between."""
         done: asyncio.Future[None] = asyncio.Future(loop=self)
         self._set_timer(self._now + seconds, done)
         return done
@@ -140,7 +142,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         heapq.heappush(self._timers, (when, self._count, due))
 
     def spawn(self, process: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Start something inside a simulated process."""
+        """Start a task in a simulated process."""
         context = contextvars.copy_context()
         context.run(PROCESS.set, self._process(process))
         return self.create_task(work, context=context)
@@ -151,14 +153,14 @@ class SimLoop(asyncio.AbstractEventLoop):
         return self._processes[name]
 
     def kill(self, process: str) -> None:
-        """kill -9: what waits is dropped, and no finally block runs."""
+        """Like kill -9: waiting callbacks are dropped, and no finally block runs."""
         killed = self._process(process)
         killed.dead = True
         if killed in self._ready:
             self._ready.remove(killed)
 
     def pause(self, process: str, seconds: float) -> None:
-        """SIGSTOP, and SIGCONT after a while: the fault that finds missing fences."""
+        """Like SIGSTOP with a later SIGCONT: this fault finds missing fences."""
         paused = self._process(process)
         paused.paused_until = self._now + seconds
         self._set_timer(paused.paused_until, paused)
@@ -168,20 +170,20 @@ class SimLoop(asyncio.AbstractEventLoop):
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         events._set_running_loop(self)
         collects = gc.isenabled()
-        gc.disable()  # a world is small and gone soon: to look for garbage in it costs a third of the time
+        gc.disable()  # a simulation is small and short: garbage collection takes a third of its time
         try:
-            task = self.spawn("world", work)
+            task = self.spawn("main", work)
             self._run_until(task)
             return task.result()
         finally:
-            self._over = True
-            self._bury()
+            self._closed = True
+            self._close_tasks()
             events._set_running_loop(None)
             if collects:
                 gc.enable()
 
-    def _bury(self) -> None:
-        """The world is over: what never got to run is put away quietly, and nothing is left to collect."""
+    def _close_tasks(self) -> None:
+        """Close the tasks that have not ended, and record the exceptions of the others."""
         for task in self._tasks:
             work = task.get_coro()
             if task.done():
@@ -190,13 +192,13 @@ class SimLoop(asyncio.AbstractEventLoop):
             elif inspect.iscoroutine(work):
                 with suppress(BaseException):
                     work.close()
-        for leftovers in (self._tasks, self._processes, self._ready, self._timers, self._graveyard):
+        for leftovers in (self._tasks, self._processes, self._ready, self._timers, self._dropped):
             leftovers.clear()
 
     def _enqueue(self, handle: _Handle) -> None:
         process = handle.context.get(PROCESS)
-        if process is None or process.dead or self._over:
-            self._graveyard.append(handle)
+        if process is None or process.dead or self._closed:
+            self._dropped.append(handle)
             return
         queue = process.queue
         if not queue and process.paused_until is None:
@@ -204,27 +206,27 @@ class SimLoop(asyncio.AbstractEventLoop):
         queue.append(handle)
 
     def _run_until(self, task: asyncio.Task[Any]) -> None:
-        ready, random_number = self._ready, self.dice.random
+        ready, random_number = self._ready, self.random.random
         while not task.done():
             if not ready:
                 self._advance()
                 continue
-            place = int(random_number() * len(ready)) if len(ready) > 1 else 0
-            queue = ready[place].queue
+            index = int(random_number() * len(ready)) if len(ready) > 1 else 0
+            queue = ready[index].queue
             handle = queue.popleft()
             if not queue:
-                del ready[place]
+                del ready[index]
             self.steps += 1
             if self.steps > STEPS_MAX:
-                raise Stuck("the world goes round without end")
-            if not handle.gone:
+                raise SimulationStuck(f"no end after {STEPS_MAX:,} steps")
+            if not handle.is_cancelled:
                 handle.context.run(handle.callback, *handle.args)
 
     def _advance(self) -> None:
-        """Nobody can run: time goes on to the next timer, or to the end of a pause."""
+        """No callback is ready: virtual time moves to the next timer or the end of a pause."""
         timers = self._timers
         if not timers:
-            raise Stuck("nothing can run, and nothing is timed")
+            raise SimulationStuck("no callback is ready, and no timer is set")
         now = self._now = max(self._now, timers[0][0])
         while timers and timers[0][0] <= now:
             due = heapq.heappop(timers)[2]
@@ -232,12 +234,12 @@ class SimLoop(asyncio.AbstractEventLoop):
                 if not due.done():
                     due.set_result(None)
             elif isinstance(due, _Process):
-                self._go_on(due)
-            elif not due.gone:
+                self._end_pause(due)
+            elif not due.is_cancelled:
                 self._enqueue(due)
 
-    def _go_on(self, process: _Process) -> None:
-        """A pause is over, unless it was made longer since."""
+    def _end_pause(self, process: _Process) -> None:
+        """Continue a paused process, unless its pause was extended."""
         if process.paused_until is None or process.paused_until > self._now:
             return
         process.paused_until = None

@@ -9,19 +9,9 @@ import pytest
 from aiohttp import web
 
 from noetl.adapters.secrets.sources import SourcePolicy
-from noetl.clock import SystemClock
+from noetl.testing import FakeClock
 from tests.services_secrets import TokenService, listening
 from tests.unit.adapters.secrets.fixtures import entry, opened
-
-
-class Watch(SystemClock):
-    """Goes on when it is told to."""
-
-    def __init__(self) -> None:
-        self.at = 0.0
-
-    def monotonic(self) -> float:
-        return self.at
 
 
 @pytest.mark.parametrize(
@@ -30,11 +20,11 @@ class Watch(SystemClock):
 def test_a_token_is_kept_until_half_a_minute_before_it_expires(
     expires_in: object, kept_s: float, tmp_path: Path
 ) -> None:
-    service, watch = TokenService(), Watch()
+    service, clock = TokenService(), FakeClock()
     service.expires_in = expires_in
 
     async def work() -> None:
-        async with listening(service.handle) as address, opened(tmp_path, clock=watch) as setup:
+        async with listening(service.handle) as address, opened(tmp_path, clock=clock) as setup:
             client = entry(
                 "oauth2_client",
                 token_url=address,
@@ -45,9 +35,9 @@ def test_a_token_is_kept_until_half_a_minute_before_it_expires(
             fetched = await setup.providers.fetch(client)
             assert fetched.expires_s == kept_s
             if kept_s:
-                watch.at = kept_s - 1
+                clock.advance(kept_s - 1)
                 assert (await setup.providers.fetch(client)).expires_s == 1.0
-            watch.at = kept_s
+            clock.advance(kept_s - clock.monotonic())
             assert await setup.values(client) == {"": "token-2-of-service"}
             assert service.scopes == ["read write"] * 2
 

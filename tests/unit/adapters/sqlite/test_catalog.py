@@ -7,7 +7,7 @@ from pathlib import Path
 from noetl.adapters.sqlite.catalog import _LIST, _NEWEST, _VERSIONS, SqliteCatalog
 from noetl.adapters.sqlite.database import Database
 from noetl.ports import PlaybookText
-from tests.unit.adapters.houses import on_file, opened
+from tests.unit.adapters.sqlite_files import on_file, opened
 
 
 def test_putting_the_newest_again_writes_nothing(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from noetl.adapters.sqlite.connection import instant, micros
 from noetl.adapters.sqlite.database import Database
-from tests.unit.adapters.houses import begun, on_file, opened
+from tests.unit.adapters.sqlite_files import begun, on_file, opened
 
 # Where SQLite's readers lock a file: 510 bytes after its pending and its reserved byte. Exit 0: they do.
 LOCKED = """

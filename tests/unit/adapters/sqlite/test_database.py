@@ -16,7 +16,7 @@ from noetl.adapters.sqlite.store import SqliteStore
 from noetl.engine.commands import Cancel
 from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.ports import PlaybookText
-from tests.unit.adapters.houses import append, begun, on_file
+from tests.unit.adapters.sqlite_files import append, begun, on_file
 
 HALF = "e\udcff"  # what Python makes of a byte on a command line that is no UTF-8
 

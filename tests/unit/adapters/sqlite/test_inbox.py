@@ -16,7 +16,7 @@ from noetl.engine.commands import Cancel, Command, Pause, Signal
 from noetl.engine.facts import ForTime, FrameParked, TaskDone
 from noetl.errors import NotFound, Rejected
 from noetl.output import Failure, Output
-from tests.unit.adapters.houses import begun, on_file, opened
+from tests.unit.adapters.sqlite_files import begun, on_file, opened
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 TASK = TaskDone(frame="a#1", call=1, task="t", directive="continue", next=-1, output=Output(data={"n": 1}))

@@ -13,7 +13,7 @@ from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.store import SqliteStore
 from noetl.engine.state import Status
 from noetl.errors import NotFound
-from tests.unit.adapters.houses import AT, append, begun, on_file, opened
+from tests.unit.adapters.sqlite_files import AT, append, begun, on_file, opened
 
 MADE: list[tuple[str, str, Status]] = [
     ("0199-aa", "p", "ok"),

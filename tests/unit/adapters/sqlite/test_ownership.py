@@ -12,7 +12,7 @@ from noetl.adapters.sqlite.database import Database
 from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.store import SqliteStore
 from noetl.errors import Fenced, Rejected
-from tests.unit.adapters.houses import append, begun, child, on_file
+from tests.unit.adapters.sqlite_files import append, begun, child, on_file
 
 
 def test_a_killed_process_loses_its_execution_and_a_living_one_does_not(tmp_path: Path) -> None:

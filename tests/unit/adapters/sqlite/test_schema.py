@@ -19,7 +19,7 @@ from noetl.adapters.sqlite.tokens import SqliteTokens
 from noetl.clock import SystemClock
 from noetl.errors import Damaged, Unavailable
 from noetl.ports import PlaybookText
-from tests.unit.adapters.houses import append, begun, child, on_file, opened
+from tests.unit.adapters.sqlite_files import append, begun, child, on_file, opened
 
 
 def refusal(path: Path) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from noetl.adapters.sqlite.database import Database
 from noetl.adapters.sqlite.store import FAR_FACTS, SqliteStore
-from tests.unit.adapters.houses import append, begun, on_file
+from tests.unit.adapters.sqlite_files import append, begun, on_file
 
 
 def test_a_long_log_is_read_whole_and_in_order_while_others_write(tmp_path: Path) -> None:

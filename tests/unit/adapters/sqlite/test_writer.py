@@ -13,11 +13,13 @@ from noetl.adapters.sqlite.database import Database, open_sqlite
 from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.store import SqliteStore
 from noetl.adapters.sqlite.writer import AT_ONCE_MAX
-from noetl.clock import SystemClock
 from noetl.errors import Conflict, Fenced, NotFound, Unavailable
-from tests.unit.adapters.houses import QuickClock, SlowClock, append, begun, on_file
+from noetl.testing import FakeClock
+from tests.unit.adapters.sqlite_files import append, begun, on_file
 
-CLOCKS = pytest.mark.parametrize("clock", [QuickClock(), SlowClock()], ids=["quick disk", "slow disk"])
+CLOCKS = pytest.mark.parametrize(
+    "clock", [FakeClock(), FakeClock(tick_s=0.5)], ids=["quick disk", "slow disk"]
+)
 
 
 async def busy(database: Database) -> None:
@@ -32,7 +34,7 @@ def threads() -> list[str]:
 
 
 @CLOCKS
-def test_of_500_appends_at_once_only_those_that_are_wrong_fail(clock: SystemClock, tmp_path: Path) -> None:
+def test_of_500_appends_at_once_only_those_that_are_wrong_fail(clock: FakeClock, tmp_path: Path) -> None:
     async def work(database: Database) -> None:
         ids = [f"e{number}" for number in range(500)]
         store, owner = SqliteStore(database), await SqliteOwnership(database).hold("e0")
@@ -56,14 +58,14 @@ def test_of_500_appends_at_once_only_those_that_are_wrong_fail(clock: SystemCloc
 
 
 def test_what_is_asked_for_in_one_turn_of_the_loop_is_one_commit(tmp_path: Path) -> None:
-    clock = QuickClock()
+    clock = FakeClock()
 
     async def work(database: Database) -> None:
         owner = await begun(database, "a", "b", "c")
         await busy(database)
-        store, before = SqliteStore(database), clock.looked
+        store, before = SqliteStore(database), clock.readings
         await asyncio.gather(*(store.append([append(each, 2, owner)]) for each in "abc"))
-        assert clock.looked == before + 2, "once before the commit and once after it"
+        assert clock.readings == before + 2, "once before the commit and once after it"
 
     on_file(tmp_path / "noetl.db", work, clock)
 
@@ -76,7 +78,7 @@ def test_a_lone_write_is_committed_before_anyone_else_has_a_turn(tmp_path: Path)
         await SqliteStore(database).append([append("e", 2, owner)])
         assert turns == []
 
-    on_file(tmp_path / "noetl.db", work, QuickClock())
+    on_file(tmp_path / "noetl.db", work, FakeClock())
 
 
 def test_a_chain_of_lone_writes_leaves_the_loop_its_turns(tmp_path: Path) -> None:
@@ -88,7 +90,7 @@ def test_a_chain_of_lone_writes_leaves_the_loop_its_turns(tmp_path: Path) -> Non
             await SqliteStore(database).append([append("e", seq, owner)])
         assert turns == [1]
 
-    on_file(tmp_path / "noetl.db", work, QuickClock())
+    on_file(tmp_path / "noetl.db", work, FakeClock())
 
 
 def test_the_thread_is_there_only_when_something_has_to_be_waited_for(tmp_path: Path) -> None:
@@ -97,15 +99,15 @@ def test_the_thread_is_there_only_when_something_has_to_be_waited_for(tmp_path: 
         found.append(threads())
 
     found: list[list[str]] = []
-    on_file(tmp_path / "quick.db", work, QuickClock())
-    on_file(tmp_path / "slow.db", work, SlowClock())
+    on_file(tmp_path / "quick.db", work, FakeClock())
+    on_file(tmp_path / "slow.db", work, FakeClock(tick_s=0.5))
     assert [len(each) for each in found] == [0, 1]
     assert threads() == []
 
 
 @CLOCKS
 def test_a_full_disk_is_told_as_such_and_when_there_is_space_everything_goes_on(
-    clock: SystemClock, tmp_path: Path
+    clock: FakeClock, tmp_path: Path
 ) -> None:
     async def work(database: Database) -> None:
         owner = await begun(database, "e", "f")
@@ -135,7 +137,7 @@ def test_a_lone_write_on_a_full_disk_is_told_the_same(tmp_path: Path) -> None:
             await SqliteStore(database).append([append("e", 2, owner, filler="x" * 50_000)])
         assert await SqliteStore(database).append([append("e", 2, owner)]) == [None]
 
-    on_file(tmp_path / "noetl.db", work, QuickClock())
+    on_file(tmp_path / "noetl.db", work, FakeClock())
 
 
 def test_the_loop_goes_on_while_another_process_writes(tmp_path: Path) -> None:
@@ -153,11 +155,11 @@ def test_the_loop_goes_on_while_another_process_writes(tmp_path: Path) -> None:
         other.close()
         assert await waiting == [None]
 
-    on_file(tmp_path / "noetl.db", work, QuickClock())
+    on_file(tmp_path / "noetl.db", work, FakeClock())
 
 
 @CLOCKS
-def test_a_write_that_refuses_fails_alone(clock: SystemClock, tmp_path: Path) -> None:
+def test_a_write_that_refuses_fails_alone(clock: FakeClock, tmp_path: Path) -> None:
     def refuse(_cursor: apsw.Cursor) -> None:
         raise NotFound("nothing there")
 
@@ -174,7 +176,7 @@ def test_a_write_that_refuses_fails_alone(clock: SystemClock, tmp_path: Path) ->
 
 @CLOCKS
 def test_after_a_bug_in_one_write_nothing_of_its_group_is_kept_and_all_are_told(
-    clock: SystemClock, tmp_path: Path
+    clock: FakeClock, tmp_path: Path
 ) -> None:
     def stumble(cursor: apsw.Cursor) -> None:
         cursor.execute("DELETE FROM heads")
@@ -195,7 +197,7 @@ def test_after_a_bug_in_one_write_nothing_of_its_group_is_kept_and_all_are_told(
 
 @CLOCKS
 def test_who_waits_when_the_file_is_closed_is_told_and_so_is_who_comes_later(
-    clock: SystemClock, tmp_path: Path
+    clock: FakeClock, tmp_path: Path
 ) -> None:
     async def work(database: Database) -> None:
         owner = await begun(database, "e")
@@ -225,7 +227,7 @@ def test_a_cancelled_write_disturbs_nobody(tmp_path: Path) -> None:
         with pytest.raises(asyncio.CancelledError):
             await given_up
 
-    on_file(tmp_path / "noetl.db", work, SlowClock())
+    on_file(tmp_path / "noetl.db", work, FakeClock(tick_s=0.5))
 
 
 def test_the_write_ahead_log_is_written_back_and_does_not_grow_for_ever(tmp_path: Path) -> None:
@@ -241,7 +243,7 @@ def test_the_write_ahead_log_is_written_back_and_does_not_grow_for_ever(tmp_path
 
 
 def test_one_database_serves_one_loop_after_another(tmp_path: Path) -> None:
-    database = open_sqlite(tmp_path / "noetl.db", SlowClock())
+    database = open_sqlite(tmp_path / "noetl.db", FakeClock(tick_s=0.5))
     owner = asyncio.run(begun(database, "e"))
     store = SqliteStore(database)
     for seq in range(2, 6):

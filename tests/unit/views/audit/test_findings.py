@@ -19,7 +19,7 @@ from noetl.testing.audit import audit
 from noetl.testing.scenario import START
 from noetl.views.audit.findings import FINDINGS_MAX, AuditFinding, findings
 from tests.properties.driving import Drive, compiled
-from tests.properties.executable import WORLDS, Executable, World, executables
+from tests.properties.executable import CALL_OUTPUTS, CallOutputs, Executable, executables
 from tests.unit.views.playing import logged, played, scenarios
 
 CHAIN = """
@@ -377,9 +377,11 @@ def test_the_logs_of_all_scenarios_are_sound() -> None:
 @settings(
     deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
-@given(executables(calm=False), WORLDS, st.integers(0, 2**16))
-def test_the_logs_of_random_playbooks_are_sound(executable: Executable, world: World, schedule: int) -> None:
-    assert findings(Drive(compiled(executable.document), world, schedule, wild=True).run().log) == []
+@given(executables(calm=False), CALL_OUTPUTS, st.integers(0, 2**16))
+def test_the_logs_of_random_playbooks_are_sound(
+    executable: Executable, outputs: CallOutputs, schedule: int
+) -> None:
+    assert findings(Drive(compiled(executable.document), outputs, schedule, wild=True).run().log) == []
 
 
 @settings(deadline=None, max_examples=60)

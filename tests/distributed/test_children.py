@@ -1,15 +1,15 @@
-"""A parent and its children on different servers, while the owner of children and then that of the parent is killed."""
+"""A parent and its children on different servers: the owner of children is killed, and then that of the parent."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
 
+from tests.distributed.cluster import Cluster, ClusterSize, open_cluster, repeated
 from tests.distributed.effects import Effects, effects
-from tests.distributed.houses import DistributedHouse, Size, distributed_house, repeated
 from tests.playbooks import HEAD
 
-CHILDREN = 20  # that all of them are the same server's is as likely as one in half a million
+CHILDREN = 20  # one server owns all of them with a probability of one in half a million
 CHILD = HEAD.replace("path: t", "path: families/child") + (
     'workload: {n: 0, url: ""}\nworkflow:\n- step: start\n  tool:\n'
     '  - {name: first, kind: http, method: POST, url: "{{ workload.url }}/gate/a/{{ workload.n }}"}\n'
@@ -22,38 +22,38 @@ PARENT = HEAD.replace("path: t", "path: families/parent") + (
 )
 
 
-async def _two_deaths(house: DistributedHouse, served: Effects) -> None:
-    async with house.client() as client:
+async def _two_deaths(cluster: Cluster, served: Effects) -> None:
+    async with cluster.client() as client:
         await client.register(CHILD)
-    id = await house.start(PARENT, {"url": served.url})
+    id = await cluster.start(PARENT, {"url": served.url})
     await served.until(lambda seen: seen.out == CHILDREN)
-    parent_at = await house.owner(id)
+    parent_at = await cluster.owner(id)
     assert parent_at is not None
-    children = await house.children(id)
-    assert {await house.owner(child) for child in children} == {0, 1}
-    # The owner of children dies while their calls are out.
-    await asyncio.to_thread(house.servers[1 - parent_at].kill)
+    children = await cluster.children(id)
+    assert {await cluster.owner(child) for child in children} == {0, 1}
+    # The owner of children is killed during their calls.
+    await asyncio.to_thread(cluster.servers[1 - parent_at].kill)
     served.open("a")
     await served.until(lambda seen: sum(name.startswith("b/") for name in seen.calls) >= CHILDREN)
-    await asyncio.to_thread(house.start_server, 1 - parent_at)
-    await house.until(house.is_shared)
-    # Then that of the parent.
-    parent_at = await house.owner(id)
+    await asyncio.to_thread(cluster.start_server, 1 - parent_at)
+    await cluster.until(cluster.is_shared)
+    # Then the owner of the parent is killed.
+    parent_at = await cluster.owner(id)
     assert parent_at is not None
-    await asyncio.to_thread(house.servers[parent_at].kill)
+    await asyncio.to_thread(cluster.servers[parent_at].kill)
     served.open("b")
-    document = await house.ended(id, 1 - parent_at)
+    document = await cluster.ended(id, 1 - parent_at)
     assert document.status == "ok"
     assert document.output is not None
     assert document.output.data == [{"name": f"b/{n}"} for n in range(CHILDREN)]
-    assert sorted(await house.children(id)) == sorted(children)
+    assert sorted(await cluster.children(id)) == sorted(children)
     for each in (id, *children):
-        assert (await house.audited(each)).status == "ok"
-        assert repeated(await house.facts(each)) == []
+        assert (await cluster.audited(each)).status == "ok"
+        assert repeated(await cluster.facts(each)) == []
 
 
-def test_a_family_on_two_servers_outlives_each_of_them(tmp_path: Path) -> None:
-    with effects() as served, distributed_house(tmp_path, Size(servers=2, workers=2)) as house:
-        asyncio.run(_two_deaths(house, served))
+def test_a_parent_and_its_children_survive_the_death_of_each_server(tmp_path: Path) -> None:
+    with effects() as served, open_cluster(tmp_path, ClusterSize(servers=2, workers=2)) as cluster:
+        asyncio.run(_two_deaths(cluster, served))
         print(f"{len(served.calls)} calls of {2 * CHILDREN}; again: {served.repeated}")
         assert len(set(served.calls)) == 2 * CHILDREN

@@ -1,6 +1,6 @@
-"""A distributed house of real processes: PostgreSQL and NATS that sync every write, servers, workers; and ways to harm it.
+"""A cluster of real processes: servers, workers, and PostgreSQL and NATS that sync every write.
 
-`with distributed_house(folder, Size(servers=2)) as house:`. The log is read from PostgreSQL, past all servers.
+`with open_cluster(folder, ClusterSize(servers=2)) as cluster:`. Tests read the log from PostgreSQL, not from a server.
 """
 
 from __future__ import annotations
@@ -43,28 +43,30 @@ NATS = str(Path(sys.executable).with_name("nats-server"))
 PATIENCE_S = 180.0
 PARTITIONS = 64
 LOOK_S = 0.05
-HOUSES: list[DistributedHouse] = []  # those that are open: whoever tells of a failure shows what they said
+CLUSTERS: list[Cluster] = []  # open clusters: the report of a failed test shows the output of their processes
 _names = count(1)
 _clock = SystemClock()
 _decoder: msgspec.json.Decoder[tuple[Fact, ...]] = msgspec.json.Decoder(tuple[Fact, ...])
 
 
-class Size(NamedTuple):
-    """What a house is made of."""
+class ClusterSize(NamedTuple):
+    """The processes of a cluster, and their settings."""
 
     servers: int = 1
     workers: int = 2
     slots: int = 16  # of each worker
     lease_s: float = 3.0
-    pools: tuple[str, ...] = ()  # of the workers, in their order; those without a name are of the default one
-    variables: Mapping[str, str] = {}  # of the environment of its servers: credentials are read there
+    pools: tuple[str, ...] = ()  # of the workers, in their order; further workers are in the default pool
+    variables: Mapping[
+        str, str
+    ] = {}  # environment variables of the servers, which read credentials from them
 
 
-USUAL = Size()
+DEFAULT_SIZE = ClusterSize()
 
 
 class SyncedPostgres(PostgresServer):
-    """As one should run it: nothing is acknowledged that is not on disk."""
+    """PostgreSQL with production settings: it acknowledges only writes that are on disk."""
 
     def _forked(self, command: list[str | Path]) -> subprocess.Popen[str]:
         own = {"fsync": "on", "full_page_writes": "on", "max_connections": 120}
@@ -73,18 +75,18 @@ class SyncedPostgres(PostgresServer):
 
 @cache
 def synced_postgres() -> SyncedPostgres:
-    """The one of this process, for houses whose tests do not harm it."""
+    """The PostgreSQL of this test process, for clusters whose tests do not disturb it."""
     server = SyncedPostgres()
     atexit.register(server.close)
     return server
 
 
-class DistributedHouse:
-    """`servers` and `workers` are processes; harm them by `kill`, `send`, `stop`, `start`, `start_server`."""
+class Cluster:
+    """`servers` and `workers` are processes; tests disturb them with `kill`, `send`, `stop`, `start`, `start_server`."""
 
-    def __init__(self, folder: Path, size: Size, postgres: SyncedPostgres) -> None:
+    def __init__(self, folder: Path, size: ClusterSize, postgres: SyncedPostgres) -> None:
         self.folder, self.size, self.postgres = folder, size, postgres
-        self.database = f"house{next(_names)}"
+        self.database = f"cluster{next(_names)}"
         self.dsn = postgres.dsn(self.database)
         self.token = ""
         self.nats_port = free_port()
@@ -94,7 +96,7 @@ class DistributedHouse:
         self.servers = [Process(self._server_program(number, 1)) for number in range(size.servers)]
         self.workers = [Process(self._worker_program(number)) for number in range(size.workers)]
 
-    # Its life
+    # Start and stop
 
     def open(self) -> None:
         asyncio.run(self._as_owner(f"CREATE DATABASE {self.database}"))
@@ -108,7 +110,7 @@ class DistributedHouse:
         asyncio.run(self.until(self.is_shared))
 
     def begin(self, processes: list[Process]) -> None:
-        """All at the same time."""
+        """Start processes at the same time."""
         for each in processes:
             each.begin()
         for each in processes:
@@ -125,7 +127,7 @@ class DistributedHouse:
         return [*self.workers, *self.servers, self.nats]
 
     def start_server(self, number: int) -> None:
-        """Again, under another name: it does not relieve the one before, whose leases run out as a stranger's do."""
+        """Start a server again under another name: the leases of the previous one must run out."""
         server = self.servers[number]
         server.start(self._server_program(number, server.starts + 1))
 
@@ -135,11 +137,11 @@ class DistributedHouse:
         worker.start()
         return worker
 
-    def told(self) -> str:
-        """What all of them said last."""
-        return "\n".join(f"== {each.name}\n{each.told()}" for each in self.processes)
+    def output(self) -> str:
+        """The last output of all processes."""
+        return "\n".join(f"== {each.name}\n{each.output()}" for each in self.processes)
 
-    # How its processes are started
+    # Programs
 
     @property
     def environment(self) -> dict[str, str]:
@@ -178,7 +180,7 @@ class DistributedHouse:
         ]
         return Program(f"worker-{number}", command, self.environment, self.folder, "noetl: ready")
 
-    # What people do with it
+    # Use
 
     def noetl(
         self, *arguments: str | Path, environment: dict[str, str] | None = None
@@ -188,8 +190,8 @@ class DistributedHouse:
             cwd=self.folder, env={**self.environment, **(environment or {})}, timeout=PATIENCE_S,
         )  # fmt: skip
 
-    def asked(self, *arguments: str | Path, server: int = 0) -> subprocess.CompletedProcess[str]:
-        """The command line, as its user has it who works with one of the servers."""
+    def call(self, *arguments: str | Path, server: int = 0) -> subprocess.CompletedProcess[str]:
+        """Run the command line with one of the servers as its context."""
         return self.noetl(
             *arguments, environment={"NOETL_SERVER": self.url(server), "NOETL_TOKEN": self.token}
         )
@@ -215,13 +217,13 @@ class DistributedHouse:
     async def ended(
         self, execution_id: str, server: int = 0, *, timeout_s: float = PATIENCE_S
     ) -> ShowDocument:
-        """Its events are followed until there are no more; what it came to is read from PostgreSQL."""
+        """Follow the events of an execution to the end, and read its state from PostgreSQL."""
         async with asyncio.timeout(timeout_s), self.client(server) as client:
             async for _ in client.stream(execution_id):
                 pass
         return await self.shown(execution_id)
 
-    # What is on record
+    # The log
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[asyncpg.Connection]:
@@ -241,11 +243,11 @@ class DistributedHouse:
         return [fact for row in await self.rows(execution_id) for fact in row.facts]
 
     async def audited(self, execution_id: str) -> State:
-        """The state that its log folds to. AssertionError for what the log breaks."""
+        """The state that the log folds to. Raises AssertionError if the log is invalid."""
         return audit(execution_id, await self.rows(execution_id))
 
     async def replayed(self, execution_id: str) -> list[ReplayDifference]:
-        """Where what is kept beside its log, the head and the snapshot, says something else than the log."""
+        """The differences between the log and the stored head and snapshot."""
         events = list(events_of(await self.rows(execution_id)))
         state = folded(execution_id, events)
         async with self.connected() as connection:
@@ -262,7 +264,7 @@ class DistributedHouse:
         return show_document(remembered(execution_id, events_of(await self.rows(execution_id))))
 
     async def executions(self) -> dict[str, str]:
-        """Every execution, and its status."""
+        """All executions with their status."""
         async with self.connected() as connection:
             found = await connection.fetch("SELECT execution_id, status FROM noetl.heads ORDER BY started_at")
         return dict(map(tuple, found))
@@ -273,24 +275,24 @@ class DistributedHouse:
             return [row[0] for row in await connection.fetch(query, execution_id)]
 
     async def owners(self) -> dict[int, int]:
-        """Partition → the number of the server whose lease has not run out."""
+        """Partition → the number of the server with a valid lease."""
         async with self.connected() as connection:
             found = await connection.fetch("SELECT number, server FROM noetl.partitions WHERE until > now()")
         return {number: int(server[1:].partition(".")[0]) for number, server in found if server}
 
     async def owner(self, execution_id: str) -> int | None:
-        """None: nobody's, just now."""
+        """None: no server owns it at the moment."""
         return (await self.owners()).get(partition_of(execution_id, PARTITIONS))
 
     async def is_shared(self) -> bool:
-        """Every server has its share of all partitions."""
+        """Whether every server owns its share of the partitions."""
         owners = list((await self.owners()).values())
         return {owners.count(number) for number in range(len(self.servers))} == {
             PARTITIONS // len(self.servers)
         }
 
     async def until(self, holds: Callable[[], Awaitable[bool]], *, timeout_s: float = PATIENCE_S) -> None:
-        """What PostgreSQL has, and nobody tells of, is looked at again and again."""
+        """Poll PostgreSQL until a condition holds, because it sends no notification."""
         async with asyncio.timeout(timeout_s):
             while not await holds():
                 await _clock.sleep(LOOK_S)
@@ -304,21 +306,21 @@ class DistributedHouse:
 
 
 def repeated(log: list[Fact]) -> list[str]:
-    """Calls that are on record more than once: there must be none."""
+    """Calls that are in the log more than once: there must be none."""
     calls = [f"{fact.frame}/{fact.call}" for fact in log if isinstance(fact, facts.TaskDone)]
     return sorted({call for call in calls if calls.count(call) > 1})
 
 
 @contextmanager
-def distributed_house(
-    folder: Path, size: Size = USUAL, *, postgres: SyncedPostgres | None = None
-) -> Iterator[DistributedHouse]:
-    """`postgres`: one of the test's own, which it may harm; None: that of this process."""
-    house = DistributedHouse(folder, size, postgres or synced_postgres())
-    HOUSES.append(house)
+def open_cluster(
+    folder: Path, size: ClusterSize = DEFAULT_SIZE, *, postgres: SyncedPostgres | None = None
+) -> Iterator[Cluster]:
+    """`postgres`: a server that the test may disturb; None: the shared one of this test process."""
+    cluster = Cluster(folder, size, postgres or synced_postgres())
+    CLUSTERS.append(cluster)
     try:
-        house.open()
-        yield house
+        cluster.open()
+        yield cluster
     finally:
-        house.close()
-        HOUSES.remove(house)
+        cluster.close()
+        CLUSTERS.remove(cluster)

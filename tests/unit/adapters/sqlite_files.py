@@ -14,7 +14,7 @@ from pathlib import Path
 from noetl.adapters.sqlite.database import Database, open_sqlite
 from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.store import SqliteStore
-from noetl.clock import SystemClock
+from noetl.clock import Clock, SystemClock
 from noetl.engine.facts import Evaluated, Fact, Requested
 from noetl.engine.state import Status
 from noetl.failpoints import VARIABLE
@@ -24,30 +24,8 @@ HERE = Path(__file__).parent
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 
-class QuickClock(SystemClock):
-    """Whatever is measured by it took no time: as if the disk were very quick, whoever else uses it."""
-
-    def __init__(self) -> None:
-        self.looked = 0
-
-    def monotonic(self) -> float:
-        self.looked += 1
-        return 0.0
-
-
-class SlowClock(SystemClock):
-    """Whatever is measured by it took half a second: as if the disk were very slow."""
-
-    def __init__(self) -> None:
-        self._looked = 0
-
-    def monotonic(self) -> float:
-        self._looked += 1
-        return self._looked / 2
-
-
 @contextmanager
-def opened(path: Path, clock: SystemClock | None = None) -> Iterator[Database]:
+def opened(path: Path, clock: Clock | None = None) -> Iterator[Database]:
     database = open_sqlite(path, clock or SystemClock())
     try:
         yield database
@@ -55,9 +33,7 @@ def opened(path: Path, clock: SystemClock | None = None) -> Iterator[Database]:
         database.close()
 
 
-def on_file(
-    path: Path, work: Callable[[Database], Awaitable[None]], clock: SystemClock | None = None
-) -> None:
+def on_file(path: Path, work: Callable[[Database], Awaitable[None]], clock: Clock | None = None) -> None:
     """Run some work on a database that is open as long as the loop runs."""
 
     async def run() -> None:

@@ -1,4 +1,4 @@
-"""`noetl server` in a process of its own on a database that is gone with the test: stopped, killed, started again."""
+"""`noetl server` as a process with a temporary database. Tests stop, kill and restart it."""
 
 from __future__ import annotations
 
@@ -18,67 +18,67 @@ NOETL: Final = Path(sys.executable).with_name("noetl")
 ANSWER_S: Final = 120.0
 
 
-class House:
-    """A server, and the API for what a test prepares or looks up: what it is about is done in the browser."""
+class UiServer:
+    """A server, and its API for preparations and checks of a test; the test itself uses the browser."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
         self.options = options
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
-        self.server = Process(self._program(port))
-        self.server.start()
+        self.process = Process(self._program(port))
+        self.process.start()
 
     def start_again(self) -> None:
-        """On the same port and database, after it was stopped or killed."""
-        self.server.start()
+        """Start the server again on the same port and database."""
+        self.process.start()
 
     def close(self) -> None:
-        self.server.close()
+        self.process.close()
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
-        """The document that the API gives; what it refuses is raised."""
+        """Send an API request and return the document. Raises AssertionError for an error status."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"} if data else {}
-        asked = Request(f"{self.url}{path}", data=data, headers=headers, method=method)
+        request = Request(f"{self.url}{path}", data=data, headers=headers, method=method)
         try:
-            with urlopen(asked, timeout=ANSWER_S) as answer:
+            with urlopen(request, timeout=ANSWER_S) as answer:
                 text = answer.read()
         except HTTPError as error:
-            told = error.read().decode("utf-8", "replace")
+            detail = error.read().decode("utf-8", "replace")
             error.close()
-            raise AssertionError(f"{method} {path}: {error.code} {told}") from error
+            raise AssertionError(f"{method} {path}: {error.code} {detail}") from error
         return json.loads(text) if text else None
 
     def register(self, text: str) -> str:
-        """The path of the playbook."""
+        """Register a playbook; returns its path."""
         path: str = self.ask("POST", "/playbooks", {"text": text})["path"]
         return path
 
     def begin(self, text: str, **workload: object) -> str:
-        """The id of an execution that goes on."""
-        asked = {"path": self.register(text), "workload": workload}
-        id: str = self.ask("POST", "/executions", asked)["execution_id"]
+        """Start an execution; returns its id."""
+        body = {"path": self.register(text), "workload": workload}
+        id: str = self.ask("POST", "/executions", body)["execution_id"]
         return id
 
     def run(self, text: str, **workload: object) -> str:
-        """The id of an execution that has ended, well or not."""
-        asked = {"path": self.register(text), "workload": workload}
-        ended: Mapping[str, Any] = self.ask("POST", "/executions?wait=100", asked)
+        """Run an execution to its end; returns its id."""
+        body = {"path": self.register(text), "workload": workload}
+        ended: Mapping[str, Any] = self.ask("POST", "/executions?wait=100", body)
         assert ended["status"] != "running", ended
         id: str = ended["execution_id"]
         return id
 
     def follow(self, id: str, until: str) -> None:
-        """Until an event with these words in it has happened."""
-        with urlopen(f"{self.url}/executions/{id}/stream", timeout=ANSWER_S) as told:
-            for line in told:
+        """Wait for an event that contains this text."""
+        with urlopen(f"{self.url}/executions/{id}/stream", timeout=ANSWER_S) as stream:
+            for line in stream:
                 if line.startswith(b"data:") and until.encode() in line:
                     return
         raise AssertionError(f"{id} has ended without {until!r}")
 
     def signal(self, id: str, name: str, data: object = None) -> None:
-        """As soon as something waits for it."""
+        """Send a signal as soon as a task waits for it."""
         self.follow(id, f'{{"type":"signal","name":"{name}"}}')
         self.ask("POST", f"/executions/{id}/signal", {"name": name, "data": data})
 

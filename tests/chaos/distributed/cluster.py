@@ -1,6 +1,6 @@
-"""One house of real processes to be hurt: PostgreSQL and NATS as `noetl up` has them, servers and workers as commands.
+"""A cluster of real processes for fault injection: PostgreSQL and NATS as in `noetl up`, servers and workers.
 
-Everything is on disk before it is acknowledged, nothing is started again by itself, and all of it ends with us.
+Services sync every write to disk. Nothing restarts a process except the test. All processes end with the test.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ from noetl.runtime.devcluster.processes import Child, Program
 LEASE_S = 5.0  # in tests
 REPOSITORY = Path(__file__).parents[3]
 LOOK_S = 0.05
-_FOREIGN = ("NOETL_", "PG", "OTEL_")  # settings of a shell that mean another house
+_FOREIGN = ("NOETL_", "PG", "OTEL_")  # settings of the shell that would configure the cluster
 CLOCK = SystemClock()
 
 
 class Plan(NamedTuple):
-    """What a house is made of."""
+    """The parts of a cluster."""
 
     servers: int = 2
     workers: int = 3
     slots: int = 16
-    named: bool = False  # a server that comes back relieves the dead one of its name at once
-    shimmed: bool = False  # processes of tests.chaos.distributed.shimmed, with faults of their own
+    named: bool = False  # a restarted server keeps its name, and so replaces the dead one at once
+    shimmed: bool = False  # processes of tests.chaos.distributed.shimmed, which inject faults
     results_in_postgresql: bool = False  # besides NATS
     environment: Mapping[str, str] = {}  # for servers and workers
 
 
-class House:
+class ChaosCluster:
     """`children` by name: postgresql, nats, server-1, …, worker-1, …"""
 
     def __init__(self, folder: Path, plan: Plan) -> None:
         self.plan = plan
-        self.folder = Folder(folder / "house")
+        self.folder = Folder(folder / "cluster")
         self.logs = folder / "logs"
         self.logs.mkdir()
         self.children: dict[str, Child] = {}
@@ -68,10 +68,10 @@ class House:
         self.clients: list[Client] = []
         self._key, self._link_key = random_key(), random_key()
         self._lock = -1
-        self._looking: Any = None  # a connection of our own
+        self._connection: Any = None  # of the test to PostgreSQL
         self._one_looks = asyncio.Lock()
 
-    # Its life
+    # Start and stop
 
     async def open(self) -> None:
         self._lock = await self.folder.alone(CLOCK)
@@ -97,8 +97,8 @@ class House:
     async def close(self) -> None:
         for client in self.clients:
             await client.close()
-        if self._looking is not None:
-            self._looking.terminate()
+        if self._connection is not None:
+            self._connection.terminate()
         for child in self.children.values():
             if child.pid is not None:
                 with suppress(ProcessLookupError):
@@ -144,14 +144,14 @@ class House:
         await PostgresTokens(database).add(token, digest_of(self.token))
         await database.close()
 
-    # What is done to it
+    # Faults
 
     async def add(self, name: str, kind: str, *options: str) -> None:
-        """One more."""
+        """Start one more process."""
         await self._begin(self._program(name, kind, *options))
 
     async def kill(self, name: str) -> float:
-        """-9; the instant of it."""
+        """kill -9; returns the instant."""
         pid = self.pid(name)
         at = CLOCK.monotonic()
         os.kill(pid, signal.SIGKILL)
@@ -160,7 +160,7 @@ class House:
         return at
 
     async def start(self, name: str) -> float:
-        """Again; how long it took."""
+        """Start it again; returns the duration."""
         return await self.children[name].start()
 
     def signal(self, name: str, how: signal.Signals) -> None:
@@ -168,38 +168,38 @@ class House:
 
     def pid(self, name: str) -> int:
         pid = self.children[name].pid
-        assert pid is not None, f"{name} does not run"
+        assert pid is not None, f"{name} is not running"
         return pid
 
     def rss_mb(self, name: str, *, peak: bool = False) -> float:
-        """What it holds in memory now, or has ever held."""
+        """The resident memory now, or its peak."""
         wanted = "VmHWM:" if peak else "VmRSS:"
         for line in Path(f"/proc/{self.pid(name)}/status").read_text().splitlines():
             if line.startswith(wanted):
                 return int(line.split()[1]) / 1_024
         return 0.0
 
-    # What is seen of it, past its servers
+    # Observations that do not use the servers
 
     async def rows(self, query: str, *values: object) -> list[Any]:
-        """From PostgreSQL itself. Raises Unavailable while it is away."""
+        """Query PostgreSQL. Raises Unavailable while it is down."""
         try:
             async with self._one_looks:
-                if self._looking is None or self._looking.is_closed():
+                if self._connection is None or self._connection.is_closed():
                     mine = {"application_name": "chaos"}
-                    self._looking = await asyncpg.connect(self.database, timeout=5, server_settings=mine)
-                found: list[Any] = await self._looking.fetch(query, *values)
+                    self._connection = await asyncpg.connect(self.database, timeout=5, server_settings=mine)
+                found: list[Any] = await self._connection.fetch(query, *values)
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise Unavailable("PostgreSQL is away") from error
         return found
 
     async def facts(self) -> int:
-        """How many are on record, in all logs."""
+        """The number of facts in all logs."""
         ((count,),) = await self.rows("SELECT coalesce(sum(seq), 0) FROM noetl.heads")
         return int(count)
 
     async def progress(self) -> tuple[int, int]:
-        """Facts on record, and executions that have not ended."""
+        """The number of facts in all logs, and of executions that have not ended."""
         ended = "status IN ('ok', 'error', 'cancelled')"
         ((facts, open_),) = await self.rows(
             f"SELECT coalesce(sum(seq), 0), count(*) FILTER (WHERE NOT {ended}) FROM noetl.heads"
@@ -207,7 +207,7 @@ class House:
         return int(facts), int(open_)
 
     async def until_something_happens(self) -> float:
-        """Something is put on record; how long that took."""
+        """Wait for the next fact; returns the duration."""
         before: int | None = None
 
         async def happened() -> bool:
@@ -219,7 +219,7 @@ class House:
         return await until(happened, 60)
 
     async def owners(self) -> dict[str, list[int]]:
-        """Server processes, by identity, with their partitions; "": nobody has them."""
+        """Server processes, by identity, with their partitions; "": partitions without an owner."""
         found = await self.rows(
             "SELECT CASE WHEN until > now() THEN server ELSE '' END, array_agg(number)"
             " FROM noetl.partitions GROUP BY 1"
@@ -227,7 +227,7 @@ class House:
         return {row[0]: row[1] for row in found}
 
     async def until_shared(self, servers: int | None = None) -> float:
-        """Each partition has an owner, and each of so many servers its share; how long that took."""
+        """Wait until each server owns its share of the partitions; returns the duration."""
         many = self.plan.servers if servers is None else servers
         shares = sorted(len(range(first, PARTITIONS, many)) for first in range(many))
 
@@ -261,7 +261,7 @@ class House:
 
 
 async def until(holds: Callable[[], Awaitable[bool]], seconds: float) -> float:
-    """How long it took. Raises TimeoutError."""
+    """Wait for a condition; returns the duration. Raises TimeoutError."""
     begun = CLOCK.monotonic()
     async with asyncio.timeout(seconds):
         while True:
@@ -271,40 +271,41 @@ async def until(holds: Callable[[], Awaitable[bool]], seconds: float) -> float:
             await CLOCK.sleep(LOOK_S)
 
 
-async def kill_again_and_again(house: House, name: str, kills: int, life_s: Iterator[float]) -> list[float]:
-    """Each time it is started again; the instants.
+async def kill_again_and_again(
+    cluster: ChaosCluster, name: str, kills: int, life_s: Iterator[float]
+) -> list[float]:
+    """Kill and start a process several times; returns the instants of the kills.
 
-    However slow the machine is, the house gets something done between two kills of one process: a house
-    that is only ever killed can do nothing.
+    The cluster makes progress between two kills, however slow the machine is.
     """
     instants = []
     for _ in range(kills):
-        before = await house.progress()
+        before = await cluster.progress()
 
         async def has_lived(before: tuple[int, int] = before) -> bool:
-            facts, open_ = await house.progress()
+            facts, open_ = await cluster.progress()
             return facts > before[0] or not open_
 
         await CLOCK.sleep(next(life_s))
         await until(has_lived, 60)
-        instants.append(await house.kill(name))
-        await house.start(name)
+        instants.append(await cluster.kill(name))
+        await cluster.start(name)
     return instants
 
 
 @asynccontextmanager
-async def opened(plan: Plan = Plan()) -> AsyncIterator[House]:  # noqa: B008  # it is frozen
-    """What the processes said is kept when the test does not succeed."""
+async def opened(plan: Plan = Plan()) -> AsyncIterator[ChaosCluster]:  # noqa: B008  # it is immutable
+    """Open a cluster. The output of its processes is kept if the test fails."""
     folder = Path(tempfile.mkdtemp(prefix="noetl-chaos-", dir="/tmp"))
-    folder.chmod(0o711)  # PostgreSQL runs as another user when we are root
-    house = House(folder, plan)
+    folder.chmod(0o711)  # as root, PostgreSQL runs as another user
+    cluster = ChaosCluster(folder, plan)
     try:
-        await house.open()
-        yield house
+        await cluster.open()
+        yield cluster
     except BaseException:
-        print(f"what the processes said: {house.logs}")
-        await house.close()
-        shutil.rmtree(folder / "house", ignore_errors=True)
+        print(f"output of the processes: {cluster.logs}")
+        await cluster.close()
+        shutil.rmtree(folder / "cluster", ignore_errors=True)
         raise
-    await house.close()
+    await cluster.close()
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""A simulated world: clocks that disagree; a store, a queue and a link that fail as real ones do."""
+"""The ports of a simulated cluster: clocks with skew, and a store, a queue and a link with faults."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from noetl.ports import Append, Claim, Epoch, Grant, LogRow, OwnedPartitions, Po
 from noetl.testing.simulator.loop import SimLoop
 
 T = TypeVar("T")
-REQUEST_S = 2.0  # how long one waits for an answer over the link
-ASTRAY_S = 100.0  # between an instant on record and the store's time: servers are stopped, and go on
+REQUEST_S = 2.0  # timeout of a request over the link
+DRIFT_S_MAX = (
+    100.0  # between the instant of an append and the time of the store: servers may be paused for long
+)
 
 
-class Odds(NamedTuple):
-    """How often things go wrong; drawn for each seed, some of them 0 (swarm)."""
+class FaultRates(NamedTuple):
+    """The probability of each fault; random for each seed, and some of them are 0 (swarm testing)."""
 
-    store_before: float = 0.0  # refused, nothing done
-    store_after: float = 0.0  # done, and told as failed
-    store_late: float = 0.0  # told as failed, and done some seconds later
+    store_before: float = 0.0  # the request fails and has no effect
+    store_after: float = 0.0  # the request has its effect, and the answer is lost
+    store_late: float = 0.0  # the request fails, and has its effect some seconds later
     queue_drop: float = 0.0
     queue_twice: float = 0.0
     queue_late: float = 0.0
@@ -40,7 +42,7 @@ class Odds(NamedTuple):
 
 
 class SimClock:
-    """A process's own watch: it may be wrong, and it goes on."""
+    """The clock of one process: its wall clock may be wrong by a constant."""
 
     def __init__(self, loop: SimLoop, skew_s: float = 0.0) -> None:
         self._loop = loop
@@ -54,7 +56,7 @@ class SimClock:
         return self._loop.time()
 
     def chance(self) -> float:
-        return self._loop.dice.random()
+        return self._loop.random.random()
 
     def new_id(self) -> str:
         self._ids += 1
@@ -65,124 +67,129 @@ class SimClock:
 
 
 class SimStore:
-    """A store behind a network: slow, and now and then silent about what it did."""
+    """A store behind a network: slow, and with requests or answers that are lost."""
 
-    def __init__(self, loop: SimLoop, odds: Odds, partitions: int) -> None:
-        self._loop, self.odds = loop, odds
+    def __init__(self, loop: SimLoop, rates: FaultRates, partitions: int) -> None:
+        self._loop, self.rates = loop, rates
         self._clock = SimClock(loop)
-        self.truth = MemoryStore(self._clock, partitions)
-        self.granted: set[object] = set()  # tasks that hold a grant and have had no answer yet
-        self.violations: list[str] = []  # of the order of things; whoever runs the world looks at them
+        self.memory = MemoryStore(self._clock, partitions)
+        self.granted: set[object] = set()  # tasks that hold a grant and have not received an answer yet
+        self.violations: list[str] = []  # of invariants; the cluster raises the first of them
 
-    async def _around(self, work: Callable[[], Awaitable[T]]) -> T:
-        dice = self._loop.dice
-        way = dice.random()  # the time goes by on the way there, on the way back, or on both
-        if way < 0.7:
-            await self._clock.sleep(dice.random() * 0.01)
-        if dice.random() < self.odds.store_before:
-            raise Unavailable("the store is away")
-        if dice.random() < self.odds.store_late:
-            self._loop.spawn("world", self._later(work))
+    async def _request(self, work: Callable[[], Awaitable[T]]) -> T:
+        random = self._loop.random
+        direction = random.random()  # the delay is before the effect, after it, or both
+        if direction < 0.7:
+            await self._clock.sleep(random.random() * 0.01)
+        if random.random() < self.rates.store_before:
+            raise Unavailable("the store is unreachable")
+        if random.random() < self.rates.store_late:
+            self._loop.spawn("main", self._later(work))
             raise Unavailable("the store is slow")
         done = await work()
-        if way > 0.3:
-            await self._clock.sleep(dice.random() * 0.01)
-        if dice.random() < self.odds.store_after:
-            raise Unavailable("the store went away")
+        if direction > 0.3:
+            await self._clock.sleep(random.random() * 0.01)
+        if random.random() < self.rates.store_after:
+            raise Unavailable("the answer of the store was lost")
         return done
 
     async def _later(self, work: Callable[[], Awaitable[T]]) -> None:
-        await self._clock.sleep(self._loop.dice.random() * 5)
+        await self._clock.sleep(self._loop.random.random() * 5)
         await work()
 
     async def append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
-        return await self._around(lambda: self._append(appends))
+        return await self._request(lambda: self._append(appends))
 
     async def _append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
-        done = await self.truth.append(appends)
+        done = await self.memory.append(appends)
         for each, refused in zip(appends, done, strict=True):
-            if refused is None and each.owner != self.truth.epoch(each.execution_id):
-                self.violations.append(f"{each.execution_id}: a deposed server's append was accepted")
-            if refused is None and abs((each.at - self._clock.now()).total_seconds()) > ASTRAY_S:
-                self.violations.append(f"{each.execution_id}: an instant that is not the store's time")
+            if refused is None and each.owner != self.memory.epoch(each.execution_id):
+                self.violations.append(f"{each.execution_id}: an append of a former owner was accepted")
+            if refused is None and abs((each.at - self._clock.now()).total_seconds()) > DRIFT_S_MAX:
+                self.violations.append(
+                    f"{each.execution_id}: the instant of an append is far from the time of the store"
+                )
         return done
 
     async def status(self, execution_id: str) -> Status | None:
-        return await self._around(lambda: self.truth.status(execution_id))
+        return await self._request(lambda: self.memory.status(execution_id))
 
     async def snapshot(self, execution_id: str) -> Snapshot | None:
-        return await self._around(lambda: self.truth.snapshot(execution_id))
+        return await self._request(lambda: self.memory.snapshot(execution_id))
 
     async def keep(self, execution_id: str, snapshot: Snapshot) -> None:
-        await self._around(lambda: self.truth.keep(execution_id, snapshot))
+        await self._request(lambda: self.memory.keep(execution_id, snapshot))
 
     async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]:
-        return await self._around(lambda: self.truth.read(execution_id, after, up_to))
+        return await self._request(lambda: self.memory.read(execution_id, after, up_to))
 
     async def live(self, partitions: Sequence[int]) -> list[tuple[str, int]]:
-        return await self._around(lambda: self.truth.live(partitions))
+        return await self._request(lambda: self.memory.live(partitions))
 
     def position(self, execution_id: str, frame: str) -> int:
-        """Calls of the frame on record."""
-        rows = self.truth.rows.get(execution_id, ())
+        """The number of calls of the frame in the log."""
+        rows = self.memory.rows.get(execution_id, ())
         calls = [f.call for row in rows for f in row.facts if isinstance(f, TaskDone) and f.frame == frame]
         return max(calls, default=0)
 
     def unanswered(self) -> bool:
-        """Does the task that runs now hold a grant of which nothing is on record?"""
+        """Whether the current task holds a grant without a committed report."""
         return asyncio.current_task() in self.granted
 
     def knows(self, pointer: Pointer, *kinds: type[Fact]) -> bool:
-        """Is there a fact of one of these kinds about the frame, or its run, on record?"""
+        """Whether the log has a fact of one of these kinds about the frame or its run."""
         run, _ = frame_parts(pointer.frame)
         about = {pointer.frame, run}
         return any(
             isinstance(fact, kinds)
             and (getattr(fact, "frame", None) in about or getattr(fact, "run", None) in about)
-            for row in self.truth.rows.get(pointer.execution_id, ())
+            for row in self.memory.rows.get(pointer.execution_id, ())
             for fact in row.facts
         )
 
     async def own(self, server: str, partitions: Sequence[int], ttl_s: float) -> OwnedPartitions:
-        return await self._around(lambda: self.truth.own(server, partitions, ttl_s))
+        return await self._request(lambda: self.memory.own(server, partitions, ttl_s))
 
     async def let_go(self, server: str, partitions: Sequence[int]) -> None:
-        await self._around(lambda: self.truth.let_go(server, partitions))
+        await self._request(lambda: self.memory.let_go(server, partitions))
 
     async def servers(self, server: str, ttl_s: float) -> list[str]:
-        return await self._around(lambda: self.truth.servers(server, ttl_s))
+        return await self._request(lambda: self.memory.servers(server, ttl_s))
 
 
-class _Crowd(MemoryQueue):
+class _KillableQueue(MemoryQueue):
     """A queue whose takers may be killed."""
 
     def wake_all(self) -> None:
-        """Whoever lives gets in line again; whoever does not would be woken later in the place of others."""
+        """Live takers wait again. A killed taker would otherwise consume a wake-up that another one needs."""
         for _ in range(len(self._takers)):
             self._wake_one()
 
 
 class SimQueue:
-    """A queue that drops, repeats and delays, and whose disk may be wiped.
+    """A queue that drops, repeats and delays pointers, and that may lose all of them.
 
-    It sees to the order of things: what is published is in the log, and so is what is acknowledged.
+    It checks two invariants: a frame is in the log before its pointer is published, and its report before its
+    pointer is acknowledged.
     """
 
-    def __init__(self, loop: SimLoop, odds: Odds, store: SimStore) -> None:
-        self._loop, self.odds, self._store = loop, odds, store
+    def __init__(self, loop: SimLoop, rates: FaultRates, store: SimStore) -> None:
+        self._loop, self.rates, self._store = loop, rates, store
         self._clock = SimClock(loop)
-        self._queue = _Crowd()
+        self._queue = _KillableQueue()
 
     async def put(self, pointers: Sequence[Pointer]) -> None:
-        dice = self._loop.dice
+        random = self._loop.random
         for pointer in pointers:
             if not self._store.knows(pointer, StepScheduled):
                 self._store.violations.append(f"{pointer} was published before its commit")
-            if dice.random() < self.odds.queue_drop:
+            if random.random() < self.rates.queue_drop:
                 continue
-            for _ in range(2 if dice.random() < self.odds.queue_twice else 1):
-                late = dice.random() * 8 if dice.random() < self.odds.queue_late else dice.random() * 0.01
-                self._loop.spawn("world", self._deliver(pointer, late))
+            for _ in range(2 if random.random() < self.rates.queue_twice else 1):
+                late = (
+                    random.random() * 8 if random.random() < self.rates.queue_late else random.random() * 0.01
+                )
+                self._loop.spawn("main", self._deliver(pointer, late))
 
     async def _deliver(self, pointer: Pointer, late_s: float) -> None:
         await self._clock.sleep(late_s)
@@ -200,39 +207,39 @@ class SimQueue:
         self._queue.wipe()
 
     def lose_takers(self) -> None:
-        """A process was killed, perhaps one that waits here."""
+        """Call this after a process was killed: it may have waited in `take`."""
         self._queue.wake_all()
 
 
 class SimLink:
-    """Requests to the owner of an execution: run in its process, lost on the way there or back."""
+    """Requests to the owner of an execution: they run in its process; requests and answers may be lost."""
 
-    def __init__(self, loop: SimLoop, odds: Odds, store: SimStore) -> None:
-        self._loop, self.odds, self._store = loop, odds, store
+    def __init__(self, loop: SimLoop, rates: FaultRates, store: SimStore) -> None:
+        self._loop, self.rates, self._store = loop, rates, store
         self._grants: set[tuple[str, str, Epoch]] = set()
         self.servers: dict[str, tuple[str, Control]] = {}  # name → its process and its control
 
     async def _request(self, execution_id: str, work: Callable[[Control], Awaitable[T]]) -> T:
-        name = self._store.truth.owner(execution_id)
-        if name is None or name not in self.servers or self._loop.dice.random() < self.odds.link_before:
+        name = self._store.memory.owner(execution_id)
+        if name is None or name not in self.servers or self._loop.random.random() < self.rates.link_before:
             await SimClock(self._loop).sleep(0.05)
-            raise Unavailable("nobody answers")
-        return await self._reach(name, work)
+            raise Unavailable("no server answers")
+        return await self._call_server(name, work)
 
-    async def _reach(self, name: str, work: Callable[[Control], Awaitable[T]]) -> T:
+    async def _call_server(self, name: str, work: Callable[[Control], Awaitable[T]]) -> T:
         if name not in self.servers:
-            raise Unavailable("nobody answers")
+            raise Unavailable("no server answers")
         process, control = self.servers[name]
         answer: asyncio.Future[T] = self._loop.create_future()
 
         async def serve() -> None:
             try:
                 done = await work(control)
-            except Exception as error:  # noqa: BLE001  # whatever the server says goes back over the link
+            except Exception as error:  # noqa: BLE001  # every error of the server goes back over the link
                 if not answer.done():
                     answer.set_exception(error)
             else:
-                if not answer.done() and self._loop.dice.random() >= self.odds.link_after:
+                if not answer.done() and self._loop.random.random() >= self.rates.link_after:
                     answer.set_result(done)
 
         def give_up() -> None:
@@ -240,37 +247,37 @@ class SimLink:
                 answer.set_exception(Unavailable("no answer in time"))
 
         self._loop.spawn(process, serve())
-        patience = self._loop.call_later(REQUEST_S, give_up)
+        timeout = self._loop.call_later(REQUEST_S, give_up)
         try:
             return await answer
         finally:
-            patience.cancel()
+            timeout.cancel()
 
     async def begin(self, execution_id: str, frame: str, worker: str) -> Grant | None:
         async def ask(control: Control) -> Grant | None:
             grant = await control.begin(execution_id, frame, worker)
             if grant is not None:
-                self._use(execution_id, grant)
+                self._check_grant(execution_id, grant)
             return grant
 
-        self._store.granted.discard(asyncio.current_task())  # whatever it had, it has let go of
+        self._store.granted.discard(asyncio.current_task())  # the task has released its previous grant
         grant = await self._request(execution_id, ask)
         if grant is not None:
             self._store.granted.add(asyncio.current_task())
         return grant
 
-    def _use(self, execution_id: str, grant: Grant) -> None:
-        """A deposed owner may still hand out an old one, which is refused; twice the same never."""
+    def _check_grant(self, execution_id: str, grant: Grant) -> None:
+        """A former owner may grant an outdated epoch, which is refused; the same grant never comes twice."""
         used = (execution_id, grant.work.frame.id, grant.epoch)
         if used in self._grants:
-            self._store.violations.append(f"{execution_id}: the same grant of {used[1]} twice")
+            self._store.violations.append(f"{execution_id}: {used[1]} was granted twice with one epoch")
         self._grants.add(used)
 
     async def report(self, execution_id: str, report: Report, *, room: int = 0) -> ReportAnswer:
         async def ask(control: Control) -> ReportAnswer:
             answer = await control.report(execution_id, report, room=room)
             for grant in answer.next:
-                self._use(execution_id, grant)
+                self._check_grant(execution_id, grant)
             return answer
 
         answer = await self._request(execution_id, ask)
@@ -285,7 +292,7 @@ class SimLink:
         stop: list[tuple[str, str]] = []
         for name in list(self.servers):
             try:
-                stop += await self._reach(name, lambda control: control.beat(worker, holds))
+                stop += await self._call_server(name, lambda control: control.beat(worker, holds))
             except Unavailable:
                 continue
         return stop
@@ -297,7 +304,9 @@ class SimLink:
         try:
             await self._request(execution_id, lambda control: control.command(execution_id, command))
         except Rejected:
-            self._store.granted.discard(asyncio.current_task())  # it is answered: there is nothing to record
+            self._store.granted.discard(
+                asyncio.current_task()
+            )  # a rejection is an answer: there is nothing to commit
             raise
         self._store.granted.discard(asyncio.current_task())
 
