@@ -19,7 +19,7 @@ import aiohttp
 
 from noetl.server.app import context_of
 from noetl.server.services import ServerSettings
-from tests.api.houses import opened
+from tests.api.servers import opened
 from tests.playbooks import HEAD
 
 TIME_S = 120.0
@@ -73,19 +73,19 @@ async def follow_all(number: int, items: int) -> tuple[float, float]:
             id = (await world.api.post("/executions", asked, status=201))["execution_id"]
             before = memory_mb()
             mine, theirs = multiprocessing.get_context("spawn").Pipe()
-            url = f"{world.serving.url}/executions/{id}/stream"
+            url = f"{world.server.url}/executions/{id}/stream"
             child = multiprocessing.get_context("spawn").Process(target=followers, args=(url, number, theirs))
             child.start()
             streams = context_of(world.app).streams
             while len(streams) < number and child.is_alive():
-                await world.desk.clock.sleep(0.05)
+                await world.services.clock.sleep(0.05)
             with_all = memory_mb()
             began = time.perf_counter()
             await world.api.post(f"/executions/{id}/signal", {"name": "go"})
             highest = with_all
             while not mine.poll():
                 highest = max(highest, memory_mb())
-                await world.desk.clock.sleep(0.02)
+                await world.services.clock.sleep(0.02)
             took = time.perf_counter() - began
             least, most = mine.recv()
             child.join()

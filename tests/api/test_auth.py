@@ -1,4 +1,4 @@
-"""Who may do what: over every route that the application has, so that none can be forgotten."""
+"""Authorization over every route of the application, so that no route is forgotten."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from litestar.routes import HTTPRoute
 
 from noetl.server.auth import CACHED_S, PUBLIC, SCOPE, Caller
 from noetl.server.services import ServerSettings
-from tests.api.houses import NOOP, World, serve
+from tests.api.servers import NOOP, World, serve
 
 NOBODY = "00000000-0000-7000-8000-000000000000"
 ENOUGH = {"read": ["run", "write", "admin"], "run": ["admin"], "write": ["admin"], "admin": []}
 SCHEMA = {"/schema", "/schema/openapi.json", "/schema/{path:str}"}
-PAGES = {"/", "/ui", "/ui/{name:path}"}  # the UI is the same for everyone, and asks for the token itself
+PAGES = {"/", "/ui", "/ui/{name:path}"}  # the UI contains no data and asks for the token itself
 OPEN = {"/health", "/ready", *SCHEMA, *PAGES}
 
 
@@ -41,7 +41,7 @@ def routes(world: World) -> Iterator[Route]:
                 yield Route(str(method), path, handler.opt.get(SCOPE, ""), route.path)
 
 
-def test_every_route_says_which_scope_it_asks_for(tmp_path: Path) -> None:
+def test_every_route_names_a_scope(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         found = list(routes(world))
         assert len(found) > 40
@@ -55,7 +55,7 @@ def test_every_route_says_which_scope_it_asks_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("who", ["nobody", "expired", "unknown", "malformed"])
-def test_no_route_opens_without_a_valid_token(tmp_path: Path, who: str) -> None:
+def test_no_route_accepts_an_invalid_token(tmp_path: Path, who: str) -> None:
     async def work(world: World) -> None:
         known = await world.token("admin")
         token = {
@@ -76,7 +76,7 @@ def test_no_route_opens_without_a_valid_token(tmp_path: Path, who: str) -> None:
     serve(tmp_path, work, ServerSettings(requests_burst=10_000))
 
 
-def test_no_route_opens_to_a_token_of_another_scope(tmp_path: Path) -> None:
+def test_no_route_accepts_a_token_without_its_scope(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         tokens = {scope: await world.token(scope) for scope in ("read", "run", "write", "admin")}
         for route in routes(world):
@@ -89,11 +89,11 @@ def test_no_route_opens_to_a_token_of_another_scope(tmp_path: Path) -> None:
                 else:
                     assert (answer.status, answer.json["code"]) == (403, "low-scope"), (route, scope)
 
-    # There is no room for followers, so that no answer lasts.
+    # No subscribers are allowed, so that no response is endless.
     serve(tmp_path, work, ServerSettings(requests_burst=10_000, subscribers_max=0))
 
 
-def test_a_token_opens_in_no_other_place_than_the_header(tmp_path: Path) -> None:
+def test_a_token_is_accepted_in_the_header_only(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         token = await world.token("admin")
         for name in ("token", "access_token"):
@@ -106,7 +106,7 @@ def test_a_token_opens_in_no_other_place_than_the_header(tmp_path: Path) -> None
     serve(tmp_path, work, ServerSettings())
 
 
-def test_a_bad_token_does_not_close_what_is_open_to_all(tmp_path: Path) -> None:
+def test_public_routes_ignore_a_bad_token(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         for path in ("/health", "/ready", "/schema/openapi.json"):
             assert (await world.api.ask("GET", path, token="noetl_nonsense")).status == 200
@@ -114,7 +114,7 @@ def test_a_bad_token_does_not_close_what_is_open_to_all(tmp_path: Path) -> None:
     serve(tmp_path, work, ServerSettings())
 
 
-def test_what_a_bearer_does_is_on_record_under_the_name_of_the_token(tmp_path: Path) -> None:
+def test_the_log_records_the_name_of_the_token(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         world.api.token = await world.token("run", "write", name="nightly import")
         assert (await world.api.get("/whoami"))["name"] == "nightly import"
@@ -125,7 +125,7 @@ def test_what_a_bearer_does_is_on_record_under_the_name_of_the_token(tmp_path: P
     serve(tmp_path, work, ServerSettings())
 
 
-def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
+def test_tokens_are_created_listed_and_revoked(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         api.token = await world.token("admin", name="root")
@@ -153,11 +153,11 @@ def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
     serve(tmp_path, work, ServerSettings())
 
 
-def test_a_token_that_was_revoked_elsewhere_is_forgotten_in_seconds() -> None:
+def test_a_revoked_token_is_cached_for_seconds_only() -> None:
     assert CACHED_S <= 5
 
 
-def test_run_and_write_hold_read_and_admin_holds_all() -> None:
+def test_run_and_write_include_read_and_admin_includes_all() -> None:
     held = {
         scope: {each for each in ENOUGH if Caller("1", "n", frozenset({scope})).may(each)} for scope in ENOUGH
     }

@@ -1,4 +1,4 @@
-"""The client before a real server on a loopback port: verbs, ports, and errors that are our own."""
+"""The client against a real server on a loopback port: operations, ports and errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from noetl.client.http import is_private
 from noetl.errors import NotFound, PlaybookError, Rejected, Unavailable
 from noetl.server.services import ServerSettings
 from noetl.views.log import events_of
-from tests.api.houses import FAILING, HELLO, NOOP, WAITING, World, opened
+from tests.api.servers import FAILING, HELLO, NOOP, WAITING, World, opened
 from tests.playbooks import HEAD
 
 Work = Callable[[Client, World], Awaitable[None]]
@@ -30,7 +30,7 @@ def served(folder: Path, work: Work, settings: ServerSettings | None = None) -> 
             token = None
             if settings is not None and not settings.open:
                 token = await world.token("admin")
-            async with Client(world.serving.url, token) as client:
+            async with Client(world.server.url, token) as client:
                 await work(client, world)
 
     asyncio.run(whole())
@@ -51,7 +51,7 @@ def test_a_playbook_is_registered_once_and_run_to_its_end(tmp_path: Path) -> Non
     served(tmp_path, work)
 
 
-def test_an_execution_that_fails_is_an_answer_and_no_error(tmp_path: Path) -> None:
+def test_a_failed_execution_is_a_result_and_not_an_exception(tmp_path: Path) -> None:
     async def work(client: Client, _world: World) -> None:
         await client.register(FAILING)
         run = await client.run("failing")
@@ -61,7 +61,7 @@ def test_an_execution_that_fails_is_an_answer_and_no_error(tmp_path: Path) -> No
     served(tmp_path, work)
 
 
-def test_the_same_key_is_the_same_start(tmp_path: Path) -> None:
+def test_the_same_key_returns_the_same_execution(tmp_path: Path) -> None:
     async def work(client: Client, _world: World) -> None:
         await client.register(NOOP)
         first = await client.start("t", key="one")
@@ -75,7 +75,7 @@ def test_the_same_key_is_the_same_start(tmp_path: Path) -> None:
     served(tmp_path, work)
 
 
-def test_commands_reach_the_execution_and_say_how_it_stands(tmp_path: Path) -> None:
+def test_commands_reach_the_execution_and_return_its_status(tmp_path: Path) -> None:
     async def work(client: Client, _world: World) -> None:
         digest = (await client.register(WAITING)).digest
         id = (await client.start(digest=digest)).execution_id
@@ -97,11 +97,11 @@ def test_commands_reach_the_execution_and_say_how_it_stands(tmp_path: Path) -> N
     served(tmp_path, work)
 
 
-def test_what_the_ports_read_is_what_the_store_has(tmp_path: Path) -> None:
+def test_the_remote_ports_read_what_the_store_contains(tmp_path: Path) -> None:
     async def work(client: Client, world: World) -> None:
         await client.register(HELLO)
         ids = [(await client.run("t", {"name": name})).execution_id for name in "abc"]
-        disk = world.house.disk
+        disk = world.runtime.disk
         assert await client.store.read(ids[0]) == await disk.store.read(ids[0])
         assert list(events_of(await client.store.read(ids[0], 3), after=3)) == list(
             events_of(await disk.store.read(ids[0], 3), after=3)
@@ -121,7 +121,7 @@ def test_what_the_ports_read_is_what_the_store_has(tmp_path: Path) -> None:
     served(tmp_path, work)
 
 
-def test_what_is_not_there_is_not_found_or_empty_as_a_file_has_it(tmp_path: Path) -> None:
+def test_missing_objects_behave_as_in_a_local_store(tmp_path: Path) -> None:
     async def work(client: Client, _world: World) -> None:
         nobody = "0199b3c2-0000-7000-8000-00000000000a"
         assert await client.store.read(nobody) == []
@@ -141,7 +141,7 @@ def test_what_is_not_there_is_not_found_or_empty_as_a_file_has_it(tmp_path: Path
     served(tmp_path, work)
 
 
-def test_an_archived_playbook_starts_no_more_until_it_is_registered_again(tmp_path: Path) -> None:
+def test_an_archived_playbook_cannot_start_until_it_is_registered_again(tmp_path: Path) -> None:
     async def work(client: Client, _world: World) -> None:
         await client.register(NOOP)
         await client.catalog.archive("t")
@@ -155,7 +155,7 @@ def test_an_archived_playbook_starts_no_more_until_it_is_registered_again(tmp_pa
     served(tmp_path, work)
 
 
-def test_a_large_result_comes_whole_and_is_checked(tmp_path: Path) -> None:
+def test_a_large_result_is_complete_and_verified(tmp_path: Path) -> None:
     async def work(client: Client, world: World) -> None:
         await client.register(LARGE)
         text = "ä" * 300_000
@@ -164,7 +164,7 @@ def test_a_large_result_comes_whole_and_is_checked(tmp_path: Path) -> None:
         assert isinstance(run.output.ref, dict)
         ref = run.output.ref
         body = await client.results.get(ref)
-        assert body == await world.house.disk.results.get(ref)
+        assert body == await world.runtime.disk.results.get(ref)
         assert text.encode() in body
         foreign = {**ref, "locator": {**ref["locator"], "key": f"{run.execution_id}/{'0' * 64}"}}
         with pytest.raises(NotFound):
@@ -173,7 +173,7 @@ def test_a_large_result_comes_whole_and_is_checked(tmp_path: Path) -> None:
     served(tmp_path, work)
 
 
-def test_problems_of_a_playbook_come_with_the_places_in_its_file(tmp_path: Path) -> None:
+def test_problems_have_positions_in_the_file_of_the_client(tmp_path: Path) -> None:
     async def work(client: Client, _world: World) -> None:
         text = HEAD + "workflow:\n- step: start\n  tool: {kind: noop}\n  next: {arcs: [{step: stat}]}\n"
         with pytest.raises(PlaybookError) as caught:
@@ -186,7 +186,7 @@ def test_problems_of_a_playbook_come_with_the_places_in_its_file(tmp_path: Path)
     served(tmp_path, work)
 
 
-def test_credentials_are_set_listed_and_removed_and_never_shown(tmp_path: Path) -> None:
+def test_credentials_are_set_listed_and_removed_without_values(tmp_path: Path) -> None:
     async def work(client: Client, _world: World) -> None:
         assert await client.set_credential("api token/1", "s3cret") == 1
         assert await client.set_credential("api token/1", "n3w-one") == 2
@@ -201,7 +201,7 @@ def test_credentials_are_set_listed_and_removed_and_never_shown(tmp_path: Path) 
     served(tmp_path, work)
 
 
-def test_a_token_opens_what_its_scopes_say_and_nothing_when_it_is_revoked(tmp_path: Path) -> None:
+def test_a_token_grants_its_scopes_until_it_is_revoked(tmp_path: Path) -> None:
     async def work(client: Client, _world: World) -> None:
         made = await client.add_token("reader", ["read"], expires_in_s=3_600)
         assert made.id in [each.id for each in await client.tokens()]
@@ -221,7 +221,7 @@ def test_a_token_opens_what_its_scopes_say_and_nothing_when_it_is_revoked(tmp_pa
     served(tmp_path, work, ServerSettings(open=False))
 
 
-def test_who_asks_too_fast_waits_a_little_and_is_answered(tmp_path: Path) -> None:
+def test_a_rate_limited_request_is_retried(tmp_path: Path) -> None:
     async def work(client: Client, _world: World) -> None:
         answers = await asyncio.gather(*(client.whoami() for _ in range(6)))
         assert len(answers) == 6
@@ -229,7 +229,7 @@ def test_who_asks_too_fast_waits_a_little_and_is_answered(tmp_path: Path) -> Non
     served(tmp_path, work, ServerSettings(open=True, requests_per_s=10, requests_burst=3))
 
 
-def test_where_nobody_answers_it_is_said_who_was_asked() -> None:
+def test_an_unreachable_server_is_named_in_the_error() -> None:
     async def work() -> None:
         async with Client("http://127.0.0.1:1") as client:
             with pytest.raises(
@@ -259,7 +259,7 @@ def test_where_nobody_answers_it_is_said_who_was_asked() -> None:
         (b"SMTP hello\r\n\r\n", "was lost"),
     ],
 )
-def test_a_stranger_on_the_port_is_told_from_a_server(answer: bytes, words: str) -> None:
+def test_a_port_without_a_noetl_server_is_recognized(answer: bytes, words: str) -> None:
     async def stranger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer)
@@ -281,17 +281,17 @@ def test_a_stranger_on_the_port_is_told_from_a_server(answer: bytes, words: str)
     "url",
     ["", "host:80", "ftp://host", "http://", "http://u:p@host", "http://h/?a=b", "http://h:x", "http://a b"],
 )
-def test_what_is_no_address_of_a_server_is_refused(url: str) -> None:
+def test_an_invalid_address_is_rejected(url: str) -> None:
     with pytest.raises(Rejected, match="address"):
         Client(url)
 
 
-def test_an_address_is_kept_in_one_form_and_may_have_a_path() -> None:
+def test_an_address_is_normalized_and_may_have_a_path() -> None:
     assert address(" HTTPS://Host.Example:8080/noetl/ ") == "https://host.example:8080/noetl"
 
 
 @pytest.mark.parametrize("token", ["", "two words", "a\nb", "ä"])
-def test_what_can_be_no_token_is_refused_and_not_repeated(token: str) -> None:
+def test_an_invalid_token_is_rejected_and_not_repeated(token: str) -> None:
     with pytest.raises(Rejected) as caught:
         Client("http://127.0.0.1:1", token)
     assert caught.value.code == "bad-token"
@@ -309,7 +309,5 @@ def test_what_can_be_no_token_is_refused_and_not_repeated(token: str) -> None:
         ("http://example.com", False),
     ],
 )
-def test_others_on_the_way_can_read_what_is_neither_encrypted_nor_for_this_machine(
-    url: str, private: bool
-) -> None:
+def test_a_connection_is_private_over_tls_or_loopback(url: str, private: bool) -> None:
     assert is_private(url) is private

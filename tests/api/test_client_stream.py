@@ -1,4 +1,4 @@
-"""Streams that lose their connection are taken up where they were: each event once, none left out."""
+"""Streams resume after a lost connection: every event arrives exactly once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from noetl.ports import FeedEvent
 from noetl.testing import FakeClock
 from noetl.views.envelopes import Envelope, Envelopes
 from noetl.views.log import events_of
-from tests.api.houses import HELLO, WAITING, opened
+from tests.api.servers import HELLO, WAITING, opened
 from tests.playbooks import HEAD
 
 LOOP = HEAD + (
@@ -28,7 +28,7 @@ LOOP = HEAD + (
 
 
 class Relay:
-    """Between a client and a server: cuts every connection after so many bytes of answers."""
+    """A proxy that cuts every connection after a number of bytes."""
 
     def __init__(self, port: int, cut_after: int) -> None:
         self._port = port
@@ -45,7 +45,7 @@ class Relay:
                 while chunk := await reader.read(65_536):
                     back.write(chunk)
                     await back.drain()
-            back.transport.abort()  # whoever asked has left
+            back.transport.abort()  # the client has disconnected
 
         asking = asyncio.ensure_future(ask())
         sent = 0
@@ -73,17 +73,17 @@ async def relayed(port: int, cut_after: int) -> AsyncIterator[Relay]:
     await asyncio.gather(*carrying)
 
 
-def test_each_event_comes_once_however_often_the_connection_is_lost(tmp_path: Path) -> None:
+def test_each_event_is_delivered_once_despite_lost_connections(tmp_path: Path) -> None:
     async def work() -> None:
         async with asyncio.timeout(180), opened(tmp_path) as world:
             id = await world.api.run(LOOP)
-            rows = await world.house.disk.store.read(id)
+            rows = await world.runtime.disk.store.read(id)
             wanted = list(Envelopes(State(execution_id=id)).of(events_of(rows)))
-            # Of all sizes: cuts fall between events, inside of one, and between envelopes of one fact.
+            # All sizes: the cuts are between events, within an event, and between the envelopes of one fact.
             for cut_after in (3_001, 7_777):
                 clock = FakeClock(auto_advance=True)
                 async with (
-                    relayed(world.serving.port, cut_after) as relay,
+                    relayed(world.server.port, cut_after) as relay,
                     Client(relay.url, clock=clock) as client,
                 ):
                     got = [each async for each in client.stream(id)]
@@ -94,9 +94,9 @@ def test_each_event_comes_once_however_often_the_connection_is_lost(tmp_path: Pa
     asyncio.run(work())
 
 
-def test_a_stream_can_begin_behind_any_fact_and_goes_on_until_the_end(tmp_path: Path) -> None:
+def test_a_stream_can_begin_after_any_fact(tmp_path: Path) -> None:
     async def work() -> None:
-        async with asyncio.timeout(180), opened(tmp_path) as world, Client(world.serving.url) as client:
+        async with asyncio.timeout(180), opened(tmp_path) as world, Client(world.server.url) as client:
             digest = (await client.register(WAITING)).digest
             id = (await client.start(digest=digest)).execution_id
             seqs = []
@@ -111,20 +111,20 @@ def test_a_stream_can_begin_behind_any_fact_and_goes_on_until_the_end(tmp_path: 
     asyncio.run(work())
 
 
-def test_the_facts_of_a_log_can_be_made_from_its_envelopes(tmp_path: Path) -> None:
+def test_facts_are_restored_from_envelopes(tmp_path: Path) -> None:
     async def work() -> None:
-        async with asyncio.timeout(180), opened(tmp_path) as world, Client(world.serving.url) as client:
+        async with asyncio.timeout(180), opened(tmp_path) as world, Client(world.server.url) as client:
             for text in (HELLO, LOOP):
                 id = await world.api.run(text)
                 streamed = [each async for each in client.stream(id)]
                 made = [fact_of(each) for each in streamed if isinstance(each, Envelope)]
-                events = events_of(await world.house.disk.store.read(id))
+                events = events_of(await world.runtime.disk.store.read(id))
                 assert [each for each in made if each is not None] == list(events)
 
     asyncio.run(work())
 
 
-def test_a_fact_that_we_do_not_know_says_that_the_server_may_be_newer() -> None:
+def test_an_unknown_fact_hints_at_a_newer_server() -> None:
     envelope = Envelope(
         event_id="e/1", execution_id="e", seq=1, timestamp="2024-01-02T03:04:05Z", source="server",
         name="moon.risen", alias="MoonRisen", entity="execution", entity_id="e", status="success", data={},
@@ -133,9 +133,9 @@ def test_a_fact_that_we_do_not_know_says_that_the_server_may_be_newer() -> None:
         fact_of(envelope)
 
 
-def test_what_a_tool_says_is_heard_while_it_works(tmp_path: Path) -> None:
+def test_lines_of_a_tool_arrive_while_it_works(tmp_path: Path) -> None:
     async def work() -> None:
-        async with asyncio.timeout(180), opened(tmp_path) as world, Client(world.serving.url) as client:
+        async with asyncio.timeout(180), opened(tmp_path) as world, Client(world.server.url) as client:
             digest = (await client.register(WAITING)).digest
             id = (await client.start(digest=digest)).execution_id
             words = []
@@ -145,14 +145,16 @@ def test_what_a_tool_says_is_heard_while_it_works(tmp_path: Path) -> None:
                     world.feed.publish(FeedEvent(id, line=line))
                 elif isinstance(each, StreamLine):
                     words.append((each.frame, each.kind, each.words))
-                    await client.signal(id, "go")  # it waits for this, so it was heard before its end
+                    await client.signal(
+                        id, "go"
+                    )  # the tool waits for this, so the line arrived before its end
             assert words == [("start#1", "line", "half of it")]
 
     asyncio.run(work())
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1_000])
-def test_a_stream_is_read_the_same_in_whatever_pieces_it_comes(size: int) -> None:
+def test_a_stream_is_parsed_independently_of_its_chunks(size: int) -> None:
     text = (
         b'retry: 1000\n\n:\n\nid: 1\nevent: event\ndata: {"a":\ndata: 1}\n\n'
         b"event: line\r\ndata:no blank\r\n\r\ndata: bare\n\nevent: end\n\ndata: never finished"

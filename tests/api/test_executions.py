@@ -1,4 +1,4 @@
-"""Starting executions over HTTP, once and with patience; finding them, and a word to them."""
+"""Starting executions over HTTP, with keys and with wait; listing them; commands to them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from noetl.engine.facts import Cancelled, Paused, Requested
 from noetl.server.services import ServerSettings
 from noetl.server.subscriptions import CompletionWaiters
 from noetl.testing import FakeClock
-from tests.api.houses import FAILING, HELLO, NOOP, WAITING, World, serve
+from tests.api.servers import FAILING, HELLO, NOOP, WAITING, World, serve
 from tests.playbooks import HEAD
 
 PARENT = HEAD.replace("path: t", "path: parent") + (
@@ -20,10 +20,10 @@ PARENT = HEAD.replace("path: t", "path: parent") + (
 
 
 async def facts_of(world: World, id: str) -> list[Any]:
-    return [fact for row in await world.desk.store.read(id) for fact in row.facts]
+    return [fact for row in await world.services.store.read(id) for fact in row.facts]
 
 
-def test_a_start_is_on_record_with_whoever_asked(tmp_path: Path) -> None:
+def test_the_log_records_a_start_with_its_caller(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         await world.api.register(HELLO)
         answer = await world.api.ask("POST", "/executions", {"path": "t", "workload": {"name": "you"}})
@@ -37,7 +37,7 @@ def test_a_start_is_on_record_with_whoever_asked(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_a_start_that_waits_answers_with_the_end(tmp_path: Path) -> None:
+def test_a_start_with_wait_returns_the_result(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         await world.api.register(HELLO)
         asked = {"path": "t", "version": 1, "workload": {"name": "Ada"}}
@@ -51,7 +51,7 @@ def test_a_start_that_waits_answers_with_the_end(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_a_start_whose_time_is_up_says_where_to_look(tmp_path: Path) -> None:
+def test_a_start_whose_wait_is_over_returns_the_location(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         await world.api.register(WAITING)
         answer = await world.api.ask("POST", "/executions", {"path": "waiting"}, wait=0.05)
@@ -66,7 +66,7 @@ async def signalled(world: World, id: str) -> None:
         continue
 
 
-def test_whoever_waits_hears_of_the_end(tmp_path: Path) -> None:
+def test_a_waiting_request_returns_when_the_execution_ends(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         await api.register(WAITING)
@@ -79,11 +79,11 @@ def test_whoever_waits_hears_of_the_end(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_news_of_the_end_are_enough_for_whoever_waits(tmp_path: Path) -> None:
+def test_a_feed_event_alone_ends_the_wait(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         await world.api.register(WAITING)
         id = (await world.api.post("/executions", {"path": "waiting"}, status=201))["execution_id"]
-        async with CompletionWaiters(world.desk._replace(clock=FakeClock())).waiter(id, 30) as waiter:
+        async with CompletionWaiters(world.services._replace(clock=FakeClock())).waiter(id, 30) as waiter:
             waits = asyncio.ensure_future(waiter.has_ended(is_new=True))
             await signalled(world, id)
             assert await waits
@@ -91,7 +91,7 @@ def test_news_of_the_end_are_enough_for_whoever_waits(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_the_same_key_is_the_same_start(tmp_path: Path) -> None:
+def test_the_same_key_returns_the_same_execution(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         await api.register(HELLO)
@@ -114,7 +114,7 @@ def test_the_same_key_is_the_same_start(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_the_same_key_of_another_token_is_another_start(tmp_path: Path) -> None:
+def test_the_same_key_of_another_token_starts_another_execution(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         world.api.token = await world.token("write", "run")
         await world.api.register(NOOP)
@@ -128,7 +128,7 @@ def test_the_same_key_of_another_token_is_another_start(tmp_path: Path) -> None:
     serve(tmp_path, work, ServerSettings())
 
 
-def test_a_start_that_makes_no_sense_is_refused_and_not_on_record(tmp_path: Path) -> None:
+def test_an_invalid_start_is_rejected_and_not_recorded(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         await api.register(NOOP)
@@ -156,7 +156,7 @@ def test_a_start_that_makes_no_sense_is_refused_and_not_on_record(tmp_path: Path
     serve(tmp_path, work)
 
 
-def test_executions_are_listed_found_and_last(tmp_path: Path) -> None:
+def test_executions_are_listed_and_found(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         assert (await api.ask("GET", "/executions/last")).status == 404
@@ -180,7 +180,7 @@ def test_executions_are_listed_found_and_last(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_the_children_of_an_execution_are_its_tree(tmp_path: Path) -> None:
+def test_the_tree_contains_the_children(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         await world.api.register(NOOP)
         id = await world.api.run(PARENT)
@@ -192,7 +192,7 @@ def test_the_children_of_an_execution_are_its_tree(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_commands_go_on_record_with_whoever_gave_them(tmp_path: Path) -> None:
+def test_the_log_records_commands_with_their_caller(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         await api.register(WAITING)
@@ -214,7 +214,7 @@ def test_commands_go_on_record_with_whoever_gave_them(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_a_retry_takes_up_what_failed(tmp_path: Path) -> None:
+def test_a_retry_repeats_the_failed_step(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         flag = tmp_path / "flag"
@@ -229,7 +229,7 @@ def test_a_retry_takes_up_what_failed(tmp_path: Path) -> None:
         assert (wrong.status, wrong.json["code"]) == (422, "unknown-step")
         flag.touch()
         assert (await api.post(f"/executions/{id}/retry", {}))["status"] == "running"
-        await world.house.rest(id)
+        await world.runtime.rest(id)
         assert (await api.get(f"/executions/{id}"))["status"] == "ok"
         done = await api.ask("POST", f"/executions/{id}/retry")
         assert (done.status, done.json["code"]) == (409, "nothing-failed")
@@ -237,7 +237,7 @@ def test_a_retry_takes_up_what_failed(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_a_signal_that_nobody_waits_for_is_refused(tmp_path: Path) -> None:
+def test_an_unexpected_signal_is_rejected(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         await api.register(WAITING)

@@ -1,4 +1,4 @@
-"""News within one process: to whom they are told, and what is lost when someone is slow."""
+"""The feed within one process: who receives its events, and what a slow subscriber loses."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from noetl.adapters.memory.feed import QUEUE_MAX, MemoryFeed
 from noetl.ports import FeedEvent
 
 
-def test_news_reach_those_who_listen_to_the_execution_or_to_all() -> None:
+def test_events_reach_subscribers_of_the_execution_and_of_all() -> None:
     async def work() -> None:
         feed = MemoryFeed()
-        feed.publish(FeedEvent("a", 1))  # nobody listens yet
+        feed.publish(FeedEvent("a", 1))  # there is no subscriber yet
         async with feed.subscribe("a") as one, feed.subscribe() as every:
             for heard in (FeedEvent("a", 2), FeedEvent("b", 1), FeedEvent("a", 3)):
                 feed.publish(heard)
@@ -23,7 +23,7 @@ def test_news_reach_those_who_listen_to_the_execution_or_to_all() -> None:
     asyncio.run(work())
 
 
-def test_whoever_is_slow_misses_the_oldest() -> None:
+def test_a_slow_subscriber_misses_the_oldest_events() -> None:
     async def work() -> None:
         feed = MemoryFeed()
         async with feed.subscribe("a") as news:

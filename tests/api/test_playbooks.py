@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.api.houses import HELLO, NOOP, World, serve
+from tests.api.servers import HELLO, NOOP, World, serve
 from tests.playbooks import HEAD
 
 BROKEN = HEAD + "workflow:\n- step: start\n  tool: {kind: noop}\n  next: {arcs: [{step: nowhere}]}\n"
@@ -35,7 +35,7 @@ def test_a_text_is_registered_once(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_a_text_with_errors_is_refused_with_their_places(tmp_path: Path) -> None:
+def test_a_text_with_errors_is_rejected_with_positions(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         answer = await world.api.ask("POST", "/playbooks", {"text": BROKEN})
         assert (answer.status, answer.json["code"]) == (422, "playbook-problems")
@@ -47,7 +47,7 @@ def test_a_text_with_errors_is_refused_with_their_places(tmp_path: Path) -> None
     serve(tmp_path, work)
 
 
-def test_an_older_dialect_is_upgraded_when_that_is_asked_for(tmp_path: Path) -> None:
+def test_an_older_dialect_is_upgraded_on_request(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         refused = await world.api.ask("POST", "/playbooks", {"text": OLD})
         assert refused.status == 422
@@ -58,7 +58,7 @@ def test_an_older_dialect_is_upgraded_when_that_is_asked_for(tmp_path: Path) -> 
     serve(tmp_path, work)
 
 
-def test_playbooks_are_listed_by_path_a_page_at_a_time(tmp_path: Path) -> None:
+def test_playbooks_are_listed_by_path_in_pages(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         for path in ("b", "a/deep", "c"):
             await world.api.register(named(path))
@@ -89,7 +89,7 @@ def test_versions_are_read_and_compared(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_nothing_new_starts_from_what_is_archived(tmp_path: Path) -> None:
+def test_an_archived_playbook_cannot_start(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         await api.register(NOOP)
@@ -107,7 +107,7 @@ def test_nothing_new_starts_from_what_is_archived(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_a_check_tells_all_problems_and_keeps_nothing(tmp_path: Path) -> None:
+def test_a_check_lists_all_problems_and_stores_nothing(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         assert (await api.post("/playbooks/check", {"text": NOOP}))["ok"] is True
@@ -120,13 +120,13 @@ def test_a_check_tells_all_problems_and_keeps_nothing(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_a_playbook_is_explained_and_drawn_by_text_by_path_and_by_digest(tmp_path: Path) -> None:
+def test_a_playbook_is_explained_and_drawn_by_text_path_and_digest(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         digest = (await api.register(HELLO))["digest"]
         for body in ({"text": HELLO}, {"path": "t"}, {"path": "t", "version": 1}, {"digest": digest}):
             told = await api.post("/playbooks/explain", body)
-            assert "● start\n├─ " in told["text"]  # the tree that `noetl explain` shows
+            assert "● start\n├─ " in told["text"]  # the tree that `noetl explain` prints
             graph = await api.post("/playbooks/graph", body)
             start = next(each for each in graph["steps"] if each["name"] == "start")
             assert (start["line"], start["kinds"]) == (6, ["python"])

@@ -1,4 +1,4 @@
-"""Exceptions as problem+json: one table, and nothing shown of a bug."""
+"""Exceptions as problem+json. An unexpected exception reveals no details."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_every_error_has_its_status(error: Exception, status: int, code: str) ->
     assert ("Retry-After" in headers) == (status == 503)
 
 
-def test_problems_of_a_playbook_keep_their_places() -> None:
+def test_problems_of_a_playbook_keep_their_positions() -> None:
     problem = Problem("unknown-step", "error", "no such step", Mark("p", 3, 5), "write another")
     told, _ = details_of(PlaybookError([problem]))
     assert told.status == 422
@@ -37,7 +37,7 @@ def test_problems_of_a_playbook_keep_their_places() -> None:
     assert (shown.code, shown.line, shown.column, shown.fix) == ("unknown-step", 3, 5, "write another")
 
 
-def test_nothing_is_shown_of_a_bug(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unexpected_exception_reveals_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     secret = "correct horse"
     response = error_response(KeyError(secret))
     assert response.status_code == 500

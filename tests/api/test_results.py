@@ -1,4 +1,4 @@
-"""Large results over HTTP: whole and in part, only those that the log names, and harmless to browsers."""
+"""Large results over HTTP: complete and in ranges, only if the log names them, and safe for browsers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.api.houses import NOOP, World, serve
+from tests.api.servers import NOOP, World, serve
 from tests.playbooks import HEAD
 
 LARGE = HEAD + (
@@ -26,11 +26,11 @@ async def stored(world: World, text: str = LARGE) -> tuple[str, dict[str, Any]]:
 
 
 def naming(ref: dict[str, Any]) -> dict[str, Any]:
-    """A workload that names a result, so that the log does."""
+    """A workload with the ref of a result, so that the log contains it."""
     return {"given_ref": ref}
 
 
-def test_a_result_is_read_whole(tmp_path: Path) -> None:
+def test_a_result_is_read_completely(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         id, ref = await stored(world)
         digest = ref["meta"]["sha256"]
@@ -79,11 +79,11 @@ def test_a_result_is_read_in_parts(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_only_what_the_log_names_is_given_out(tmp_path: Path) -> None:
+def test_only_results_in_the_log_are_served(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         id, ref = await stored(world)
         other = await world.api.run(NOOP)
-        hidden = await world.desk.results.put(other, b"nobody names it", "text/plain")
+        hidden = await world.services.results.put(other, b"nobody names it", "text/plain")
         for execution, digest in (
             (other, ref["meta"]["sha256"]),
             (other, hidden["meta"]["sha256"]),
@@ -99,7 +99,7 @@ def test_only_what_the_log_names_is_given_out(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_what_could_run_in_a_browser_is_only_saved(tmp_path: Path) -> None:
+def test_types_with_scripts_are_downloads(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         for kind, sent, shown in (
             ("text/html", "text/html; charset=utf-8", False),
@@ -111,7 +111,7 @@ def test_what_could_run_in_a_browser_is_only_saved(tmp_path: Path) -> None:
             ("text/plain", "text/plain; charset=utf-8", True),
         ):
             body = f"<script>alert({kind!r})</script>".encode()
-            ref = await world.desk.results.put("00000000-0000-7000-8000-000000000001", body, kind)
+            ref = await world.services.results.put("00000000-0000-7000-8000-000000000001", body, kind)
             id = await world.api.run(NOOP, naming(ref))
             answer = await world.api.ask("GET", f"/results/{id}/{ref['meta']['sha256']}")
             assert (answer.status, answer.body) == (200, body)
@@ -124,7 +124,7 @@ def test_what_could_run_in_a_browser_is_only_saved(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_a_result_that_is_gone_or_damaged_is_told_so(tmp_path: Path) -> None:
+def test_a_missing_or_damaged_result_is_an_error(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         id, ref = await stored(world)
         path = f"/results/{id}/{ref['meta']['sha256']}"
@@ -141,17 +141,17 @@ def test_a_result_that_is_gone_or_damaged_is_told_so(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_a_large_result_is_never_held_whole(tmp_path: Path) -> None:
+def test_a_large_result_is_never_in_memory_completely(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         async def chunks() -> AsyncIterator[bytes]:
             for number in range(64):
                 yield bytes([number]) * (1 << 20)
 
-        ref = await world.desk.results.write(
+        ref = await world.services.results.write(
             "00000000-0000-7000-8000-000000000001", chunks(), "application/zip"
         )
         id = await world.api.run(NOOP, naming(ref))
-        url = f"{world.serving.url}/results/{id}/{ref['meta']['sha256']}"
+        url = f"{world.server.url}/results/{id}/{ref['meta']['sha256']}"
         digest, size = hashlib.sha256(), 0
         async with world.api.session.get(url) as response:
             async for chunk in response.content.iter_chunked(1 << 20):
@@ -162,10 +162,10 @@ def test_a_large_result_is_never_held_whole(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_what_was_packed_is_given_unpacked(tmp_path: Path) -> None:
+def test_a_compressed_result_is_sent_uncompressed(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         body = b"0123456789" * 100_000
-        ref = await world.desk.results.put(
+        ref = await world.services.results.put(
             "00000000-0000-7000-8000-000000000001", zlib.compress(body, wbits=31), "text/plain"
         )
         ref["meta"] |= {"encoding": "gzip", "unpacked_bytes": len(body)}

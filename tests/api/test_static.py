@@ -1,4 +1,4 @@
-"""The UI as the server gives it out: its files, its places, what browsers may keep, and nothing else."""
+"""The UI as the server serves it: files, pages, caching headers, and nothing outside of its folder."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from noetl.server.services import ServerSettings
-from tests.api.houses import World, serve
+from tests.api.servers import World, serve
 
 PAGE = b"<!doctype html><title>NoETL</title>"
 SCRIPT = b"console.log('hello')\n" * 100
 
 
 def built(folder: Path) -> Path:
-    """A bundle as the build leaves it, with something beside it that is nobody's affair."""
+    """A bundle as the build creates it, and a file next to it that must not be served."""
     ui = folder / "static"
     (ui / "assets").mkdir(parents=True)
     (ui / "index.html").write_bytes(PAGE)
@@ -35,7 +35,7 @@ def serve_ui(folder: Path, work: Callable[[World], Awaitable[None]], *, ask: boo
     serve(folder, work, ServerSettings(open=not ask, ui=built(folder)))
 
 
-def test_the_root_leads_to_the_ui(tmp_path: Path) -> None:
+def test_the_root_redirects_to_the_ui(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         answer = await world.api.ask("GET", "/")
         assert (answer.status, answer.headers["location"], answer.body) == (307, "/ui/", b"")
@@ -46,7 +46,7 @@ def test_the_root_leads_to_the_ui(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "place", ["/ui", "/ui/", "/ui/executions", "/ui/playbooks/one?path=a/b.c", "/ui/index.html"]
 )
-def test_every_place_of_the_ui_is_its_first_page(tmp_path: Path, place: str) -> None:
+def test_every_page_of_the_ui_is_index_html(tmp_path: Path, place: str) -> None:
     async def work(world: World) -> None:
         answer = await world.api.ask("GET", place)
         assert (answer.status, answer.body) == (200, PAGE)
@@ -56,7 +56,7 @@ def test_every_place_of_the_ui_is_its_first_page(tmp_path: Path, place: str) -> 
     serve_ui(tmp_path, work)
 
 
-def test_whoever_has_no_token_gets_the_ui_too(tmp_path: Path) -> None:
+def test_the_ui_needs_no_token(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         assert (await world.api.ask("GET", "/ui/")).status == 200
         assert (await world.api.ask("GET", "/executions")).status == 401
@@ -64,7 +64,7 @@ def test_whoever_has_no_token_gets_the_ui_too(tmp_path: Path) -> None:
     serve_ui(tmp_path, work, ask=True)
 
 
-def test_nothing_is_loaded_from_elsewhere_and_nobody_frames_it(tmp_path: Path) -> None:
+def test_the_ui_loads_nothing_from_other_sites(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         headers = (await world.api.ask("GET", "/ui/")).headers
         rules = dict(each.strip().split(" ", 1) for each in headers["content-security-policy"].split(";"))
@@ -76,7 +76,7 @@ def test_nothing_is_loaded_from_elsewhere_and_nobody_frames_it(tmp_path: Path) -
     serve_ui(tmp_path, work)
 
 
-def test_what_has_a_digest_in_its_name_is_kept_for_ever(tmp_path: Path) -> None:
+def test_files_with_a_digest_are_cached_forever(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         answer = await world.api.ask(
             "GET", "/ui/assets/index-d1g3st.js", headers={"Accept-Encoding": "identity"}
@@ -101,12 +101,10 @@ def test_what_has_a_digest_in_its_name_is_kept_for_ever(tmp_path: Path) -> None:
         ("", None),
     ],
 )
-def test_what_is_sent_is_packed_as_the_browser_can_read_it(
-    tmp_path: Path, accepted: str, encoding: str | None
-) -> None:
+def test_files_are_sent_in_an_accepted_encoding(tmp_path: Path, accepted: str, encoding: str | None) -> None:
     async def work(world: World) -> None:
-        # Without a library that unpacks: the body as it goes over the wire.
-        reader, writer = await asyncio.open_connection(world.serving.host, world.serving.port)
+        # Raw, because a client library would decompress the body.
+        reader, writer = await asyncio.open_connection(world.server.host, world.server.port)
         asked = (
             f"GET /ui/assets/index-d1g3st.js HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: {accepted}\r\n"
         )
@@ -125,7 +123,7 @@ def test_what_is_sent_is_packed_as_the_browser_can_read_it(
     serve_ui(tmp_path, work)
 
 
-def test_what_has_not_changed_is_not_sent_again(tmp_path: Path) -> None:
+def test_unchanged_files_are_not_sent_again(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         tag = (await world.api.ask("GET", "/ui/")).headers["etag"]
         again = await world.api.ask("GET", "/ui/executions", headers={"If-None-Match": f"W/{tag}"})
@@ -136,7 +134,7 @@ def test_what_has_not_changed_is_not_sent_again(tmp_path: Path) -> None:
     serve_ui(tmp_path, work)
 
 
-def test_head_tells_the_same_without_a_body(tmp_path: Path) -> None:
+def test_head_returns_the_headers_of_get(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         answer = await world.api.ask("HEAD", "/ui/")
         assert (answer.status, answer.body) == (200, b"")
@@ -146,7 +144,7 @@ def test_head_tells_the_same_without_a_body(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/ui/assets/index-0ld.js", "/ui/none.css"])
-def test_a_file_that_is_not_there_is_no_page(tmp_path: Path, path: str) -> None:
+def test_a_missing_file_is_not_a_page(tmp_path: Path, path: str) -> None:
     async def work(world: World) -> None:
         answer = await world.api.ask("GET", path)
         assert (answer.status, answer.json["code"]) == (404, "not-found")
@@ -167,10 +165,10 @@ def test_a_file_that_is_not_there_is_no_page(tmp_path: Path, path: str) -> None:
         "/ui/....//secret.txt",
     ],
 )
-def test_no_path_leads_out_of_the_ui(tmp_path: Path, path: str) -> None:
+def test_no_path_leads_outside_of_the_ui(tmp_path: Path, path: str) -> None:
     async def work(world: World) -> None:
-        # Over the bare wire, since clients tidy such paths up.
-        reader, writer = await asyncio.open_connection(world.serving.host, world.serving.port)
+        # Over a raw socket, because client libraries normalize such paths.
+        reader, writer = await asyncio.open_connection(world.server.host, world.server.port)
         writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         answer = await reader.read()
         writer.close()
@@ -183,7 +181,7 @@ def test_no_path_leads_out_of_the_ui(tmp_path: Path, path: str) -> None:
     serve_ui(tmp_path, work)
 
 
-def test_without_a_bundle_a_page_says_how_to_build_it(tmp_path: Path) -> None:
+def test_without_a_bundle_a_page_explains_the_build(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         answer = await world.api.ask("GET", "/ui/executions")
         assert answer.status == 503
@@ -194,7 +192,7 @@ def test_without_a_bundle_a_page_says_how_to_build_it(tmp_path: Path) -> None:
     serve(tmp_path, work, ServerSettings(open=True, ui=tmp_path / "static"))
 
 
-def test_a_bundle_that_is_built_anew_is_served_at_once(tmp_path: Path) -> None:
+def test_a_new_bundle_is_served_at_once(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         assert (await world.api.ask("GET", "/ui/")).body == PAGE
         index = tmp_path / "static" / "index.html"
@@ -215,7 +213,7 @@ def test_a_bundle_that_is_built_anew_is_served_at_once(tmp_path: Path) -> None:
         ("/executions", {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 403),
     ],
 )
-def test_a_link_on_another_site_leads_to_the_ui_of_an_open_door_and_to_nothing_else(
+def test_another_site_may_link_to_the_ui_only(
     tmp_path: Path, path: str, headers: dict[str, str], status: int
 ) -> None:
     async def work(world: World) -> None:
@@ -225,7 +223,7 @@ def test_a_link_on_another_site_leads_to_the_ui_of_an_open_door_and_to_nothing_e
     serve_ui(tmp_path, work)
 
 
-def test_the_schema_of_playbooks_knows_the_tools_of_the_server(tmp_path: Path) -> None:
+def test_the_schema_of_playbooks_contains_the_tools_of_the_server(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         schema = await world.api.get("/playbooks/schema")
         assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"

@@ -1,4 +1,4 @@
-"""Following over HTTP: what is on record and then what comes, resumed in the middle, shared by all followers."""
+"""Streams over HTTP: the log, then new events; resumed at any fact; shared by all subscribers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from noetl.server.log_tail import PAGE_FACTS, PAGES_BYTES_MAX, EncodedPage, Page
 from noetl.server.services import SUBSCRIBERS_MAX, ServerSettings
 from noetl.server.streams import HEARTBEAT_S
 from noetl.server.subscriber import QUEUE_BYTES_MAX, QUEUE_MAX, RECONNECT, Subscriber, SubscriberResponse
-from tests.api.houses import HELLO, NOOP, WAITING, World, serve
+from tests.api.servers import HELLO, NOOP, WAITING, World, serve
 from tests.playbooks import HEAD
 
 LOOP = HEAD.replace("path: t", "path: loop") + (
@@ -33,7 +33,7 @@ class Message(NamedTuple):
 
 
 class Followed:
-    """A follower as a browser is one."""
+    """A subscriber that behaves like a browser."""
 
     def __init__(self, chunks: AsyncIterator[bytes]) -> None:
         self._chunks = chunks
@@ -65,7 +65,7 @@ class Followed:
 @asynccontextmanager
 async def following(world: World, path: str, **headers: str) -> AsyncIterator[Followed]:
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
-    async with world.api.session.get(world.serving.url + path, headers=sent) as response:
+    async with world.api.session.get(world.server.url + path, headers=sent) as response:
         assert response.status == 200, await response.read()
         assert response.headers["content-type"].startswith("text/event-stream")
         yield Followed(response.content.iter_any())
@@ -81,7 +81,7 @@ async def signal(world: World, id: str) -> None:
         continue
 
 
-def test_what_is_on_record_comes_first_then_what_comes_then_the_end(tmp_path: Path) -> None:
+def test_a_stream_sends_the_log_then_new_events_then_the_end(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         id = await waiting_one(world, LOOP, "loop")
         async with following(world, f"/executions/{id}/stream") as follower:
@@ -99,7 +99,7 @@ def test_what_is_on_record_comes_first_then_what_comes_then_the_end(tmp_path: Pa
     serve(tmp_path, work)
 
 
-def test_the_id_of_a_fact_stands_at_its_last_event(tmp_path: Path) -> None:
+def test_the_last_event_of_a_fact_has_its_id(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         id = await world.api.run(HELLO)
         async with following(world, f"/executions/{id}/stream") as follower:
@@ -111,11 +111,11 @@ def test_the_id_of_a_fact_stands_at_its_last_event(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_a_stream_is_taken_up_anywhere(tmp_path: Path) -> None:
+def test_a_stream_resumes_at_any_fact(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         id = await waiting_one(world, LOOP, "loop")
         await signal(world, id)
-        await world.house.rest(id)
+        await world.runtime.rest(id)
         async with following(world, f"/executions/{id}/stream") as follower:
             whole = await follower.all()
         last = max(each.id or 0 for each in whole)
@@ -134,7 +134,7 @@ def test_a_stream_is_taken_up_anywhere(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_a_connection_that_breaks_is_taken_up_without_a_gap(tmp_path: Path) -> None:
+def test_a_lost_connection_resumes_without_a_gap(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         id = await waiting_one(world, LOOP, "loop")
         seen: dict[str, Any] = {}
@@ -160,7 +160,7 @@ def test_a_connection_that_breaks_is_taken_up_without_a_gap(tmp_path: Path) -> N
     serve(tmp_path, work)
 
 
-def test_words_of_tools_are_passed_on(tmp_path: Path) -> None:
+def test_lines_of_tools_are_sent(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         id = await waiting_one(world, WAITING, "waiting")
         async with following(world, f"/executions/{id}/stream") as follower:
@@ -175,7 +175,7 @@ def test_words_of_tools_are_passed_on(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_many_followers_share_one_tail(tmp_path: Path) -> None:
+def test_many_subscribers_share_one_tail(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         id = await waiting_one(world, LOOP, "loop")
         streams = context_of(world.app).streams
@@ -198,7 +198,7 @@ def test_many_followers_share_one_tail(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_whoever_leaves_is_noticed_without_news(tmp_path: Path) -> None:
+def test_a_disconnect_is_noticed_without_new_events(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         id = await waiting_one(world, WAITING, "waiting")
         streams = context_of(world.app).streams
@@ -212,10 +212,10 @@ def test_whoever_leaves_is_noticed_without_news(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_news_that_are_lost_are_found_all_the_same(tmp_path: Path) -> None:
+def test_lost_feed_events_are_found_by_polling(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         id = await waiting_one(world, WAITING, "waiting")
-        world.house.watchers.clear()  # nobody tells any more
+        world.runtime.watchers.clear()  # no more feed events
         async with following(world, f"/executions/{id}/stream") as follower:
             await follower.next()
             await signal(world, id)
@@ -225,7 +225,7 @@ def test_news_that_are_lost_are_found_all_the_same(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_there_is_room_for_so_many_followers(tmp_path: Path) -> None:
+def test_the_number_of_subscribers_is_limited(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         id = await waiting_one(world, WAITING, "waiting")
         async with (
@@ -240,11 +240,11 @@ def test_there_is_room_for_so_many_followers(tmp_path: Path) -> None:
     serve(tmp_path, work, ServerSettings(open=True, subscribers_max=2))
 
 
-def test_the_limits_of_streams_are_those_that_are_promised() -> None:
+def test_the_limits_of_streams_match_the_documentation() -> None:
     assert (SUBSCRIBERS_MAX, HEARTBEAT_S) == (2_000, 15)
 
 
-def test_all_executions_are_followed_by_their_heads(tmp_path: Path) -> None:
+def test_the_stream_of_all_executions_sends_heads(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         async with following(world, "/stream") as follower:
             while not world.feed._subscribers:
@@ -256,7 +256,7 @@ def test_all_executions_are_followed_by_their_heads(tmp_path: Path) -> None:
             assert message == Message("head", head, None)
             world.feed.publish(FeedEvent("nobody", 5))
             other = await world.api.run(NOOP)
-            while message == Message("head", head, None):  # its end may be told again
+            while message == Message("head", head, None):  # the end may be sent twice
                 message = await follower.next()
             assert message is not None
             assert message.data["execution_id"] == other
@@ -264,7 +264,7 @@ def test_all_executions_are_followed_by_their_heads(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_followers_are_told_to_come_back_when_the_server_stops(tmp_path: Path) -> None:
+def test_subscribers_are_asked_to_reconnect_when_the_server_stops(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         id = await waiting_one(world, WAITING, "waiting")
         async with (
@@ -274,7 +274,7 @@ def test_followers_are_told_to_come_back_when_the_server_stops(tmp_path: Path) -
             await one.next()
             while len(context_of(world.app).streams) < 2:
                 await world.api.get("/health")
-            await world.serving.stop()
+            await world.server.stop()
             assert "end" not in [each.event for each in await one.all()]
             assert await other.all() == []
             assert (one.hints, other.hints) == (2, 2)
@@ -289,7 +289,7 @@ async def gathered(follower: Subscriber) -> list[bytes]:
     return found
 
 
-def test_a_slow_follower_is_sent_away_and_comes_back_later() -> None:
+def test_a_slow_subscriber_is_asked_to_reconnect() -> None:
     async def work() -> None:
         slow = Subscriber()
         for _ in range(QUEUE_MAX + 1):
@@ -318,7 +318,7 @@ def test_one_chunk_may_be_larger_than_the_queue() -> None:
     asyncio.run(work())
 
 
-def test_a_heartbeat_waits_for_nobody() -> None:
+def test_a_heartbeat_is_sent_only_to_an_empty_queue() -> None:
     async def work() -> None:
         follower = Subscriber()
         follower.heartbeat()
@@ -329,9 +329,9 @@ def test_a_heartbeat_waits_for_nobody() -> None:
     asyncio.run(work())
 
 
-def test_pages_of_the_past_have_a_limit(tmp_path: Path) -> None:
+def test_the_page_cache_is_limited(tmp_path: Path) -> None:
     async def work(world: World) -> None:
-        pages = PageCache(world.desk.store)
+        pages = PageCache(world.services.store)
         frame = b"x" * (PAGES_BYTES_MAX // 10 // PAGE_FACTS)
         for number in range(30):
             pages.put("e", EncodedPage(number * PAGE_FACTS + 1, (frame,) * PAGE_FACTS))
@@ -342,7 +342,7 @@ def test_pages_of_the_past_have_a_limit(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_whoever_takes_nothing_is_given_up() -> None:
+def test_a_subscriber_that_reads_nothing_is_disconnected() -> None:
     async def work() -> None:
         sent: list[str] = []
         followers: list[Subscriber] = []
@@ -357,7 +357,7 @@ def test_whoever_takes_nothing_is_given_up() -> None:
 
         async def send(message: Any) -> None:
             if len(sent) > 3:
-                await asyncio.Event().wait()  # his buffers are full
+                await asyncio.Event().wait()  # the buffers of the client are full
             sent.append(message["type"])
 
         scope: Any = {}

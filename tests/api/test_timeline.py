@@ -1,11 +1,11 @@
-"""Executions as they are drawn: timelines, facts as lines, any moment, and a glance for each row of a list."""
+"""Executions as the UI draws them: timelines, facts as lines, any moment, and overviews for lists."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from noetl.server.timeline_cache import STRIDE_FACTS
-from tests.api.houses import FAILING, HELLO, NOOP, WAITING, World, serve
+from tests.api.servers import FAILING, HELLO, NOOP, WAITING, World, serve
 from tests.playbooks import HEAD
 
 LOOP = HEAD + (
@@ -39,7 +39,7 @@ def test_a_timeline_grows_with_its_log(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_any_moment_of_a_long_log_is_that_of_the_state(tmp_path: Path) -> None:
+def test_the_moment_after_any_fact_equals_the_state(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         id = await api.run(LOOP)
@@ -58,7 +58,7 @@ def test_any_moment_of_a_long_log_is_that_of_the_state(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_facts_come_in_pages_that_fit_together(tmp_path: Path) -> None:
+def test_pages_of_facts_are_contiguous(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         id = await api.run(LOOP)
@@ -97,7 +97,7 @@ def test_facts_are_found_by_kind_step_text_and_failure(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_what_is_not_there_is_said_to_be_not_there(tmp_path: Path) -> None:
+def test_missing_facts_and_executions_are_not_found(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         id = await api.run(NOOP)
@@ -120,7 +120,7 @@ def test_what_is_not_there_is_said_to_be_not_there(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_a_glance_tells_who_asked_and_how_the_steps_stand(tmp_path: Path) -> None:
+def test_an_overview_has_the_caller_and_the_status_of_steps(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         good, bad, long = await api.run(HELLO), await api.run(FAILING), await api.run(LOOP)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from noetl.server.services import ServerSettings
-from tests.api.houses import opened
+from tests.api.servers import opened
 
 # Patience is shorter than it is by default, so that nobody waits for a test; the rest is as it always is.
 DOOR = ServerSettings(open=True, headers_s=5.0, requests_per_s=5, requests_burst=800)
@@ -15,7 +15,7 @@ DOOR = ServerSettings(open=True, headers_s=5.0, requests_per_s=5, requests_burst
 
 async def main(folder: Path) -> None:
     async with opened(folder, DOOR) as world:
-        print(world.serving.port, flush=True)
+        print(world.server.port, flush=True)
         await asyncio.to_thread(sys.stdin.read)
 
 

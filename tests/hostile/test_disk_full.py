@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from noetl.cli.auditing import run_audit
-from tests.api.houses import World, serve
+from tests.api.servers import World, serve
 from tests.chaos.disks import small_disk
 from tests.conftest import Measuring
 from tests.playbooks import HEAD
@@ -58,14 +58,14 @@ def test_a_server_on_a_full_disk_says_so_and_goes_on_by_itself_when_there_is_spa
             assert held
 
             disk.make_space()
-            since = world.desk.clock.monotonic()
+            since = world.services.clock.monotonic()
             while "ok" not in {await status(world, id) for id in held}:
-                await world.desk.clock.sleep(0.05)
-            resumed = (world.desk.clock.monotonic() - since) * 1_000
+                await world.services.clock.sleep(0.05)
+            resumed = (world.services.clock.monotonic() - since) * 1_000
             figure("a full disk, with space it goes on after", resumed, at_most=RESUMED_MAX_MS, unit="ms")
             for id in started:
                 while (told := await world.api.get(f"/executions/{id}"))["status"] == "running":
-                    await world.desk.clock.sleep(0.05)
+                    await world.services.clock.sleep(0.05)
                 assert told["status"] == "ok", told
             await world.api.post("/executions", wanted, status=201)
 

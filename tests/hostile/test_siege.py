@@ -23,7 +23,7 @@ from typing import NamedTuple
 import aiohttp
 
 from noetl.server.app import BODY_MAX
-from tests.api.houses import WAITING, Api
+from tests.api.servers import WAITING, Api
 from tests.conftest import Measuring
 from tests.hostile import asking, besieged
 

@@ -1,4 +1,4 @@
-"""Bodies of the routes that check, explain and draw playbooks, and that describe tools.
+"""Bodies of the routes that check, explain and draw playbooks, that describe tools, and that search facts.
 
 A module of their own, because they import the net and the drawing, which a client does not need.
 """
@@ -11,6 +11,7 @@ from noetl.api.executions import Dialect
 from noetl.drawing.chart import Role
 from noetl.net.flow import Carries
 from noetl.views.explain.playbook import Explanation
+from noetl.views.fact_lines import FactLine
 from noetl.views.problems import ProblemShown
 from noetl.views.tool_kinds import FieldTold
 
@@ -98,3 +99,8 @@ class ToolDetails(Struct, frozen=True, kw_only=True):
     knobs: tuple[FieldTold, ...]
     notes: tuple[str, ...]
     example: str
+
+
+class FactsPage(Struct, frozen=True, kw_only=True):
+    items: tuple[FactLine, ...]
+    next: int | None = None  # `after` of the next page; None: the log ends here for now

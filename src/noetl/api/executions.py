@@ -13,7 +13,6 @@ from noetl.engine.state import Status
 from noetl.output import JSON
 from noetl.ports import ExecutionHead, LogRow
 from noetl.views.envelopes import Envelope
-from noetl.views.fact_lines import FactLine
 from noetl.views.log import instant
 from noetl.views.problems import ProblemShown
 
@@ -136,11 +135,6 @@ class ExecutionOverviews(Struct, frozen=True, kw_only=True):
 
 class EventsPage(Struct, frozen=True, kw_only=True):
     items: tuple[Envelope, ...]
-    next: int | None = None  # `after` of the next page; None: the log ends here for now
-
-
-class FactsPage(Struct, frozen=True, kw_only=True):
-    items: tuple[FactLine, ...]
     next: int | None = None  # `after` of the next page; None: the log ends here for now
 
 

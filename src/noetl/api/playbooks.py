@@ -17,7 +17,7 @@ class PlaybookTextRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     dialect: Dialect = "canonical"
 
 
-class MigrationNote(Struct, frozen=True, kw_only=True):
+class UpgradeNote(Struct, frozen=True, kw_only=True):
     """Something that the upgrade of an older dialect could not keep."""
 
     code: str
@@ -32,7 +32,7 @@ class RegisterResponse(Struct, frozen=True, kw_only=True):
     digest: str
     created: bool  # False: the text was registered before
     problems: tuple[ProblemShown, ...]  # warnings and advice
-    notes: tuple[MigrationNote, ...] | UnsetType = UNSET  # of an upgrade
+    notes: tuple[UpgradeNote, ...] | UnsetType = UNSET  # of an upgrade
 
 
 class PlaybookVersionItem(Struct, frozen=True, kw_only=True):

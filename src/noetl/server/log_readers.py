@@ -32,7 +32,7 @@ _ID: Final = re.compile(ID_PATTERN)
 
 
 def checked_id(execution_id: str) -> str:
-    """Reject a text that cannot be an id before any store is asked. Raises NotFound."""
+    """Reject a text that cannot be an id before any store is read. Raises NotFound."""
     if not _ID.fullmatch(execution_id):
         raise NotFound(f"no execution {execution_id[:64]!a}")
     return execution_id
@@ -76,7 +76,7 @@ class RunsCache:
                 return compute(runs)
 
 
-class LogReader:
+class EnvelopeReader:
     """Reads one log from its beginning, with the state that envelopes need."""
 
     def __init__(self, store: EventStore, execution_id: str) -> None:
@@ -122,22 +122,22 @@ class LogReader:
             return self._envelopes.feed(event)
 
 
-class LogReaderCache:
+class EnvelopeReaderCache:
     """Readers positioned at the end of a page, for the request of the next page."""
 
     def __init__(self, store: EventStore) -> None:
         self._store = store
-        self._cache: OrderedDict[tuple[str, int], LogReader] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, int], EnvelopeReader] = OrderedDict()
 
-    async def take(self, execution_id: str, after: int) -> LogReader:
+    async def take(self, execution_id: str, after: int) -> EnvelopeReader:
         """A reader positioned after the fact `after`, or at the end of the log."""
         reader = self._cache.pop((execution_id, after), None)
         if reader is None:
-            reader = LogReader(self._store, execution_id)
+            reader = EnvelopeReader(self._store, execution_id)
             await reader.skip(after)
         return reader
 
-    def put(self, reader: LogReader) -> None:
+    def put(self, reader: EnvelopeReader) -> None:
         reader.drop_read_ahead()
         self._cache[reader.state.execution_id, reader.seq] = reader
         if len(self._cache) > CACHED_MAX:

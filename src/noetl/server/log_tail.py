@@ -19,10 +19,10 @@ from noetl.engine import Event
 from noetl.errors import Damaged, Unavailable
 from noetl.ports import EventStore
 from noetl.server.errors import details_of
-from noetl.server.log_readers import SLICE_FACTS, LogReader
+from noetl.server.log_readers import SLICE_FACTS, EnvelopeReader
 from noetl.server.services import Services
 from noetl.server.subscriber import RECONNECT, Subscriber
-from noetl.server.subscriptions import POLL_S, Subscription
+from noetl.server.subscriptions import POLL_S, FeedSubscription
 
 PAGE_FACTS: Final = 200
 PAGES_BYTES_MAX: Final = 16 << 20  # of all executions
@@ -51,7 +51,7 @@ def sse_message(event: str, value: object, seq: int | None = None) -> bytes:
     return b"%sevent: %s\ndata: %s\n\n" % (id, event.encode(), _encode(value))
 
 
-def encoded(reader: LogReader, event: Event) -> bytes:
+def encoded(reader: EnvelopeReader, event: Event) -> bytes:
     """All envelopes of a fact. Only the last one has the id: a client that missed one gets all again."""
     *others, last = reader.envelopes(event)
     return b"".join(sse_message("event", each) for each in others) + sse_message("event", last, event.seq)
@@ -64,7 +64,7 @@ class PageCache:
         self._store = store
         self._pages: OrderedDict[tuple[str, int], EncodedPage] = OrderedDict()
         self._bytes = 0
-        self._readers: OrderedDict[str, LogReader] = OrderedDict()
+        self._readers: OrderedDict[str, EnvelopeReader] = OrderedDict()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def get(self, execution_id: str, seq: int) -> EncodedPage:
@@ -83,7 +83,7 @@ class PageCache:
     async def _read(self, execution_id: str, number: int) -> EncodedPage:
         reader = self._readers.pop(execution_id, None)
         if reader is None or reader.seq > number * PAGE_FACTS:
-            reader = LogReader(self._store, execution_id)
+            reader = EnvelopeReader(self._store, execution_id)
         await reader.skip(number * PAGE_FACTS)
         chunks: list[bytes] = []
         while len(chunks) < PAGE_FACTS and (events := await reader.events(PAGE_FACTS - len(chunks))):
@@ -116,7 +116,7 @@ class LogTail:
     def __init__(self, services: Services, pages: PageCache, execution_id: str) -> None:
         self._services = services
         self._pages = pages
-        self._reader = LogReader(services.store, execution_id)
+        self._reader = EnvelopeReader(services.store, execution_id)
         self.id = execution_id
         self.subscribers: set[Subscriber] = set()
         self.users = 0  # subscribers, and those that still read the past
@@ -149,7 +149,7 @@ class LogTail:
 
     async def _run(self, after: int) -> None:
         try:
-            async with Subscription(self._services.feed, self.id) as subscription:
+            async with FeedSubscription(self._services.feed, self.id) as subscription:
                 await self._reader.skip(after // PAGE_FACTS * PAGE_FACTS)
                 self.first = self._reader.seq
                 await self._catch_up()
@@ -165,7 +165,7 @@ class LogTail:
                 self._end(RECONNECT)  # cancelled, or a bug: no subscriber may wait forever
             self.ready.set()
 
-    async def _follow(self, subscription: Subscription) -> None:
+    async def _follow(self, subscription: FeedSubscription) -> None:
         seqs, _, lines = await subscription.updates(POLL_S)
         for line in lines:
             self._publish(sse_message("line", line))

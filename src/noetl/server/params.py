@@ -17,7 +17,7 @@ from noetl.api.problems import ProblemDetails
 from noetl.server.auth import CALLER, SCOPE, Authenticator, Caller
 from noetl.server.cpu_pool import CpuPool
 from noetl.server.errors import MEDIA_TYPE, ApiError
-from noetl.server.log_readers import LogReaderCache, RunsCache
+from noetl.server.log_readers import EnvelopeReaderCache, RunsCache
 from noetl.server.result_index import ResultIndex
 from noetl.server.services import ServerSettings, Services
 from noetl.server.streams import StreamHub
@@ -43,7 +43,7 @@ class AppContext:
         self.settings = settings
         self.authenticator = Authenticator(services.tokens, services.clock)
         self.runs = RunsCache(services.store)
-        self.readers = LogReaderCache(services.store)
+        self.readers = EnvelopeReaderCache(services.store)
         self.timelines = TimelineCache(services.store)
         self.result_index = ResultIndex(services.store)
         self.cpu_pool = CpuPool()

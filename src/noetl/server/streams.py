@@ -16,7 +16,7 @@ from noetl.server.errors import ApiError
 from noetl.server.log_tail import LogTail, PageCache, sse_message
 from noetl.server.services import Services
 from noetl.server.subscriber import RECONNECT, Subscriber
-from noetl.server.subscriptions import POLL_S, Subscription
+from noetl.server.subscriptions import POLL_S, FeedSubscription
 
 HEARTBEAT_S: Final = 15.0
 GATHER_S: Final = 0.5  # several changes of one execution within this time are sent as one
@@ -127,13 +127,13 @@ class StreamHub:
 
     async def _watch_heads(self) -> None:
         try:
-            async with Subscription(self._services.feed) as subscription:
+            async with FeedSubscription(self._services.feed) as subscription:
                 await self._publish_heads(subscription)
         finally:
             for subscriber in self._head_subscribers:
                 subscriber.finish(RECONNECT)  # cancelled, or a bug: no subscriber may wait forever
 
-    async def _publish_heads(self, subscription: Subscription) -> None:
+    async def _publish_heads(self, subscription: FeedSubscription) -> None:
         changed: dict[str, int] = {}
         while True:
             changed.update((await subscription.updates(POLL_S if not changed else 0)).seqs)

@@ -28,7 +28,7 @@ class FeedUpdates(NamedTuple):
     lines: list[dict[str, JSON]]
 
 
-class Subscription:
+class FeedSubscription:
     """Collects the feed events of one execution, or of all. Use it with `async with`."""
 
     def __init__(self, feed: Feed, execution_id: str | None = None) -> None:
@@ -39,7 +39,7 @@ class Subscription:
         self._lines: deque[dict[str, JSON]] = deque(maxlen=LINES_MAX)
         self._task: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> Subscription:
+    async def __aenter__(self) -> FeedSubscription:
         events = await self._events.__aenter__()
         self._task = asyncio.ensure_future(self._collect(events))
         return self
@@ -84,7 +84,7 @@ class CompletionWaiters:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._subscriptions: set[Subscription] = set()
+        self._subscriptions: set[FeedSubscription] = set()
         self._closed = False
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class CompletionWaiters:
         if not wait_s:
             yield CompletionWaiter(self._services, execution_id, 0.0, None)
             return
-        async with Subscription(self._services.feed, execution_id) as subscription:
+        async with FeedSubscription(self._services.feed, execution_id) as subscription:
             self._subscriptions.add(subscription)
             try:
                 yield CompletionWaiter(
@@ -116,7 +116,7 @@ class CompletionWaiter:
         services: Services,
         execution_id: str,
         wait_s: float,
-        subscription: Subscription | None,
+        subscription: FeedSubscription | None,
         is_closed: Callable[[], bool] = lambda: False,
     ) -> None:
         self._services = services

@@ -1365,13 +1365,6 @@ export interface components {
             /** @constant */
             fact: "loop.started";
         };
-        /** MigrationNote */
-        MigrationNote: {
-            code: string;
-            message: string;
-            line: number;
-            column: number;
-        };
         /** NextEvaluated */
         NextEvaluated: {
             run: string;
@@ -1518,7 +1511,7 @@ export interface components {
             digest: string;
             created: boolean;
             problems: components["schemas"]["ProblemShown"][];
-            notes?: components["schemas"]["MigrationNote"][];
+            notes?: components["schemas"]["UpgradeNote"][];
         };
         /** Requested */
         Requested: {
@@ -1915,6 +1908,13 @@ export interface components {
             summary: string;
             pure: boolean;
             free_input: boolean;
+        };
+        /** UpgradeNote */
+        UpgradeNote: {
+            code: string;
+            message: string;
+            line: number;
+            column: number;
         };
         /** WaitingToken */
         WaitingToken: {

@@ -12,13 +12,13 @@ from msgspec import UNSET
 
 from noetl.api.executions import VERSION_MAX
 from noetl.api.playbooks import (
-    MigrationNote,
     PlaybookDetails,
     PlaybookDiff,
     PlaybookTextResponse,
     PlaybookVersionItem,
     PlaybookVersionsPage,
     RegisterResponse,
+    UpgradeNote,
 )
 from noetl.errors import NotFound, PlaybookError
 from noetl.ports import PlaybookVersion
@@ -74,7 +74,7 @@ async def register(request: Request[Any, Any, Any], context: ContextParam) -> Re
     digest = await services.playbooks.add(upgraded.text, None, upgraded.checked)
     version = next(each for each in await services.catalog.versions(playbook.path) if each.digest == digest)
     notes = tuple(
-        MigrationNote(code=note.code, message=note.message, line=note.at.line, column=note.at.column)
+        UpgradeNote(code=note.code, message=note.message, line=note.at.line, column=note.at.column)
         for note in upgraded.notes
     )
     response = RegisterResponse(

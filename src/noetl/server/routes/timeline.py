@@ -11,7 +11,8 @@ import msgspec
 from litestar import get
 from litestar.params import PathParameter, QueryParameter
 
-from noetl.api.executions import ExecutionOverviews, FactsPage
+from noetl.api.analysis import FactsPage
+from noetl.api.executions import ExecutionOverviews
 from noetl.control.live_execution import turn
 from noetl.engine import Event
 from noetl.errors import NotFound

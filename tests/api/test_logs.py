@@ -1,4 +1,4 @@
-"""What is on record, read over HTTP: the same documents as the command line gives (D76)."""
+"""The log of an execution over HTTP: the same documents as on the command line (D76)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from noetl.cli.overview import run_show
 from noetl.cli.reasons import run_explain_execution
 from noetl.cli.states import run_state
 from noetl.engine.facts import Fact
-from tests.api.houses import FAILING, HELLO, NOOP, WAITING, World, serve
+from tests.api.servers import FAILING, HELLO, NOOP, WAITING, World, serve
 from tests.playbooks import HEAD
 
 LARGE = HEAD + (
@@ -27,7 +27,9 @@ LOOP = HEAD + (
 NOBODY = "00000000-0000-7000-8000-000000000000"
 
 
-def test_documents_are_those_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_documents_equal_those_of_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     told: dict[str, object] = {}
 
     async def work(world: World) -> None:
@@ -50,7 +52,7 @@ def test_documents_are_those_of_the_command_line(tmp_path: Path, capsys: pytest.
     assert json.loads(capsys.readouterr().out) == told["why"]
 
 
-def test_events_come_in_pages_that_fit_together(tmp_path: Path) -> None:
+def test_pages_of_events_are_contiguous(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         id = await api.run(LOOP)
@@ -72,10 +74,10 @@ def test_events_come_in_pages_that_fit_together(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_the_raw_log_is_what_was_written(tmp_path: Path) -> None:
+def test_the_raw_log_contains_the_written_facts(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         id = await world.api.run(LOOP)
-        rows = await world.desk.store.read(id)
+        rows = await world.services.store.read(id)
         facts, after, pages = [], 0, 0
         while after is not None:
             page = await world.api.get(f"/executions/{id}/log", after=after, limit=50)
@@ -87,7 +89,7 @@ def test_the_raw_log_is_what_was_written(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_the_state_at_any_fact(tmp_path: Path) -> None:
+def test_the_state_after_any_fact(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         id = await api.run(HELLO)
@@ -101,21 +103,21 @@ def test_the_state_at_any_fact(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_an_execution_is_carried_on_from_what_was_remembered(tmp_path: Path) -> None:
+def test_cached_runs_are_updated_with_new_facts(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         await api.register(WAITING)
         id = (await api.post("/executions", {"path": "waiting"}, status=201))["execution_id"]
         while (await api.ask("POST", f"/executions/{id}/signal", {"name": "go"})).status != 200:
             assert (await api.get(f"/executions/{id}"))["status"] == "running"
-        await world.house.rest(id)
+        await world.runtime.rest(id)
         shown = await api.get(f"/executions/{id}")
         assert (shown["status"], [each["step"] for each in shown["steps"]]) == ("ok", ["start", "after"])
 
     serve(tmp_path, work)
 
 
-def test_outputs_are_whole_wherever_they_lie(tmp_path: Path) -> None:
+def test_outputs_are_complete_wherever_they_are_stored(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         large = await api.run(LARGE)
@@ -130,7 +132,7 @@ def test_outputs_are_whole_wherever_they_lie(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_there_is_no_output_of_what_failed_or_runs(tmp_path: Path) -> None:
+def test_a_failed_or_running_execution_has_no_output(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         failed = await api.ask("GET", f"/executions/{await api.run(FAILING)}/output")
@@ -144,7 +146,7 @@ def test_there_is_no_output_of_what_failed_or_runs(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
+def test_missing_objects_are_not_found(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         for id in (NOBODY, "x", "..%2f..%2fetc", "a%00b", "é" * 10, "0" * 100):
@@ -172,12 +174,12 @@ def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_a_log_that_no_engine_has_written_is_damaged(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_folded_is_damaged(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         digest = (await world.api.register(NOOP))["digest"]
         id = (await world.api.post("/executions", {"digest": digest}, status=201))["execution_id"]
-        await world.house.rest(id)
-        database = world.house.disk.database
+        await world.runtime.rest(id)
+        database = world.runtime.disk.database
         query = """UPDATE log SET body = replace(body, '"step.done","run":"start#1"', '"step.done","run":"start#9"')"""
         await database.writer.write(lambda cursor: cursor.execute(query).fetchall())
         answer = await world.api.ask("GET", f"/executions/{id}")

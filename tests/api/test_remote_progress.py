@@ -1,4 +1,4 @@
-"""The live screen of an execution that a server runs: what stands in no log is asked for."""
+"""Live progress of an execution on a server: details that are not in the log are requested."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from noetl.cli.remote_following import follow
 from noetl.client import Client
 from noetl.clock import SystemClock
 from noetl.views.runs import Runs
-from tests.api.houses import World, serve
+from tests.api.servers import World, serve
 from tests.playbooks import HEAD
 
 SLOW = HEAD + (
@@ -24,23 +24,23 @@ SLOW = HEAD + (
 
 
 class Hurried(SystemClock):
-    """For whom a second is a hundredth of one."""
+    """A clock whose sleeps are a hundred times shorter."""
 
     async def sleep(self, seconds: float) -> None:
         await super().sleep(seconds / 100)
 
 
-def test_a_step_that_no_worker_takes_says_so_on_the_screen(
+def test_the_screen_reports_a_step_without_workers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nobody has said in the roster of this house that there is a worker."""
+    """The worker registry of this server is empty."""
     flag = tmp_path / "flag"
 
     async def work(world: World) -> None:
         body = {"text": SLOW, "workload": {"flag": str(flag)}}
         id = (await world.api.post("/executions", body, status=201))["execution_id"]
-        client = Client(world.serving.url, clock=Hurried())
-        disk = ServerDisk.of(Server(world.serving.url, None))._replace(client=client)
+        client = Client(world.server.url, clock=Hurried())
+        disk = ServerDisk.of(Server(world.server.url, None))._replace(client=client)
         said = ""
         following = asyncio.ensure_future(follow(Voice("plain"), disk, Runs(id)))
         while "waits for a worker" not in said and not following.done():

@@ -1,4 +1,4 @@
-"""D65 over HTTP: a request that can not run is refused and on record; who may not ask leaves no record."""
+"""Start requests that cannot run are refused and recorded; unauthorized ones are not recorded (D65)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from noetl.errors import NotFound, PlaybookError
 from noetl.output import Failure
 from noetl.ports import PlaybookText
 from noetl.server.services import ServerSettings
-from tests.api.houses import HELLO, NOOP, WAITING, World, serve
+from tests.api.servers import HELLO, NOOP, WAITING, World, serve
 from tests.playbooks import HEAD
 
 BROKEN = HEAD + "workflow:\n- step: start\n  tool: {kind: noop}\n  next: {arcs: [{step: nowhere}]}\n"
@@ -26,7 +26,7 @@ OLD = "apiVersion: noetl.io/v1\nkind: Playbook\nmetadata: {name: t, path: t}\nwo
 
 
 async def facts_of(world: World, id: str) -> list[Fact]:
-    return [fact for row in await world.desk.store.read(id) for fact in row.facts]
+    return [fact for row in await world.services.store.read(id) for fact in row.facts]
 
 
 async def on_record(world: World) -> list[dict[str, Any]]:
@@ -42,7 +42,7 @@ async def refused(world: World, body: dict[str, Any], status: int) -> dict[str, 
     return told
 
 
-def test_an_unknown_playbook_is_refused_and_the_request_is_on_record(tmp_path: Path) -> None:
+def test_a_start_of_an_unknown_playbook_is_refused_and_recorded(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         told = await refused(world, {"path": "no/such", "workload": {"n": 1}}, 404)
         id = told["execution_id"]
@@ -60,7 +60,7 @@ def test_an_unknown_playbook_is_refused_and_the_request_is_on_record(tmp_path: P
     serve(tmp_path, work)
 
 
-def test_a_text_with_problems_is_told_all_of_them_and_is_on_record_but_not_registered(tmp_path: Path) -> None:
+def test_a_text_with_problems_is_recorded_but_not_registered(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         told = await refused(world, {"text": BROKEN}, 422)
         assert [each["code"] for each in told["problems"]] == ["unknown-step"]
@@ -94,10 +94,10 @@ def test_a_text_that_can_run_is_registered_and_started_once_for_a_key(tmp_path: 
     serve(tmp_path, work)
 
 
-def test_what_could_run_once_and_can_not_any_more_is_refused_on_record(tmp_path: Path) -> None:
+def test_a_registered_playbook_that_can_no_longer_run_is_recorded(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         digest = hashlib.sha256(STRANGE.encode()).hexdigest()
-        await world.desk.catalog.put(PlaybookText(digest, "t", STRANGE))
+        await world.services.catalog.put(PlaybookText(digest, "t", STRANGE))
         told = await refused(world, {"digest": digest}, 422)
         assert [each["code"] for each in told["problems"]] == ["unknown-kind"]
         requested = (await facts_of(world, told["execution_id"]))[0]
@@ -106,7 +106,7 @@ def test_what_could_run_once_and_can_not_any_more_is_refused_on_record(tmp_path:
     serve(tmp_path, work)
 
 
-def test_a_keychain_that_does_not_resolve_is_on_record_under_the_id_of_the_start(tmp_path: Path) -> None:
+def test_an_unresolved_keychain_is_recorded_under_the_id_of_the_start(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         shown = await world.api.post("/executions", {"text": LOCKED}, wait=30)
         assert (shown["status"], shown["error"]["kind"], shown["steps"]) == ("error", "credential", [])
@@ -117,7 +117,7 @@ def test_a_keychain_that_does_not_resolve_is_on_record_under_the_id_of_the_start
     serve(tmp_path, work)
 
 
-def test_nothing_is_on_record_when_nobody_can_say_under_which_path(tmp_path: Path) -> None:
+def test_nothing_is_recorded_without_a_path(tmp_path: Path) -> None:
     """D78."""
 
     async def work(world: World) -> None:
@@ -146,7 +146,7 @@ def test_nothing_is_on_record_when_nobody_can_say_under_which_path(tmp_path: Pat
     serve(tmp_path, work)
 
 
-def test_who_may_not_start_anything_leaves_no_record(tmp_path: Path) -> None:
+def test_a_caller_without_the_scope_run_leaves_no_record(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         requests: tuple[dict[str, Any], ...] = ({"path": "no/such"}, {"text": BROKEN}, {"text": NOOP})
         refusing = {
@@ -160,7 +160,7 @@ def test_who_may_not_start_anything_leaves_no_record(tmp_path: Path) -> None:
                 answer = await world.api.ask("POST", "/executions", body, token=token)
                 assert (answer.status, "execution_id" in answer.json) == (status, False)
         runs = await world.token("run")
-        for body in requests[1:]:  # a text would be registered, which this token may not
+        for body in requests[1:]:  # starting a text needs the scope write, which this token lacks
             answer = await world.api.ask("POST", "/executions", body, token=runs)
             assert (answer.status, answer.json["code"]) == (403, "low-scope")
         world.api.token = runs
@@ -171,7 +171,7 @@ def test_who_may_not_start_anything_leaves_no_record(tmp_path: Path) -> None:
     serve(tmp_path, work, ServerSettings())
 
 
-def test_who_may_not_register_may_start_a_text_that_is_registered_and_not_archived(tmp_path: Path) -> None:
+def test_a_caller_without_the_scope_write_may_start_a_registered_text(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         runs, boss = await world.token("run", name="ci"), await world.token("admin")
         older = (await world.api.post("/executions", {"text": NOOP}, 201, token=boss))["execution_id"]
@@ -200,7 +200,7 @@ def test_who_may_not_register_may_start_a_text_that_is_registered_and_not_archiv
     serve(tmp_path, work, ServerSettings())
 
 
-def test_what_runs_goes_on_while_others_are_refused(tmp_path: Path) -> None:
+def test_refusals_do_not_affect_running_executions(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         await world.api.register(WAITING)
         id = (await world.api.post("/executions", {"path": "waiting"}, status=201))["execution_id"]
@@ -208,13 +208,13 @@ def test_what_runs_goes_on_while_others_are_refused(tmp_path: Path) -> None:
         await refused(world, {"path": "waiting", "version": 7}, 404)
         while (await world.api.ask("POST", f"/executions/{id}/signal", {"name": "go"})).status != 200:
             continue
-        await world.house.rest(id)
+        await world.runtime.rest(id)
         assert sorted(each["status"] for each in await on_record(world)) == ["error", "error", "ok"]
 
     serve(tmp_path, work)
 
 
-def test_a_request_that_was_refused_does_not_use_up_its_key(tmp_path: Path) -> None:
+def test_a_refused_request_leaves_its_key_free(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         key = {"Idempotency-Key": "mine"}
         assert (await world.api.ask("POST", "/executions", {"path": "t"}, headers=key)).status == 404
@@ -225,7 +225,7 @@ def test_a_request_that_was_refused_does_not_use_up_its_key(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("verb", ["retry", "cancel", "pause", "resume"])
-def test_a_word_to_what_never_began_says_why_it_did_not(tmp_path: Path, verb: str) -> None:
+def test_a_command_to_a_refused_execution_explains_the_refusal(tmp_path: Path, verb: str) -> None:
     async def work(world: World) -> None:
         for body in ({"text": BROKEN}, {"path": "no/such"}):
             answer = await world.api.ask("POST", "/executions", body)
@@ -239,9 +239,9 @@ def test_a_word_to_what_never_began_says_why_it_did_not(tmp_path: Path, verb: st
     serve(tmp_path, work)
 
 
-def test_a_client_is_told_the_problems_in_its_own_file_and_the_execution(tmp_path: Path) -> None:
+def test_the_client_reports_problems_in_its_file_and_the_execution(tmp_path: Path) -> None:
     async def work(world: World) -> None:
-        async with Client(world.serving.url) as client:
+        async with Client(world.server.url) as client:
             with pytest.raises(PlaybookRefused) as refused:
                 await client.start_text(BROKEN, file="mine.yaml")
             (problem,) = refused.value.problems
@@ -259,7 +259,7 @@ def test_a_client_is_told_the_problems_in_its_own_file_and_the_execution(tmp_pat
     serve(tmp_path, work)
 
 
-def test_whoever_waits_for_a_path_to_be_registered_does_not_wait_for_a_refused_start(tmp_path: Path) -> None:
+def test_a_refused_start_does_not_wait(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         async with asyncio.timeout(60):
             answer = await world.api.ask("POST", "/executions", {"path": "no/such"}, wait=300)

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from noetl.ports import WorkerInfo
 from noetl.server.services import ServerSettings
-from tests.api.houses import World, opened, serve
+from tests.api.servers import World, opened, serve
 from tests.playbooks import HEAD
 
 SECRET = "correct horse battery staple"
@@ -20,7 +20,7 @@ USING = HEAD + (
 )
 
 
-def test_credentials_are_written_and_never_shown(tmp_path: Path) -> None:
+def test_credentials_are_write_only(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         for version in (1, 2):
@@ -39,7 +39,7 @@ def test_credentials_are_written_and_never_shown(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_no_answer_repeats_the_value_of_a_credential_that_was_refused(tmp_path: Path) -> None:
+def test_no_error_repeats_the_value_of_a_credential(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         api = world.api
         for body, status in (
@@ -61,7 +61,7 @@ def test_no_answer_repeats_the_value_of_a_credential_that_was_refused(tmp_path: 
     serve(tmp_path, work)
 
 
-def test_tools_are_listed_and_told_in_full(tmp_path: Path) -> None:
+def test_tools_are_listed_and_described(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         listed = await world.api.get("/tools")
         assert {"http", "noop", "python"} <= {each["kind"] for each in listed["items"]}
@@ -75,9 +75,9 @@ def test_tools_are_listed_and_told_in_full(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_workers_are_listed_and_summed_up_by_pool(tmp_path: Path) -> None:
+def test_workers_are_listed_and_totalled_by_pool(tmp_path: Path) -> None:
     async def work(world: World) -> None:
-        now = world.desk.clock.now()
+        now = world.services.clock.now()
         for name, pool, busy, ago in (
             ("a", "gpu", 3, 0),
             ("b", "gpu", 1, 5),
@@ -85,19 +85,19 @@ def test_workers_are_listed_and_summed_up_by_pool(tmp_path: Path) -> None:
             ("d", "gpu", 9, 60),
         ):
             at = now - timedelta(seconds=ago)
-            world.roster.announce(WorkerInfo(name, pool, 4, busy, "host", 1, "0.1", {"zone": "x"}, False, at))
+            world.workers.announce(WorkerInfo(name, pool, 4, busy, "host", 1, "0.1", {"zone": "x"}, False, at))
         shown = await world.api.get("/workers")
         assert [each["name"] for each in shown["workers"]] == ["c", "a", "b"]
         assert shown["pools"] == [
             {"pool": "default", "workers": 1, "slots": 4, "busy": 0},
             {"pool": "gpu", "workers": 2, "slots": 8, "busy": 4},
         ]
-        assert world.roster.slots("gpu") == 8
+        assert world.workers.slots("gpu") == 8
 
     serve(tmp_path, work)
 
 
-def test_figures_are_shown_as_prometheus_reads_them(tmp_path: Path) -> None:
+def test_metrics_have_the_format_of_prometheus(tmp_path: Path) -> None:
     registry = CollectorRegistry()
     Counter("noetl_things", "Things", registry=registry).inc(3)
 
@@ -111,7 +111,7 @@ def test_figures_are_shown_as_prometheus_reads_them(tmp_path: Path) -> None:
     serve(tmp_path, work, ServerSettings(registry=registry))
 
 
-def test_health_and_readiness_are_two_things(tmp_path: Path) -> None:
+def test_health_is_independent_of_readiness(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         assert (await world.api.get("/health"))["status"] == "ok"
         assert (await world.api.get("/ready"))["status"] == "ready"
@@ -119,7 +119,7 @@ def test_health_and_readiness_are_two_things(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_a_server_that_is_not_ready_says_so(tmp_path: Path) -> None:
+def test_ready_fails_when_the_server_is_not_ready(tmp_path: Path) -> None:
     import asyncio
 
     async def work() -> None:

@@ -1,4 +1,4 @@
-"""What every request passes: host and origin, rates, sizes, content types, headers of answers, slow senders."""
+"""Checks of every request: host, origin, rate, size, content type, slow senders; security headers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from noetl.server.playbook_body import PLAYBOOK_BODY_MAX
 from noetl.server.rate_limit import CALLERS_MAX, RateLimiter
 from noetl.server.services import BODY_S, HEADERS_S, REQUESTS_BURST, REQUESTS_PER_S, ServerSettings
 from noetl.testing import FakeClock
-from tests.api.houses import NOOP, World, serve
+from tests.api.servers import NOOP, World, serve
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ from tests.api.houses import NOOP, World, serve
         ({"Sec-Fetch-Site": "same-origin"}, 200),
     ],
 )
-def test_an_open_door_answers_to_pages_of_its_own_only(
+def test_a_server_without_tokens_rejects_pages_of_other_sites(
     tmp_path: Path, headers: dict[str, str], status: int
 ) -> None:
     async def work(world: World) -> None:
@@ -44,7 +44,7 @@ def test_an_open_door_answers_to_pages_of_its_own_only(
     serve(tmp_path, work)
 
 
-def test_a_door_with_tokens_answers_under_any_name(tmp_path: Path) -> None:
+def test_a_server_with_tokens_accepts_any_host_name(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         world.api.token = await world.token("read")
         assert (await world.api.ask("GET", "/executions", headers={"Host": "noetl.example"})).status == 200
@@ -52,7 +52,7 @@ def test_a_door_with_tokens_answers_under_any_name(tmp_path: Path) -> None:
     serve(tmp_path, work, ServerSettings())
 
 
-def test_a_form_of_a_page_can_send_nothing(tmp_path: Path) -> None:
+def test_html_forms_are_rejected(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
             answer = await world.api.ask("POST", "/executions", b"{}", headers={"Content-Type": kind})
@@ -61,22 +61,22 @@ def test_a_form_of_a_page_can_send_nothing(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_too_many_requests_are_told_when_to_come_back(tmp_path: Path) -> None:
+def test_too_many_requests_get_a_retry_delay(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         first, second = await world.token("read"), await world.token("read")
-        for token in (first, second):  # until then it is counted by its address
+        for token in (first, second):  # an unknown token is counted by its address
             assert (await world.api.ask("GET", "/whoami", token=token)).status == 200
         statuses = [(await world.api.ask("GET", "/whoami", token=first)).status for _ in range(6)]
         assert (statuses[:5], statuses[5]) == ([200] * 5, 429)
         assert (await world.api.ask("GET", "/whoami", token=second)).status == 200
         answer = await world.api.ask("GET", "/whoami", token=first)
         assert answer.json["code"] == "too-many-requests"
-        assert 900 < int(answer.headers["retry-after"]) <= 1_000  # less by what has passed meanwhile
+        assert 900 < int(answer.headers["retry-after"]) <= 1_000  # some time has passed since
 
     serve(tmp_path, work, ServerSettings(requests_per_s=0.001, requests_burst=5))
 
 
-def test_whoever_guesses_tokens_is_counted_by_the_address(tmp_path: Path) -> None:
+def test_unknown_tokens_are_counted_by_address(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         statuses = [
             (await world.api.ask("GET", "/whoami", token=f"noetl_{number:016x}_{'x' * 43}")).status
@@ -87,7 +87,7 @@ def test_whoever_guesses_tokens_is_counted_by_the_address(tmp_path: Path) -> Non
     serve(tmp_path, work, ServerSettings(requests_per_s=0.001, requests_burst=5))
 
 
-def test_a_bucket_fills_by_itself_and_not_over() -> None:
+def test_a_bucket_refills_up_to_its_limit() -> None:
     clock = FakeClock()
     rates = RateLimiter(clock, per_s=2, burst=4)
     assert [rates.take("a") for _ in range(5)] == [0, 0, 0, 0, 1]
@@ -98,7 +98,7 @@ def test_a_bucket_fills_by_itself_and_not_over() -> None:
     assert [rates.take("a") for _ in range(5)] == [0, 0, 0, 0, 1]
 
 
-def test_only_so_many_callers_are_remembered() -> None:
+def test_the_number_of_buckets_is_limited() -> None:
     rates = RateLimiter(FakeClock(), per_s=1, burst=1)
     for number in range(CALLERS_MAX + 10):
         rates.take(str(number))
@@ -106,7 +106,7 @@ def test_only_so_many_callers_are_remembered() -> None:
     assert rates.take("0") == 0
 
 
-def test_the_limits_are_those_that_are_promised() -> None:
+def test_the_limits_match_the_documentation() -> None:
     assert (REQUESTS_PER_S, REQUESTS_BURST) == (2_000, 4_000)
     assert (PLAYBOOK_BODY_MAX, BODY_MAX) == (1 << 20, 2 << 20)
     assert (HEADERS_S, BODY_S) == (15, 30)
@@ -121,7 +121,7 @@ def test_the_limits_are_those_that_are_promised() -> None:
         ("/executions", BODY_MAX),
     ],
 )
-def test_a_body_over_its_limit_is_refused(tmp_path: Path, path: str, limit: int) -> None:
+def test_a_body_over_its_limit_is_rejected(tmp_path: Path, path: str, limit: int) -> None:
     async def work(world: World) -> None:
         answer = await world.api.ask("POST", path, b'"' + b"x" * (limit - 2) + b'"')
         assert answer.status == 400
@@ -139,7 +139,7 @@ def test_a_body_over_its_limit_is_refused(tmp_path: Path, path: str, limit: int)
     serve(tmp_path, work)
 
 
-def test_answers_say_what_browsers_may_do_with_them(tmp_path: Path) -> None:
+def test_responses_have_security_headers(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         id = await world.api.run(NOOP)
         for path in (
@@ -162,7 +162,7 @@ def test_answers_say_what_browsers_may_do_with_them(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_what_is_no_route_is_told_so(tmp_path: Path) -> None:
+def test_unknown_routes_are_problem_documents(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         for path in ("/nothing", "/executions/a/b/c", "/schema/redoc"):
             answer = await world.api.ask("GET", path)
@@ -176,7 +176,7 @@ def test_what_is_no_route_is_told_so(tmp_path: Path) -> None:
 
 
 async def closed(reader: asyncio.StreamReader) -> bool:
-    """Whether nothing more comes: an end, or a connection that was reset."""
+    """Whether the connection has ended or was reset."""
     try:
         return await reader.read() == b""
     except ConnectionResetError:
@@ -184,7 +184,7 @@ async def closed(reader: asyncio.StreamReader) -> bool:
 
 
 async def raw(world: World, sent: bytes) -> bytes:
-    reader, writer = await asyncio.open_connection(world.serving.host, world.serving.port)
+    reader, writer = await asyncio.open_connection(world.server.host, world.server.port)
     writer.write(sent)
     try:
         return await reader.read(65_536)
@@ -200,13 +200,13 @@ CHUNKED = (
 )
 
 
-def test_headers_have_a_limit(tmp_path: Path) -> None:
+def test_headers_are_limited(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         large = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * (HEADERS_BYTES_MAX + 4_096)
         assert (await raw(world, large)).startswith(b"HTTP/1.1 431")
         many = b"".join(b"X-%d: y\r\n" % number for number in range(10_000))
         whole = b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + many + b"\r\n"
-        answer = await raw(world, whole)  # it came in one piece, or in several
+        answer = await raw(world, whole)  # the kernel may deliver it in one piece or in several
         assert answer.startswith(b"HTTP/1.1 431")
         assert b'"code":"headers-too-large"' in answer
         for nonsense in (b"nonsense\r\n\r\n", CHUNKED + b"x" * HEADERS_BYTES_MAX * 2 + b"\r\n"):
@@ -215,10 +215,10 @@ def test_headers_have_a_limit(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
-def test_a_body_that_breaks_off_harms_nobody(tmp_path: Path) -> None:
+def test_an_incomplete_body_does_not_affect_the_server(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         head = b"POST /executions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
-        _, writer = await asyncio.open_connection(world.serving.host, world.serving.port)
+        _, writer = await asyncio.open_connection(world.server.host, world.server.port)
         writer.write(head)
         await writer.drain()
         writer.close()
@@ -229,16 +229,16 @@ def test_a_body_that_breaks_off_harms_nobody(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nHost: loc"])
-def test_whoever_sends_no_headers_is_hung_up_on(tmp_path: Path, sent: bytes) -> None:
+def test_a_connection_without_headers_is_closed(tmp_path: Path, sent: bytes) -> None:
     async def work(world: World) -> None:
         assert await raw(world, sent) == b""
 
     serve(tmp_path, work, ServerSettings(open=True, headers_s=0.05))
 
 
-def test_whoever_stops_in_the_headers_of_a_second_request_is_hung_up_on(tmp_path: Path) -> None:
+def test_a_connection_that_stops_in_a_second_request_is_closed(tmp_path: Path) -> None:
     async def work(world: World) -> None:
-        reader, writer = await asyncio.open_connection(world.serving.host, world.serving.port)
+        reader, writer = await asyncio.open_connection(world.server.host, world.server.port)
         writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200")
         writer.write(b"GET /hea")
@@ -248,10 +248,10 @@ def test_whoever_stops_in_the_headers_of_a_second_request_is_hung_up_on(tmp_path
     serve(tmp_path, work, ServerSettings(open=True, headers_s=1.0))
 
 
-def test_a_body_that_comes_too_slowly_is_refused(tmp_path: Path) -> None:
+def test_a_slow_body_is_rejected(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         head = b"POST /executions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
-        reader, writer = await asyncio.open_connection(world.serving.host, world.serving.port)
+        reader, writer = await asyncio.open_connection(world.server.host, world.server.port)
         writer.write(head)
         answer = await reader.readuntil(b"}")
         assert answer.startswith(b"HTTP/1.1 408")

@@ -1,4 +1,4 @@
-"""Heavy work beside the engine: a few at once, some wait, more are sent away."""
+"""CPU-bound work: a few run at once, some wait, more are rejected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from noetl.server.cpu_pool import THREADS, WAITING_MAX, CpuPool
 from noetl.server.errors import ApiError
 
 
-def test_only_a_few_work_at_once_and_only_some_wait() -> None:
+def test_running_and_waiting_work_is_limited() -> None:
     async def work() -> None:
         pool = CpuPool()
         go = threading.Event()

@@ -1,4 +1,4 @@
-"""A server on its socket: an address that is taken, a door that must not stand open, an end in good order."""
+"""A server on its socket: an address in use, no open server beyond loopback, an orderly shutdown."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from noetl.errors import Rejected, Unavailable
 from noetl.server.app import context_of
 from noetl.server.http_server import HttpServer
 from noetl.server.services import ServerSettings
-from tests.api.houses import WAITING, World, serve
+from tests.api.servers import WAITING, World, serve
 
 
-def test_an_address_that_is_taken_is_told_in_words(tmp_path: Path) -> None:
+def test_an_address_in_use_is_reported(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         with pytest.raises(Unavailable, match=r"cannot listen on 127\.0\.0\.1:\d+: address already in use"):
-            HttpServer(world.app, port=world.serving.port)
+            HttpServer(world.app, port=world.server.port)
         with pytest.raises(Unavailable, match="not an address of this machine"):
             HttpServer(world.app, host="no.such.host.invalid")
 
@@ -44,37 +44,37 @@ def test_with_tokens_a_server_listens_anywhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="Python has no IPv6 here: run it where ::1 is")
-def test_an_address_of_ipv6_stands_in_brackets(tmp_path: Path) -> None:
+def test_an_ipv6_address_has_brackets(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         try:
             other = HttpServer(world.app, host="::1")
         except Unavailable:
-            return  # there is none on this loopback
+            return  # this machine has no IPv6 loopback
         assert other.url == f"http://[::1]:{other.port}"
         await other.stop()
 
     serve(tmp_path, work)
 
 
-def test_a_server_hears_no_signals_of_its_own(tmp_path: Path) -> None:
+def test_the_http_server_installs_no_signal_handlers(tmp_path: Path) -> None:
     before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
 
     async def work(world: World) -> None:
         await world.api.get("/health")
-        # The runner of the loop has a handler for SIGINT; uvicorn must not have put another in its place.
+        # asyncio.run installs a handler for SIGINT; uvicorn must not replace it.
         assert "uvicorn" not in str([signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)])
 
     serve(tmp_path, work)
     assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == before
 
 
-def test_whoever_waits_is_answered_when_the_server_stops(tmp_path: Path) -> None:
+def test_waiting_requests_return_when_the_server_stops(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         await world.api.register(WAITING)
         waits = asyncio.ensure_future(world.api.ask("POST", "/executions", {"path": "waiting"}, wait=300))
         while not context_of(world.app).waiters._subscriptions:
             await world.api.get("/health")
-        await world.serving.stop()
+        await world.server.stop()
         assert (await waits).status == 202
 
     serve(tmp_path, work)

@@ -1,4 +1,4 @@
-"""A server as it is in truth: the embedded house on a file, the API on a loopback port, a client before it."""
+"""A real server for tests: the embedded runtime on a file, the API on a loopback port, and a client."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Answer(NamedTuple):
 
 
 class Api:
-    """Asks a server. `token`: sent with every request that names no other."""
+    """Sends requests to a server. `token`: sent with every request that names no other token."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, token: str | None) -> None:
         self.session = session
@@ -83,16 +83,16 @@ class Api:
         data = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
         if data is not None:
             sent.setdefault("Content-Type", "application/json")
-        said = {name.rstrip("_"): str(value) for name, value in params.items() if value is not None}
+        query = {name.rstrip("_"): str(value) for name, value in params.items() if value is not None}
         content = None if data is None else io.BytesIO(data)
         async with self.session.request(
-            method, self.url + path, data=content, headers=sent, params=said, allow_redirects=False
+            method, self.url + path, data=content, headers=sent, params=query, allow_redirects=False
         ) as response:
             got = {name.lower(): value for name, value in response.headers.items()}
             return Answer(response.status, got, await response.read())
 
     async def get(self, path: str, /, **params: Any) -> Any:
-        """What it is asked for, when all is well."""
+        """The body of a successful response."""
         answer = await self.ask("GET", path, **params)
         assert answer.status == 200, (answer.status, answer.body)
         return answer.json
@@ -108,39 +108,39 @@ class Api:
         return answer.json
 
     async def run(self, text: str, workload: dict[str, Any] | None = None) -> str:
-        """Registers it, starts it and waits for its end."""
+        """Register a playbook, start it and wait for its end."""
         digest = (await self.register(text))["digest"]
-        told = await self.post("/executions", {"digest": digest, "workload": workload or {}}, wait=60)
-        return str(told["execution_id"])
+        result = await self.post("/executions", {"digest": digest, "workload": workload or {}}, wait=60)
+        return str(result["execution_id"])
 
 
 class World(NamedTuple):
-    """All of it, for tests that look behind the door."""
+    """The server with its parts, for tests that inspect them."""
 
     api: Api
-    house: EmbeddedRuntime
-    desk: Services
-    serving: HttpServer
+    runtime: EmbeddedRuntime
+    services: Services
+    server: HttpServer
     feed: MemoryFeed
-    roster: MemoryWorkerRegistry
+    workers: MemoryWorkerRegistry
     app: Litestar
 
     async def token(self, *scopes: str, name: str = "someone", expires_at: datetime | None = None) -> str:
-        token, text = new_token(name, scopes, expires_at, self.desk.clock, os.urandom)
-        await self.desk.tokens.add(token, digest_of(text))
+        token, text = new_token(name, scopes, expires_at, self.services.clock, os.urandom)
+        await self.services.tokens.add(token, digest_of(text))
         return text
 
     async def expired(self, *scopes: str) -> str:
-        """One that was good until a moment ago."""
-        clock = Shifted(self.desk.clock, timedelta(days=-1))
+        """A token that expired a moment ago."""
+        clock = Shifted(self.services.clock, timedelta(days=-1))
         ends_at = clock.now() + timedelta(minutes=1)
         token, text = new_token("late", scopes, ends_at, clock, os.urandom)
-        await self.desk.tokens.add(token, digest_of(text))
+        await self.services.tokens.add(token, digest_of(text))
         return text
 
 
 class Shifted(SystemClock):
-    """As late or early as it is said."""
+    """A clock that is shifted by a duration."""
 
     def __init__(self, clock: Clock, by: timedelta) -> None:
         self._clock = clock

@@ -1,6 +1,6 @@
-"""The description of the API is true: whatever is sent that it allows or forbids, no bug comes to light.
+"""The OpenAPI document is accurate: no request that it allows or forbids causes an internal error.
 
-Requests are made up by schemathesis from the OpenAPI document, over a loopback port, with all kinds of tokens.
+schemathesis generates requests from the document and sends them over a loopback port with various tokens.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from noetl.server.services import ServerSettings
-from tests.api.houses import FAILING, HELLO, WAITING, opened
+from tests.api.servers import FAILING, HELLO, WAITING, opened
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
-EXAMPLES = 12  # for each operation, by someone who may do everything
+EXAMPLES = 12  # for each operation, with an admin token
 FEW = 2
-# There is no room for followers, so that no stream lasts: it is refused with 503, which is no bug.
-DOOR = ServerSettings(requests_per_s=1e6, requests_burst=1e6, subscribers_max=0)
+# No subscribers are allowed, so that no stream is endless: the response is 503, which is not a bug.
+SETTINGS = ServerSettings(requests_per_s=1e6, requests_burst=1e6, subscribers_max=0)
 
 
 class Running:
-    """A server on a thread of its own, since schemathesis waits for its answers."""
+    """A server on its own thread, because schemathesis blocks while it waits for responses."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -50,7 +50,7 @@ class Running:
         self._loop.close()
 
     async def _serve(self) -> None:
-        async with opened(self._folder, DOOR) as world:
+        async with opened(self._folder, SETTINGS) as world:
             world.api.token = await world.token("admin")
             ids = [await world.api.run(text) for text in (HELLO, FAILING)]
             digest = (await world.api.register(WAITING))["digest"]
@@ -66,7 +66,7 @@ class Running:
                 "kind": ["http", "python"],
                 "prefix": [ids[0][:4]],
             }
-            self.url = world.serving.url
+            self.url = world.server.url
             self.tokens = {
                 "nobody": "",
                 "expired": await world.expired("admin"),
@@ -87,7 +87,7 @@ class Running:
         self._thread.join(180)
 
 
-# The server lives in a thread beside the strategies, which blame themselves for the dice that it throws.
+# The thread of the server uses random numbers, which hypothesis would attribute to the strategies.
 THROWS_DICE = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 
 
@@ -105,7 +105,7 @@ def operations(schema: Any) -> Iterator[Any]:
 def tried(
     operation: Any, token: str, examples: int, checks: list[Any], known: dict[str, list[str]] | None = None
 ) -> list[int]:
-    """The statuses that came back. `known`: names that are there, put in for every second one made up."""
+    """The statuses of the responses. `known`: existing names, which replace every second generated one."""
     statuses: list[int] = []
     headers = {"Authorization": f"Bearer {token}"} if token else {}
 
@@ -133,12 +133,12 @@ def tried(
 
 
 @THROWS_DICE
-def test_no_request_that_the_description_allows_brings_a_bug_to_light(tmp_path: Path) -> None:
+def test_no_valid_request_causes_an_internal_error(tmp_path: Path) -> None:
     with described(tmp_path) as (running, schema):
         count = 0
         for operation in operations(schema):
             if operation.path == "/tokens/{id}":
-                continue  # it might revoke its own
+                continue  # it might revoke its own token
             tried(operation, running.tokens["admin"], EXAMPLES, CHECKS, running.known)
             count += 1
         assert count > 40
@@ -146,7 +146,7 @@ def test_no_request_that_the_description_allows_brings_a_bug_to_light(tmp_path: 
 
 @THROWS_DICE
 @pytest.mark.parametrize("who", ["nobody", "expired", "unknown", "read"])
-def test_no_request_that_changes_something_passes_without_the_right(tmp_path: Path, who: str) -> None:
+def test_no_changing_request_succeeds_without_its_scope(tmp_path: Path, who: str) -> None:
     looking = {"/playbooks/check", "/playbooks/explain", "/playbooks/graph"}
     with described(tmp_path) as (running, schema):
         for operation in operations(schema):
