@@ -1,4 +1,4 @@
-"""Tools whose library is an extra say how to install it when it is not there."""
+"""If the optional library of a tool is missing, the error says how to install it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ print(asyncio.run(tool.run(msgspec.convert({fields}, tool.Input), call_of())).er
         ),
     ],
 )
-def test_a_library_that_is_not_there_is_named(kind: str, library: str, fields: object, message: str) -> None:
+def test_a_missing_library_is_named_with_its_install_command(
+    kind: str, library: str, fields: object, message: str
+) -> None:
     program = PROGRAM.format(kind=kind, library=library, fields=fields)
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
