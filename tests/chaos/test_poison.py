@@ -31,7 +31,7 @@ DAEMON = (
     "    os._exit(0)\n"
     "os.wait()\n"
 )
-CROWD = "it had more than 256 processes at once (limit PROCESSES_MAX), and was ended with them"
+CROWD = "the program had more than 256 processes at once (limit PROCESSES_MAX); all were killed"
 
 
 def poisoned(kind: str, text: str, timeout_s: float = 30.0) -> dict[str, JSON]:
@@ -77,10 +77,10 @@ def test_a_daemon_in_another_session_ends_with_its_call(kind: str, text: str, da
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (DAEMON + "os._exit(3)", "the child process ended with exit code 3 before it answered"),
+        (DAEMON + "os._exit(3)", "the child process exited with code 3 before it returned a result"),
         (
             DAEMON + "import signal; os.kill(os.getpid(), signal.SIGSEGV)",
-            "the child process was ended by SIGSEGV",
+            "the child process was killed by SIGSEGV",
         ),
         (DAEMON + "os.closerange(0, 100)", "the child process"),
         ("x = bytearray(8 * 1024**3)", "MemoryError (the limit is spec.memory_mb)"),

@@ -1,4 +1,4 @@
-"""Tools keep their contract: documented, runnable as they say, never surprised, and gone when cancelled."""
+"""All built-in tools fulfil the tool contract."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from noetl.tools.sqlite.tool import SqliteTool
 from tests.services import postgres
 from tests.sizes import NO_SERVICES
 
-SILENT = socket.socket()  # whoever connects waits for ever
+SILENT = socket.socket()  # it never accepts a connection
 ROOT = Path(__file__).parents[2]
 TEMPLATE = ROOT / "examples/tool-template"
 
@@ -120,7 +120,7 @@ class TestPostgres(ToolContract):
     reads_around = True
 
     def setup_method(self) -> None:
-        postgres()  # it stays: it is none of what a call may leave behind
+        postgres()  # started before, so that it is not counted as left behind by a call
 
     def make(self) -> Tool:
         return PostgresTool()
@@ -150,8 +150,8 @@ class TestSecrets(ToolContract):
         return {"name": "api_token"}
 
 
-def test_the_template_of_a_tool_keeps_it_too() -> None:
-    """As its author would run it: the folder alone, with noetl installed beside it."""
+def test_the_template_fulfils_the_contract() -> None:
+    """As a tool author runs it: only the folder, with noetl installed."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-rs", "."],
         cwd=TEMPLATE,

@@ -1,4 +1,4 @@
-"""Tools are made as the policy of their worker says: where they may connect to is not for a playbook (D88)."""
+"""The address policy of a worker, not the playbook, decides where tools connect to (D88)."""
 
 from __future__ import annotations
 
@@ -23,21 +23,19 @@ from tests.unit.tools.calls import call, server
         (" fd00::/8,\n192.168.1.7 ", ("fd00::/8", "192.168.1.7")),
     ],
 )
-def test_a_server_opens_the_networks_that_are_named_and_no_others_d88(
-    text: str, allow: tuple[str, ...]
-) -> None:
+def test_a_server_allows_only_the_named_networks_d88(text: str, allow: tuple[str, ...]) -> None:
     assert AddressPolicy.of_server(text) == AddressPolicy(allow_private=False, allow=allow)
 
 
 @pytest.mark.parametrize("text", ["10.0.0.0/33", "10.0.0.1/8", "intranet", "10.0.0.0/8 -", "0x7f.1"])
-def test_what_is_no_network_is_said_at_once(text: str) -> None:
+def test_an_invalid_network_is_rejected(text: str) -> None:
     wrong = re.escape(f'"{text.split()[-1]}" is not a network; write 10.0.0.0/8')
     with pytest.raises(Rejected, match=wrong):
         AddressPolicy.of_server(text)
 
 
-async def asked(tools: Tools) -> Output:
-    """What `http` makes of a server on loopback."""
+async def request(tools: Tools) -> Output:
+    """A request to a server on loopback."""
 
     async def handler(_: web.Request) -> web.StreamResponse:
         return web.json_response("reached")
@@ -55,13 +53,13 @@ async def asked(tools: Tools) -> Output:
     "policy",
     [None, AddressPolicy(), AddressPolicy.of_server("127.0.0.0/8"), AddressPolicy.of_server("127.0.0.1")],
 )
-def test_tools_reach_what_their_policy_opens_d88(policy: AddressPolicy | None) -> None:
-    assert asyncio.run(asked(Tools.installed(policy))).data == "reached"
+def test_tools_reach_addresses_that_their_policy_allows_d88(policy: AddressPolicy | None) -> None:
+    assert asyncio.run(request(Tools.installed(policy))).data == "reached"
 
 
 @pytest.mark.parametrize("networks", ["", "10.0.0.0/8", "127.0.0.2"])
-def test_tools_of_a_server_do_not_reach_what_nobody_has_opened_d88(networks: str) -> None:
-    output = asyncio.run(asked(Tools.installed(AddressPolicy.of_server(networks))))
+def test_tools_of_a_server_do_not_reach_other_addresses_d88(networks: str) -> None:
+    output = asyncio.run(request(Tools.installed(AddressPolicy.of_server(networks))))
     assert output.error is not None
     assert output.error.message.startswith("the address is not allowed: 127.0.0.1 is a loopback address")
 

@@ -1,4 +1,4 @@
-"""The guide and the template of a tool say the same, and the template is a project of its own."""
+"""The guide and the template of a tool agree, and the template is a complete project."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def blocks(language: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("language", "suffix"), [("python", "*.py"), ("toml", "*.toml")])
-def test_what_the_guide_shows_stands_in_the_template(language: str, suffix: str) -> None:
+def test_code_in_the_guide_is_part_of_the_template(language: str, suffix: str) -> None:
     sources = [file.read_text("utf-8") for file in TEMPLATE.rglob(suffix)]
     shown = blocks(language)
     assert shown
     assert [block for block in shown if not any(block in source for source in sources)] == []
 
 
-def test_its_entry_point_gives_a_kind_that_the_language_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_entry_point_of_the_template_works(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(TEMPLATE / "src"))
     project = tomllib.loads((TEMPLATE / "pyproject.toml").read_text("utf-8"))["project"]
     points = project["entry-points"]["noetl.tools"]

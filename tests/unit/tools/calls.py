@@ -1,4 +1,4 @@
-"""What the tests of tools share: a call as a worker makes it, and a server on loopback."""
+"""Helpers for tests of tools: a call as a worker makes it, and a server on loopback."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def call(
 async def server(
     handler: Handler, host: str = "127.0.0.1", *, context: SSLContext | None = None
 ) -> AsyncIterator[str]:
-    """One handler for every path; gives the address without a slash at its end."""
+    """A server with one handler for all paths; yields its address without a slash at the end."""
     application = web.Application(client_max_size=1 << 24)
     application.router.add_route("*", "/{path:.*}", handler)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
@@ -51,7 +51,7 @@ async def server(
 
 @asynccontextmanager
 async def raw_server(answer: bytes) -> AsyncIterator[str]:
-    """Reads the head of a request, writes these bytes and hangs up."""
+    """A server that reads the head of a request, writes these bytes and closes the connection."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

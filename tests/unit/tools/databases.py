@@ -1,4 +1,4 @@
-"""What the tests of SQL tools share: SQL as the compiler makes it, and the tool `postgres` on a real server."""
+"""Helpers for tests of SQL tools: SQL as the compiler makes it, and `postgres` on a real server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def credential(**values: str) -> Auth:
     return auth
 
 
-class Asking:
+class PostgresOn:
     """The tool on one database."""
 
     def __init__(self, tool: PostgresTool, name: str) -> None:
@@ -51,7 +51,7 @@ class Asking:
         return await self.tool.run(input, call(spec=spec or {"timeout": 60})._replace(auth=self.auth))
 
     async def rows(self, source: str, /, **named: JSON) -> list[dict[str, JSON]]:
-        """What a query gives, which must be well."""
+        """The rows of a query, which must succeed."""
         output = await self.query(source, **named)
         assert output.error is None, output.error
         rows: list[dict[str, JSON]] = output.data
@@ -63,11 +63,11 @@ class Asking:
 
 
 @asynccontextmanager
-async def asking() -> AsyncIterator[Asking]:
-    """A new database and a tool for it; both are gone in the end."""
+async def new_database() -> AsyncIterator[PostgresOn]:
+    """A new database and a tool for it; both are removed at the end."""
     tool = PostgresTool()
     async with database() as name:
         try:
-            yield Asking(tool, name)
+            yield PostgresOn(tool, name)
         finally:
             await tool.close()

@@ -55,12 +55,12 @@ NOBODYS = {
 
 @pytest.mark.parametrize("address", WORLD)
 @pytest.mark.parametrize("allow_private", [True, False])
-def test_the_world_is_open(address: str, allow_private: bool) -> None:
+def test_public_addresses_are_allowed(address: str, allow_private: bool) -> None:
     assert refusal(address, allow_private=allow_private) is None
 
 
 @pytest.mark.parametrize("address", OURS)
-def test_our_own_networks_are_open_when_embedded_and_closed_on_a_server_d88(address: str) -> None:
+def test_private_addresses_are_allowed_when_embedded_and_refused_on_a_server_d88(address: str) -> None:
     assert refusal(address, allow_private=True) is None
     reason = refusal(address, allow_private=False)
     assert reason is not None
@@ -68,12 +68,12 @@ def test_our_own_networks_are_open_when_embedded_and_closed_on_a_server_d88(addr
 
 
 @pytest.mark.parametrize("address", NOBODYS)
-def test_what_is_nobodys_business_is_closed_everywhere_d88(address: str) -> None:
+def test_special_addresses_are_refused_everywhere_d88(address: str) -> None:
     assert refusal(address, allow_private=True) == NOBODYS[address]
     assert refusal(address, allow_private=False) is not None
 
 
-def test_networks_can_be_opened_by_name() -> None:
+def test_networks_can_be_allowed() -> None:
     allow = (ip_network("10.1.0.0/16"), ip_network("fd00::/8"))
     assert refusal("10.1.2.3", allow_private=False, allow=allow) is None
     assert refusal("fd00::5", allow_private=False, allow=allow) is None

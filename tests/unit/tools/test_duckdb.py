@@ -1,4 +1,4 @@
-"""`duckdb` runs an author's SQL behind locked doors: rows and files in and out, and nothing else (test 17)."""
+"""`duckdb` runs untrusted SQL with no access except to its tables and its result file (test 17)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ ROWS = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
 
 @pytest.fixture(autouse=True)
 def folder_of_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For temporary files: what other tests have at this moment is none of ours."""
+    """A private directory for temporary files, so that files of other tests are not counted."""
     own = tmp_path.with_name(f"{tmp_path.name}-temporary")
     own.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(own))
 
 
 def ran(spec: dict[str, JSON] | None = None, results: ResultStore | None = None, **fields: Any) -> Output:
-    """SQL is given as a text, or as the pieces and values that its templates make of it."""
+    """SQL is text, or the pieces and values of its templates."""
     given = {
         name: {"text": [value]} if name in ("query", "command") and isinstance(value, str) else value
         for name, value in fields.items()
@@ -64,7 +64,7 @@ def error_of(output: Output) -> Failure:
     return output.error
 
 
-def test_a_query_gives_rows_as_mappings_d83() -> None:
+def test_a_query_returns_rows_as_mappings_d83() -> None:
     output = ran(query="SELECT 1 AS n, 'x' AS t UNION ALL SELECT 2, NULL ORDER BY n")
     assert output == Output(
         data=[{"n": 1, "t": "x"}, {"n": 2, "t": None}], own={"duckdb": {"rows": 2, "columns": ["n", "t"]}}
@@ -99,18 +99,18 @@ def test_every_type_becomes_plain_json(sql: str, data: JSON) -> None:
     assert ran(query=f"SELECT {sql} AS v").data == [{"v": data}]
 
 
-def test_of_two_columns_with_one_name_none_is_lost() -> None:
+def test_columns_with_the_same_name_get_a_number() -> None:
     assert ran(query="SELECT 1 AS a, 2 AS a").data == [{"a": 1, "a_2": 2}]
 
 
-def test_parameters_are_bound_by_place_and_by_name() -> None:
+def test_parameters_are_bound_by_position_and_by_name() -> None:
     assert ran(query="SELECT ? + ? AS n", params=[1, 2]).data == [{"n": 3}]
     assert ran(query="SELECT :a || :a AS t", params={"a": "'; DROP", "unused": 1}).data == [
         {"t": "'; DROP'; DROP"}
     ]
 
 
-def test_values_of_templates_are_bound_and_never_pasted() -> None:
+def test_values_of_templates_are_bound_and_never_inserted_into_the_text() -> None:
     sql = {"text": ["SELECT ", " AS a, ", " AS b, :c AS c"], "values": ["'x", [1]]}
     assert ran(query=sql, params={"c": 3}).data == [{"a": "'x", "b": [1], "c": 3}]
 
@@ -143,7 +143,7 @@ def test_values_of_templates_reach_every_statement_of_a_command() -> None:
         ({}, "`query` or `command` is required"),
     ],
 )
-def test_what_does_not_fit_is_said(fields: dict[str, Any], message: str) -> None:
+def test_invalid_fields_are_an_error_of_kind_input(fields: dict[str, Any], message: str) -> None:
     assert error_of(ran(**fields)) == Failure(kind="input", message=message)
 
 
@@ -156,7 +156,7 @@ def test_what_does_not_fit_is_said(fields: dict[str, Any], message: str) -> None
         {"query": "SELECT :a", "params": {}},
     ],
 )
-def test_values_that_do_not_fit_the_text_are_said(fields: dict[str, Any]) -> None:
+def test_params_that_do_not_match_the_sql_are_an_error_of_kind_input(fields: dict[str, Any]) -> None:
     assert error_of(ran(**fields)).kind == "input"
 
 
@@ -165,17 +165,17 @@ def test_parameters_reach_every_statement_of_a_command() -> None:
     assert output.own == {"duckdb": {"rows": 2, "columns": None}}
 
 
-def test_rules_may_ask_for_its_own_part_whatever_went_wrong() -> None:
+def test_the_own_part_of_the_output_exists_after_an_error() -> None:
     empty = {"duckdb": {"rows": None, "columns": None}}
     assert [ran(query=sql).own for sql in ("SELECT nonsense", "SELECT 1; SELECT 2")] == [empty, empty]
 
 
-def test_a_knob_that_does_not_fit_is_said() -> None:
+def test_an_invalid_option_is_an_error_of_kind_input() -> None:
     error = error_of(ran(query="SELECT 1", spec={"memory_mb": "much"}))
     assert error == Failure(kind="input", message="spec: Expected `int`, got `str` - at `$.memory_mb`")
 
 
-def test_an_error_of_the_sql_says_what_and_where() -> None:
+def test_an_sql_error_has_a_message_and_a_position() -> None:
     error = error_of(ran(query="SELECT * FROM nowhere"))
     assert error.kind == "duckdb"
     assert not error.retryable
@@ -184,7 +184,7 @@ def test_an_error_of_the_sql_says_what_and_where() -> None:
 
 
 @pytest.mark.parametrize("value", [2**200, "\ud800", {"a": {}}])
-def test_a_parameter_that_can_not_be_bound_raises_nothing(value: JSON) -> None:
+def test_a_parameter_that_cannot_be_bound_raises_no_exception(value: JSON) -> None:
     output = ran(query="SELECT :v AS v", params={"v": value})
     assert output.status in ("ok", "error")
     assert output.error is None or output.error.kind == "duckdb"
@@ -200,7 +200,7 @@ def test_a_table_without_rows_is_empty() -> None:
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "json"])
-def test_what_is_written_to_a_file_is_read_as_a_table(form: str) -> None:
+def test_a_written_file_can_be_read_as_a_table(form: str) -> None:
     results = MemoryResults()
     query = "SELECT a, b FROM t WHERE a > :least ORDER BY a"
     written = ran(query=query, params={"least": 0}, tables={"t": ROWS}, to=form, results=results)
@@ -219,13 +219,13 @@ def test_what_is_written_to_a_file_is_read_as_a_table(form: str) -> None:
     assert read.data == ROWS
 
 
-def test_lines_of_json_are_a_table() -> None:
+def test_ndjson_is_a_table() -> None:
     results = MemoryResults()
     ref = asyncio.run(results.put("e1", b'{"a": 1}\n{"a": 2}\n', "application/x-ndjson"))
     assert ran(query="SELECT sum(a)::INT AS n FROM t", tables={"t": ref}, results=results).data == [{"n": 3}]
 
 
-def test_a_reference_that_is_lost_or_no_table_is_said() -> None:
+def test_a_missing_or_unsuitable_ref_is_an_error() -> None:
     results = MemoryResults()
     ref = asyncio.run(results.put("e1", b"hello", "text/plain"))
     error = error_of(ran(query="SELECT 1", tables={"t": ref}, results=results))
@@ -254,13 +254,13 @@ def test_a_reference_that_is_lost_or_no_table_is_said() -> None:
         "SELECT * FROM input",
     ],
 )
-def test_no_door_opens_unless_it_was_granted(sql: str, tmp_path: Path) -> None:
+def test_sql_has_no_access_to_files_or_settings_unless_granted(sql: str, tmp_path: Path) -> None:
     (tmp_path / "secret.csv").write_text("a\n1\n")
     assert error_of(ran(command=sql.format(folder=tmp_path))).kind == "duckdb"
     assert [file.name for file in tmp_path.iterdir()] == ["secret.csv"]
 
 
-def test_a_folder_that_was_granted_can_be_read_and_written_and_no_other(tmp_path: Path) -> None:
+def test_sql_can_read_and_write_only_the_granted_folder(tmp_path: Path) -> None:
     inside, outside = tmp_path / "in", tmp_path / "out"
     inside.mkdir()
     outside.mkdir()
@@ -272,7 +272,7 @@ def test_a_folder_that_was_granted_can_be_read_and_written_and_no_other(tmp_path
     assert list(outside.iterdir()) == []
 
 
-def test_a_folder_is_relative_to_that_of_the_playbook(tmp_path: Path) -> None:
+def test_a_folder_is_relative_to_the_playbook(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "n.csv").write_text("n\n7\n")
     query, spec = {"text": [f"SELECT * FROM read_csv('{tmp_path}/in/n.csv')"]}, {"folders": ["in"]}
@@ -296,7 +296,7 @@ def test_a_folder_is_relative_to_that_of_the_playbook(tmp_path: Path) -> None:
     )
 
 
-def test_external_access_that_was_granted_reaches_files(tmp_path: Path) -> None:
+def test_external_access_can_be_granted(tmp_path: Path) -> None:
     (tmp_path / "n.csv").write_text("n\n7\n")
     output = ran(query=f"SELECT * FROM read_csv('{tmp_path}/n.csv')", spec={"external_access": True})
     assert output.data == [{"n": 7}]
@@ -316,7 +316,7 @@ def test_tables_that_are_too_large_are_refused() -> None:
     )
 
 
-def test_rows_that_are_too_many_for_data_are_refused_with_a_way_out() -> None:
+def test_too_many_rows_are_refused_with_a_hint() -> None:
     error = error_of(
         ran(query=f"SELECT repeat('x', 1000000) AS t FROM range({DATA_BYTES_MAX // 1000000 + 2})")
     )
@@ -325,7 +325,7 @@ def test_rows_that_are_too_many_for_data_are_refused_with_a_way_out() -> None:
 
 
 class Announcing(MemoryResults):
-    """Says when a table is asked for, which is just before the SQL runs."""
+    """Signals the read of a table, which happens just before the SQL runs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -337,7 +337,7 @@ class Announcing(MemoryResults):
         self.asked.set()
 
 
-def test_a_call_that_is_cancelled_ends_its_query_and_leaves_nothing_behind() -> None:
+def test_a_cancelled_call_ends_its_query_and_leaves_nothing_behind() -> None:
     async def go() -> None:
         tool, results = DuckdbTool(threads=1), Announcing()
         ref = await results.put("e1", b'[{"a": 1}]', "application/json")
@@ -376,7 +376,7 @@ def test_a_call_that_waits_for_a_thread_can_be_cancelled() -> None:
     asyncio.run(go())
 
 
-def test_a_playbook_binds_its_templates_and_hands_tables_on_by_reference(tmp_path: Path) -> None:
+def test_a_playbook_binds_its_templates_and_passes_tables_by_ref(tmp_path: Path) -> None:
     text = """\
 workload: {least: 2, text: "'; DROP TABLE t; --"}
 workflow:

@@ -1,4 +1,4 @@
-"""A tool whose library is an optional dependency names the install command when the library is missing."""
+"""If the optional library of a tool is missing, the error says how to install it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ print(asyncio.run(tool.run(msgspec.convert({fields}, tool.Input), call_of())).er
         ),
     ],
 )
-def test_a_tool_without_its_library_names_the_install_command(
+def test_a_missing_library_is_named_with_its_install_command(
     kind: str, library: str, fields: object, message: str
 ) -> None:
     program = PROGRAM.format(kind=kind, library=library, fields=fields)

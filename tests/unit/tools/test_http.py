@@ -1,4 +1,4 @@
-"""`http` against a server on loopback: requests, answers, redirects, limits and failures."""
+"""`http` against a server on loopback: requests, responses, redirects, limits and failures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 class Full(MemoryResults):
-    """A store that takes nothing."""
+    """A store that is full."""
 
     async def put(self, execution_id: str, body: bytes, content_type: str) -> dict[str, JSON]:
         raise Unavailable(f"no room for {len(body)} bytes of {execution_id} ({content_type})")
@@ -51,14 +51,14 @@ def with_http(use: Callable[[HttpTool], Awaitable[Any]], tool: HttpTool | None =
     return asyncio.run(go())
 
 
-def sent(handler: Handler, wish: dict[str, JSON], spec: dict[str, JSON] | None = None) -> Output:
+def sent(handler: Handler, fields: dict[str, JSON], spec: dict[str, JSON] | None = None) -> Output:
     """One request to a server with this handler; "{at}" in the url is its address."""
 
     async def use(http: HttpTool) -> Output:
         async with server(handler) as at:
-            fields = {"url": "{at}/items", **wish}
-            fields["url"] = fields["url"].replace("{at}", at)
-            return await http.run(HttpInput(**fields), call(spec=spec))
+            merged = {"url": "{at}/items", **fields}
+            merged["url"] = merged["url"].replace("{at}", at)
+            return await http.run(HttpInput(**merged), call(spec=spec))
 
     result: Output = with_http(use)
     return result
@@ -94,7 +94,7 @@ def error_of(output: Output) -> Failure:
     return output.error
 
 
-def test_a_get_gives_the_parsed_body_and_how_it_came_d82() -> None:
+def test_a_get_returns_the_parsed_body_and_its_http_part_d82() -> None:
     output = sent(answering(b'{"a":1}', "application/json", 200, ("X-Request-Id", "r1"), ("X-Odd", "1")), {})
     assert (output.status, output.data) == ("ok", {"a": 1})
     http = output.own["http"]
@@ -105,14 +105,14 @@ def test_a_get_gives_the_parsed_body_and_how_it_came_d82() -> None:
     assert http["elapsed_ms"] > 0
 
 
-def test_query_parameters_leave_nulls_out_and_repeat_lists() -> None:
+def test_query_parameters_omit_nulls_and_repeat_lists() -> None:
     params = {"a": None, "b": [1, "x&y"], "c": True, "d": 1.5, "e": "ä"}
     data = sent(echo, {"url": "{at}/p?z=0", "params": params}).data
     assert data["query"] == [["z", "0"], ["b", "1"], ["b", "x&y"], ["c", "true"], ["d", "1.5"], ["e", "ä"]]
 
 
 @pytest.mark.parametrize(
-    ("wish", "content_type", "body"),
+    ("fields", "content_type", "body"),
     [
         ({"json": {"a": [1, None]}}, "application/json", '{"a":[1,null]}'),
         ({"json": False}, "application/json", "false"),
@@ -121,14 +121,14 @@ def test_query_parameters_leave_nulls_out_and_repeat_lists() -> None:
         ({"body": "<x/>", "headers": {"content-type": "text/xml"}}, "text/xml", "<x/>"),
     ],
 )
-def test_a_body_is_sent_as_json_as_a_form_or_as_it_is(
-    wish: dict[str, JSON], content_type: str, body: str
+def test_a_body_is_sent_as_json_as_a_form_or_as_text(
+    fields: dict[str, JSON], content_type: str, body: str
 ) -> None:
-    data = sent(echo, {"method": "POST", **wish}).data
+    data = sent(echo, {"method": "POST", **fields}).data
     assert (data["headers"]["content-type"], data["body"]) == (content_type, body)
 
 
-def test_a_multipart_body_has_values_and_references() -> None:
+def test_a_multipart_body_has_values_and_refs() -> None:
     async def use(http: HttpTool) -> Output:
         async with server(echo) as at:
             results = MemoryResults()
@@ -157,13 +157,13 @@ def test_a_multipart_body_has_values_and_references() -> None:
         ("GET", {}, None),
     ],
 )
-def test_a_request_with_an_effect_carries_the_calls_key(
+def test_a_request_with_side_effects_has_an_idempotency_key(
     method: str, headers: dict[str, JSON], key: str | None
 ) -> None:
     assert sent(echo, {"method": method, "headers": headers}).data["headers"].get("idempotency-key") == key
 
 
-def test_proxies_and_cookies_are_nobodys_but_the_authors() -> None:
+def test_proxies_of_the_environment_and_cookies_are_not_used() -> None:
     async def use(http: HttpTool) -> list[JSON]:
         async with server(answering(b"", None, 200, ("Set-Cookie", "a=1"))) as at:
             await http.run(HttpInput(url=at), call())
@@ -174,7 +174,7 @@ def test_proxies_and_cookies_are_nobodys_but_the_authors() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "message"),
+    ("fields", "message"),
     [
         ({"url": "ftp://127.0.0.1/x"}, '`url` must begin with http:// or https://, not with "ftp"'),
         ({"url": "file:///etc/passwd"}, '`url` must begin with http:// or https://, not with "file"'),
@@ -192,8 +192,8 @@ def test_proxies_and_cookies_are_nobodys_but_the_authors() -> None:
         ({"multipart": [{"name": "a"}]}, "`multipart[0]` must have either `value` or `ref`"),
     ],
 )
-def test_fields_that_make_no_request_are_an_error_of_kind_input(wish: dict[str, JSON], message: str) -> None:
-    error = error_of(sent(echo, wish))
+def test_invalid_fields_are_an_error_of_kind_input(fields: dict[str, JSON], message: str) -> None:
+    error = error_of(sent(echo, fields))
     assert error.kind == "input"
     assert error.message.startswith(message)
 
@@ -214,21 +214,21 @@ def test_fields_that_make_no_request_are_an_error_of_kind_input(wish: dict[str, 
         (b"", "text/plain", "auto", None),
     ],
 )
-def test_the_body_is_read_as_it_is_announced_or_as_it_is_asked_for(
+def test_the_body_is_read_by_its_content_type_or_by_the_field_response(
     body: bytes, content_type: str, response: str, data: JSON
 ) -> None:
     output = sent(answering(body, content_type), {"response": response})
     assert (output.status, output.data) == ("ok", data)
 
 
-def test_a_body_that_was_to_be_json_and_is_not_is_an_error_with_its_text() -> None:
+def test_a_body_that_is_not_the_required_json_is_an_error_with_its_text() -> None:
     output = sent(answering(b"<html>", "text/html"), {"response": "json"})
     assert error_of(output).kind == "http"
     assert " is not valid JSON: " in error_of(output).message
     assert output.data == "<html>"
 
 
-def test_a_file_goes_to_the_result_store_and_its_ref_comes_back() -> None:
+def test_a_file_is_stored_and_its_ref_returned() -> None:
     async def use(http: HttpTool) -> tuple[Output, bytes]:
         results = MemoryResults()
         async with server(answering(b"\x00" * 1000, "image/png")) as at:
@@ -240,7 +240,7 @@ def test_a_file_goes_to_the_result_store_and_its_ref_comes_back() -> None:
     assert (output.data, output.ref["meta"]["content_type"], body) == (None, "image/png", b"\x00" * 1000)
 
 
-def test_a_file_that_can_not_be_stored_may_be_later() -> None:
+def test_a_file_that_cannot_be_stored_is_a_retryable_error() -> None:
     async def use(http: HttpTool) -> Output:
         async with server(answering(b"x", "image/png")) as at:
             return await http.run(HttpInput(url=at, response="file"), call(results=Full()))
@@ -249,22 +249,22 @@ def test_a_file_that_can_not_be_stored_may_be_later() -> None:
     assert error_of(with_http(use)) == Failure(kind="reference", message=message, retryable=True)
 
 
-def test_an_error_is_read_and_not_stored_even_where_a_file_was_asked_for() -> None:
+def test_the_body_of_an_error_is_not_stored_as_a_file() -> None:
     output = sent(answering(b'{"why":1}', "application/json", 404), {"response": "file"})
     assert (output.status, output.data, output.ref) == ("error", {"why": 1}, None)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422, 501])
-def test_a_status_that_will_not_change_is_not_retryable(status: int) -> None:
+def test_a_permanent_status_is_not_retryable(status: int) -> None:
     assert not error_of(sent(answering(b"", None, status), {})).retryable
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
-def test_a_status_that_may_change_is_retryable(status: int) -> None:
+def test_a_temporary_status_is_retryable(status: int) -> None:
     assert error_of(sent(answering(b"", None, status), {})).retryable
 
 
-def test_an_error_says_what_was_asked_without_what_may_be_secret_d82() -> None:
+def test_an_error_names_the_request_without_secrets_d82() -> None:
     output = sent(
         answering(b'{"why":"gone"}', "application/json", 404),
         {"url": "{at}/items?token=canary#canary", "params": {"k": "canary"}, "headers": {"x-key": "canary"}},
@@ -296,7 +296,7 @@ def test_a_password_in_the_url_is_used_and_not_shown() -> None:
         ("-1", None),
     ],
 )
-def test_a_server_that_says_when_to_come_again_is_heard(text: str, seconds: float | None) -> None:
+def test_retry_after_is_read(text: str, seconds: float | None) -> None:
     async def use(http: HttpTool) -> Output:
         async with server(answering(b"", None, 429, ("Retry-After", text))) as at:
             return await http.run(HttpInput(url=at), call())
@@ -304,7 +304,7 @@ def test_a_server_that_says_when_to_come_again_is_heard(text: str, seconds: floa
     assert error_of(with_http(use, HttpTool(clock=FakeClock(NOON)))).details.get("retry_after_s") == seconds
 
 
-def test_a_body_that_unpacks_to_more_than_the_limit_is_refused() -> None:
+def test_a_body_that_decompresses_above_the_limit_is_refused() -> None:
     bomb = gzip.compress(b"\x00" * (BODY_BYTES_MAX + 1), compresslevel=1)
     output = sent(answering(bomb, "application/json", 200, ("Content-Encoding", "gzip")), {})
     error = error_of(output)
@@ -312,7 +312,7 @@ def test_a_body_that_unpacks_to_more_than_the_limit_is_refused() -> None:
     assert error.message.endswith(f"(BODY_BYTES_MAX: {BODY_BYTES_MAX:,} bytes); use `response: file`")
 
 
-def test_a_body_that_is_announced_as_too_large_is_not_read() -> None:
+def test_a_body_with_a_too_large_content_length_is_not_read() -> None:
     async def use(http: HttpTool) -> Output:
         head = f"HTTP/1.1 200 OK\r\nContent-Length: {BODY_BYTES_MAX + 1}\r\n\r\n"
         async with raw_server(head.encode()) as at:
@@ -321,7 +321,7 @@ def test_a_body_that_is_announced_as_too_large_is_not_read() -> None:
     assert error_of(with_http(use)).kind == "payload-too-large"
 
 
-def test_headers_that_are_no_text_become_text() -> None:
+def test_headers_that_are_not_text_become_text() -> None:
     async def use(http: HttpTool) -> Output:
         async with raw_server(b"HTTP/1.1 204 No\r\nX-A: \xff\r\nX-B: 1\r\nx-b: 2\r\n\r\n") as at:
             return await http.run(HttpInput(url=at), call())
@@ -351,7 +351,7 @@ def redirecting(status: int, to: str) -> Handler:
         (308, "POST", "POST", "[1]"),
     ],
 )
-def test_a_redirect_is_followed_as_its_status_says(
+def test_a_redirect_is_followed_according_to_its_status(
     status: int, method: str, then: str, body: str | None
 ) -> None:
     output = sent(redirecting(status, "/new?a=1"), {"method": method, "json": [1]})
@@ -361,7 +361,7 @@ def test_a_redirect_is_followed_as_its_status_says(
 
 
 @pytest.mark.parametrize("same_origin", [True, False])
-def test_credentials_go_to_no_other_origin(same_origin: bool) -> None:
+def test_credentials_are_not_sent_to_another_origin(same_origin: bool) -> None:
     headers = {"Authorization": "s", "Cookie": "s", "X-Api-Key": "s", "Private-Token": "s", "X-Page": "1"}
 
     async def use(http: HttpTool) -> JSON:
@@ -373,7 +373,7 @@ def test_credentials_go_to_no_other_origin(same_origin: bool) -> None:
     assert arrived == (set(headers) if same_origin else {"X-Page"})
 
 
-def test_redirects_have_a_limit_and_can_be_switched_off() -> None:
+def test_redirects_have_a_limit_and_can_be_disabled() -> None:
     error = error_of(sent(redirecting(302, "/items"), {}, {"redirects": 3}))
     assert (error.kind, error.retryable) == ("http", False)
     assert error.message.startswith("more than 3 redirects, the last one to http://127.0.0.1:")
@@ -389,7 +389,7 @@ def test_a_redirect_to_another_scheme_is_refused(to: str) -> None:
     assert error.message.endswith("redirects to an address that is not a valid HTTP URL")
 
 
-def test_a_refused_address_gets_no_connection_however_it_is_spelled_d88() -> None:
+def test_a_refused_address_gets_no_connection_in_any_spelling_d88() -> None:
     reached = []
 
     async def decoy(request: web.Request) -> web.StreamResponse:
@@ -421,7 +421,7 @@ def test_a_refused_address_gets_no_connection_however_it_is_spelled_d88() -> Non
     )
 
 
-def test_a_redirect_does_not_lead_around_the_refusal_d88() -> None:
+def test_a_redirect_does_not_bypass_the_address_policy_d88() -> None:
     reached = []
 
     async def decoy(request: web.Request) -> web.StreamResponse:
@@ -439,7 +439,7 @@ def test_a_redirect_does_not_lead_around_the_refusal_d88() -> None:
     assert reached == []
 
 
-def test_nobody_listening_may_change() -> None:
+def test_a_refused_connection_is_retryable() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/x?canary"
@@ -449,7 +449,7 @@ def test_nobody_listening_may_change() -> None:
     assert output == failed("http", message, retryable=True)
 
 
-def test_a_name_without_an_address_may_get_one() -> None:
+def test_a_host_name_that_does_not_resolve_is_retryable() -> None:
     request = HttpRequest("GET", URL("http://no.example/?canary"), {}, None)
     unknown = aiohttp.ClientConnectorDNSError(
         ConnectionKey("no.example", 80, False, True, None, None, None),
@@ -460,23 +460,23 @@ def test_a_name_without_an_address_may_get_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "words", "retryable"),
+    ("answer", "message", "retryable"),
     [
         (b"", "the connection was lost", True),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "the response ended early", True),
         (b"220 ftp ready\r\n\r\n", "the response is not valid HTTP", False),
     ],
 )
-def test_an_answer_that_is_none_is_told_as_it_is(answer: bytes, words: str, retryable: bool) -> None:
+def test_an_invalid_response_is_an_error(answer: bytes, message: str, retryable: bool) -> None:
     async def use(http: HttpTool) -> tuple[Output, str]:
         async with raw_server(answer) as at:
             return await http.run(HttpInput(url=f"{at}/x?canary"), call()), at
 
     output, at = with_http(use)
-    assert output == failed("http", f"{words} (GET {at}/x)", retryable=retryable)
+    assert output == failed("http", f"{message} (GET {at}/x)", retryable=retryable)
 
 
-def test_a_server_that_falls_silent_is_a_timeout_d33() -> None:
+def test_a_server_that_stops_sending_is_a_timeout_d33() -> None:
     async def use(http: HttpTool) -> Output:
         over = asyncio.Event()
 
@@ -494,7 +494,7 @@ def test_a_server_that_falls_silent_is_a_timeout_d33() -> None:
     assert error.message.startswith("no data received for 0.05 s from")
 
 
-def test_a_server_that_speaks_no_tls_is_not_asked_again() -> None:
+def test_a_server_without_tls_is_not_retryable() -> None:
     async def plain(http: HttpTool) -> Output:
         async with server(echo) as at:
             return await http.run(HttpInput(url=at.replace("http:", "https:")), call())
@@ -506,7 +506,7 @@ def test_a_server_that_speaks_no_tls_is_not_asked_again() -> None:
     )
 
 
-def test_a_server_that_hangs_up_on_tls_may_not_speak_it_or_be_just_going() -> None:
+def test_a_connection_closed_in_the_tls_handshake_is_retryable() -> None:
     async def hangs_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
         writer.close()
@@ -527,7 +527,7 @@ def test_a_server_that_hangs_up_on_tls_may_not_speak_it_or_be_just_going() -> No
     assert "TLS" not in plain.message
 
 
-def test_a_certificate_is_checked_unless_the_author_says_otherwise() -> None:
+def test_a_certificate_is_verified_unless_verify_is_false() -> None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(Path(__file__).with_name("self_signed.pem"))
 
@@ -563,7 +563,7 @@ def test_a_tool_that_was_never_used_is_closed_without_a_client() -> None:
     assert http._client is None
 
 
-def test_a_tools_module_brings_nothing_that_only_its_work_needs() -> None:
+def test_importing_a_tool_imports_no_heavy_module() -> None:
     program = (
         "import sys\n"
         "import noetl.tools.http.tool, noetl.tools.noop, noetl.tools.python.tool, noetl.tools.resolve\n"

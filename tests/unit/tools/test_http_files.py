@@ -1,4 +1,4 @@
-"""`response: file` streams a body to the result store: whole, unpacked, and never more than is allowed."""
+"""`response: file` streams a body to the result store: complete, decompressed, and within the limit."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def stored(root: Path) -> list[bytes]:
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["with its length", "without"])
-def test_a_body_is_stored_whole(known: bool, tmp_path: Path) -> None:
+def test_a_body_is_stored_completely(known: bool, tmp_path: Path) -> None:
     output = fetched(streaming(head={"Content-Type": "text/csv"}, known=known), tmp_path)
     assert output.status == "ok"
     assert output.data is None
@@ -62,7 +62,7 @@ def test_a_body_is_stored_whole(known: bool, tmp_path: Path) -> None:
     assert stored(tmp_path) == [PIECE * PIECES]
 
 
-def test_a_packed_body_is_unpacked_on_its_way(tmp_path: Path) -> None:
+def test_a_compressed_body_is_decompressed(tmp_path: Path) -> None:
     async def handler(_request: web.Request) -> web.StreamResponse:
         return web.Response(body=gzip.compress(PIECE * 4), headers={"Content-Encoding": "gzip"})
 
@@ -71,7 +71,7 @@ def test_a_packed_body_is_unpacked_on_its_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["with its length", "without"])
-def test_more_than_the_author_allows_is_an_error_and_leaves_nothing(known: bool, tmp_path: Path) -> None:
+def test_more_than_max_bytes_is_an_error_and_leaves_nothing(known: bool, tmp_path: Path) -> None:
     output = fetched(streaming(known=known), tmp_path, {"max_bytes": 1_000_000})
     assert output.error is not None
     assert output.error.kind == "payload-too-large"
@@ -80,7 +80,7 @@ def test_more_than_the_author_allows_is_an_error_and_leaves_nothing(known: bool,
     assert stored(tmp_path) == []
 
 
-def test_a_small_packed_body_that_grows_past_the_limit_is_an_error(tmp_path: Path) -> None:
+def test_a_compressed_body_that_decompresses_above_the_limit_is_an_error(tmp_path: Path) -> None:
     async def handler(_request: web.Request) -> web.StreamResponse:
         return web.Response(body=gzip.compress(bytes(20_000_000)), headers={"Content-Encoding": "gzip"})
 
@@ -90,7 +90,7 @@ def test_a_small_packed_body_that_grows_past_the_limit_is_an_error(tmp_path: Pat
     assert stored(tmp_path) == []
 
 
-def test_a_body_that_breaks_off_is_a_failure_that_may_be_tried_again_and_leaves_nothing(
+def test_a_body_that_ends_early_is_a_retryable_error_and_leaves_nothing(
     tmp_path: Path,
 ) -> None:
     async def handler(request: web.Request) -> web.StreamResponse:
@@ -108,7 +108,7 @@ def test_a_body_that_breaks_off_is_a_failure_that_may_be_tried_again_and_leaves_
     assert stored(tmp_path) == []
 
 
-def test_whoever_watches_sees_how_far_it_is(tmp_path: Path) -> None:
+def test_progress_is_reported(tmp_path: Path) -> None:
     seen: list[tuple[float, float | None]] = []
 
     async def work() -> None:

@@ -1,4 +1,4 @@
-"""SSRF: one decoy on loopback, forty ways to write its address, directly and by redirect: it is never reached."""
+"""SSRF: no spelling of a refused address reaches a decoy on loopback, directly or by redirect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.tools.calls import call, server
 from tests.unit.tools.test_http import error_of, redirecting, with_http
 
 # 127.0.0.2, which is refused, while the server that redirects is at 127.0.0.1, which is allowed. Other networks
-# that wrap an address (NAT64, 6to4, Teredo) are told by the check alone (test_addresses): no test dials them.
+# that wrap an address (NAT64, 6to4, Teredo) are tested without a connection (test_addresses).
 SPELLINGS = [
     "127.0.0.2",
     "127.0.2",
@@ -76,7 +76,7 @@ def test_no_spelling_of_a_refused_address_reaches_it_d88(spelling: str) -> None:
     assert {error_of(output).kind for output in outputs} <= {"http", "input", "timeout"}
 
 
-def test_the_decoy_is_there_for_whoever_may_reach_it() -> None:
+def test_the_decoy_is_reachable_if_it_is_allowed() -> None:
     async def use(http: HttpTool) -> Output:
         async def decoy(_request: web.Request) -> web.StreamResponse:
             return web.Response(text="reached")

@@ -1,4 +1,4 @@
-"""The tool `postgres` on a real server: rows, commands, transactions, limits, and what goes wrong."""
+"""The tool `postgres` on a real server: rows, commands, transactions, limits and errors."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from noetl.tool import Auth
 from noetl.tools.postgres.tool import PostgresInput, PostgresTool
 from tests.services import PASSWORD, connected, postgres
 from tests.unit.tools.calls import call
-from tests.unit.tools.databases import Asking, asking, credential, sql
+from tests.unit.tools.databases import PostgresOn, credential, new_database, sql
 
 
 async def until(watching: asyncpg.Connection, there_is: str) -> None:
-    """Asks the server until it has such a row."""
+    """Polls the server until it has such a row."""
     async with asyncio.timeout(30):
         while not await watching.fetch(there_is):
             pass
 
 
-def test_a_query_gives_rows_as_objects() -> None:
+def test_a_query_returns_rows_as_objects() -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             output = await pg.query(
                 "SELECT i, i * 2 AS twice FROM generate_series(1, 3) i WHERE i > {{ n }}", n=1
             )
@@ -36,9 +36,9 @@ def test_a_query_gives_rows_as_objects() -> None:
     asyncio.run(work())
 
 
-def test_a_command_is_one_transaction_and_gives_the_last_rows_there_are() -> None:
+def test_a_command_is_one_transaction_and_returns_the_last_rows() -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             await pg.make("CREATE TABLE a (n int)")
             output = await pg.command(
                 "INSERT INTO a VALUES ({{ n }}), ({{ n + 1 }}); SELECT sum(n) AS sum FROM a; UPDATE a SET n = 0",
@@ -54,9 +54,9 @@ def test_a_command_is_one_transaction_and_gives_the_last_rows_there_are() -> Non
     asyncio.run(work())
 
 
-def test_parameters_by_place_and_by_name_are_bound() -> None:
+def test_parameters_are_bound_by_position_and_by_name() -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             assert await pg.rows("SELECT $2::text || $1::text AS x", params=["a", "b"]) == [{"x": "ba"}]
             named = await pg.rows("SELECT :a::int + {{ n }}::int AS x", params={"a": 1}, n=2)
             assert named == [{"x": 3}]
@@ -68,9 +68,9 @@ def test_parameters_by_place_and_by_name_are_bound() -> None:
 
 
 @pytest.mark.parametrize("command", ["COMMIT", "SELECT 1; ROLLBACK", "COPY a FROM STDIN", "", "SELECT $1"])
-def test_what_is_no_command_is_refused_before_anything_is_sent(command: str) -> None:
+def test_an_invalid_command_is_refused_before_it_is_sent(command: str) -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             output = await pg.command(command)
             assert output.error is not None
             assert output.error.kind == "input"
@@ -79,9 +79,9 @@ def test_what_is_no_command_is_refused_before_anything_is_sent(command: str) -> 
     asyncio.run(work())
 
 
-def test_a_statement_that_takes_no_transaction_may_stand_alone() -> None:
+def test_a_single_statement_runs_without_a_transaction() -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             await pg.make("VACUUM")
             await pg.make(
                 "CREATE FUNCTION one() RETURNS int LANGUAGE sql BEGIN ATOMIC SELECT 2; SELECT 1; END"
@@ -91,9 +91,9 @@ def test_a_statement_that_takes_no_transaction_may_stand_alone() -> None:
     asyncio.run(work())
 
 
-def test_what_one_call_sets_is_not_there_for_the_next() -> None:
+def test_session_state_is_reset_after_each_call() -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             before = await pg.rows("SELECT pg_backend_pid() AS pid")
             await pg.make("CREATE ROLE weak_one; SET ROLE weak_one; SET search_path = nowhere")
             await pg.make("CREATE TEMP TABLE mine (a int)")
@@ -106,9 +106,9 @@ def test_what_one_call_sets_is_not_there_for_the_next() -> None:
     asyncio.run(work())
 
 
-def test_more_rows_than_allowed_are_an_error_and_many_are_fine() -> None:
+def test_more_rows_than_max_rows_are_an_error() -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             output = await pg.query("SELECT generate_series(1, 2500)", spec={"max_rows": 2000})
             assert output.error is not None
             assert output.error.kind == "payload-too-large"
@@ -119,9 +119,9 @@ def test_more_rows_than_allowed_are_an_error_and_many_are_fine() -> None:
     asyncio.run(work())
 
 
-def test_a_statement_has_the_time_that_the_task_has() -> None:
+def test_the_timeout_of_the_task_limits_the_statement() -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             output = await pg.query("SELECT pg_sleep(30)", spec={"timeout": {"total": 0.1}})
             assert output.error is not None
             assert (output.error.kind, output.error.retryable) == ("timeout", True)
@@ -129,9 +129,9 @@ def test_a_statement_has_the_time_that_the_task_has() -> None:
     asyncio.run(work())
 
 
-def test_a_call_that_is_cancelled_ends_on_the_server_too() -> None:
+def test_a_cancelled_call_ends_on_the_server_too() -> None:
     async def work() -> None:
-        async with asking() as pg, connected(pg.name) as watching:
+        async with new_database() as pg, connected(pg.name) as watching:
             running = (
                 "SELECT pid FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'"
             )
@@ -146,9 +146,9 @@ def test_a_call_that_is_cancelled_ends_on_the_server_too() -> None:
     asyncio.run(work())
 
 
-def test_a_command_that_is_cancelled_leaves_nothing() -> None:
+def test_a_cancelled_command_is_rolled_back() -> None:
     async def work() -> None:
-        async with asking() as pg, connected(pg.name) as watching:
+        async with new_database() as pg, connected(pg.name) as watching:
             await pg.make("CREATE TABLE a (n int)")
             asked = asyncio.create_task(pg.command("INSERT INTO a VALUES (1); SELECT pg_sleep(60)"))
             await until(watching, "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%'")
@@ -160,9 +160,9 @@ def test_a_command_that_is_cancelled_leaves_nothing() -> None:
     asyncio.run(work())
 
 
-def test_two_transactions_that_do_not_serialize_may_be_tried_again() -> None:
+def test_a_serialization_failure_is_retryable() -> None:
     async def work() -> None:
-        async with asking() as pg, connected(pg.name) as other:
+        async with new_database() as pg, connected(pg.name) as other:
             await pg.make("CREATE TABLE a (n int); INSERT INTO a VALUES (1)")
             transaction = other.transaction(isolation="serializable")
             await transaction.start()
@@ -181,9 +181,9 @@ def test_two_transactions_that_do_not_serialize_may_be_tried_again() -> None:
     asyncio.run(work())
 
 
-def test_an_error_shows_no_value_and_names_the_constraint() -> None:
+def test_an_error_contains_no_value_and_names_the_constraint() -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             await pg.make("CREATE TABLE a (token text CONSTRAINT one_token UNIQUE, n int CHECK (n > 0))")
             secret = "canary-7f3a"
             await pg.make("INSERT INTO a VALUES ({{ s }}, 1)", s=secret)
@@ -211,9 +211,9 @@ def test_an_error_shows_no_value_and_names_the_constraint() -> None:
     asyncio.run(work())
 
 
-def test_a_restart_in_between_is_not_noticed() -> None:
+def test_a_restart_of_the_server_between_calls_is_not_noticed() -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             await pg.make("CREATE TABLE a (n int)")
             await asyncio.to_thread(postgres().restart)
             assert await pg.rows("SELECT * FROM a") == []
@@ -222,9 +222,9 @@ def test_a_restart_in_between_is_not_noticed() -> None:
 
 
 @pytest.mark.parametrize("source", ["SELECT pg_sleep(60)", "INSERT INTO a SELECT 1 FROM pg_sleep(60)"])
-def test_a_connection_that_is_lost_may_be_tried_again_and_what_is_not_known_is_said(source: str) -> None:
+def test_a_lost_connection_is_retryable_and_reports_an_unknown_effect(source: str) -> None:
     async def work() -> None:
-        async with asking() as pg, connected("postgres") as watching:
+        async with new_database() as pg, connected("postgres") as watching:
             await pg.make("CREATE TABLE a (n int)")
             asked = asyncio.create_task(pg.command(source))
             sleeping = (
@@ -241,9 +241,9 @@ def test_a_connection_that_is_lost_may_be_tried_again_and_what_is_not_known_is_s
     asyncio.run(work())
 
 
-def test_a_server_that_is_not_there_may_be_tried_again() -> None:
+def test_an_unreachable_server_is_retryable() -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             pg.auth = credential(host="127.0.0.1", port="1", user="a")
             output = await pg.query("SELECT 1")
             assert output.error is not None
@@ -253,7 +253,7 @@ def test_a_server_that_is_not_there_may_be_tried_again() -> None:
     asyncio.run(work())
 
 
-def test_a_password_is_renewed_once_when_it_is_refused_and_never_shown() -> None:
+def test_a_refused_password_is_renewed_once_and_never_shown() -> None:
     async def work() -> None:
         asked: list[str] = []
 
@@ -270,7 +270,7 @@ def test_a_password_is_renewed_once_when_it_is_refused_and_never_shown() -> None
             }
             return Auth("pg", "postgres_credential", {k: Secret(v) for k, v in values.items()}, renew)
 
-        async with asking() as pg:
+        async with new_database() as pg:
             pg.auth = auth("wrong-one", PASSWORD)
             assert await pg.rows("SELECT current_database() AS x") == [{"x": "postgres"}]
             pg.auth = auth("wrong-one", "wrong-two")
@@ -284,15 +284,15 @@ def test_a_password_is_renewed_once_when_it_is_refused_and_never_shown() -> None
 
 
 @pytest.mark.parametrize(
-    ("host", "words"), [("127.0.0.1", "loopback"), ("localhost", "loopback"), ("/tmp", "Unix socket")]
+    ("host", "message"), [("127.0.0.1", "loopback"), ("localhost", "loopback"), ("/tmp", "Unix socket")]
 )
-def test_an_address_that_is_not_open_is_not_connected_to(host: str, words: str) -> None:
+def test_an_address_outside_the_policy_is_refused(host: str, message: str) -> None:
     async def work() -> None:
         tool = PostgresTool(allow_private=False)
         auth = credential(host=host, port=str(postgres().port), user="postgres", password=PASSWORD)
         output = await tool.run(PostgresInput(query=sql("SELECT 1")), call()._replace(auth=auth))
         assert output.error is not None
-        assert words in output.error.message
+        assert message in output.error.message
         await tool.close()
         opened = PostgresTool(allow_private=False, allow=["127.0.0.0/8"])
         if host == "127.0.0.1":
@@ -308,9 +308,9 @@ def test_an_address_that_is_not_open_is_not_connected_to(host: str, words: str) 
     [{}, {"host": "h"}, {"user": "u"}, {"dsn": "mysql://u@h"}, {"dsn": "postgresql://h"}, {"dsn": "postgresql://u:secret@h:port"},
      {"host": "h", "user": "u", "port": "x-secret"}, {"dsn": "postgresql://u@h?service=x"}],
 )  # fmt: skip
-def test_a_credential_that_can_not_be_read_is_told_without_its_values(values: dict[str, str]) -> None:
+def test_an_invalid_credential_is_an_error_without_its_values(values: dict[str, str]) -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             pg.auth = credential(**values)
             output = await pg.query("SELECT 1")
             assert output.error is not None
@@ -320,7 +320,7 @@ def test_a_credential_that_can_not_be_read_is_told_without_its_values(values: di
     asyncio.run(work())
 
 
-def test_without_a_credential_nothing_is_asked() -> None:
+def test_a_credential_is_required() -> None:
     async def work() -> None:
         output = await PostgresTool().run(PostgresInput(query=sql("SELECT 1")), call())
         assert output.error is not None
@@ -330,9 +330,9 @@ def test_without_a_credential_nothing_is_asked() -> None:
 
 
 @pytest.mark.parametrize("value", ["a\0b", "a\ud800b"])
-def test_text_that_postgresql_does_not_hold_is_told_and_not_shown(value: str) -> None:
+def test_text_that_postgresql_cannot_store_is_an_error_without_the_text(value: str) -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             for source in (
                 "SELECT {{ value }}::text",
                 "SELECT {{ value }}::date",
@@ -348,11 +348,11 @@ def test_text_that_postgresql_does_not_hold_is_told_and_not_shown(value: str) ->
 
 
 def test_many_calls_at_once_share_a_few_connections() -> None:
-    async def one(pg: Asking, n: int) -> JSON:
+    async def one(pg: PostgresOn, n: int) -> JSON:
         return (await pg.rows("SELECT {{ n }}::int AS n, pg_backend_pid() AS pid", n=n))[0]
 
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             rows = await asyncio.gather(*(one(pg, n) for n in range(50)))
             assert [row["n"] for row in rows] == list(range(50))
             assert len({row["pid"] for row in rows}) <= 10

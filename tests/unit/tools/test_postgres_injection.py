@@ -1,4 +1,4 @@
-"""What others write stays data: payloads through {{ }}, sql_list and sql_ident, on a real server (P-SQL)."""
+"""SQL injection: payloads through {{ }}, sql_list and sql_ident stay data, on a real server (P-SQL)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from itertools import product
 
 from noetl.template.compile import TemplateError
-from tests.unit.tools.databases import asking
+from tests.unit.tools.databases import new_database
 
 QUOTES = ("'", '"', "''", "\\'", "`", "$$", "$a$", "%27", "\u02bc", "\uff07")
 PAYLOADS = (
@@ -34,13 +34,13 @@ PAYLOADS = (
 HOSTILE = [quote + payload for quote, payload in product(QUOTES, PAYLOADS)]
 
 
-def test_there_are_two_hundred_of_them() -> None:
+def test_there_are_two_hundred_payloads() -> None:
     assert len(set(HOSTILE)) == 200
 
 
-def test_a_bound_value_comes_back_as_it_was() -> None:
+def test_a_bound_value_is_returned_unchanged() -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             await pg.make("CREATE TABLE victims (name text, more jsonb); CREATE TABLE hidden (secret text)")
             for evil in HOSTILE:
                 await pg.make("INSERT INTO victims VALUES ('{{ evil }}', {{ [evil] }})", evil=evil)
@@ -58,9 +58,9 @@ def test_a_bound_value_comes_back_as_it_was() -> None:
     asyncio.run(work())
 
 
-def test_parameters_by_place_and_by_name_come_back_as_they_were() -> None:
+def test_parameters_by_position_and_by_name_are_returned_unchanged() -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             await pg.make("CREATE TABLE victims (name text); CREATE TABLE hidden (secret text)")
             for evil in HOSTILE:
                 assert await pg.rows("SELECT $1::text AS x", params=[evil]) == [{"x": evil}]
@@ -70,9 +70,9 @@ def test_parameters_by_place_and_by_name_come_back_as_they_were() -> None:
     asyncio.run(work())
 
 
-def test_a_name_is_a_name_whatever_it_holds() -> None:
+def test_an_identifier_stays_an_identifier_for_any_payload() -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             await pg.make("CREATE TABLE victims (name text); INSERT INTO victims VALUES ('kept')")
             named = 0
             for evil in HOSTILE:

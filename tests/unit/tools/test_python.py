@@ -1,4 +1,4 @@
-"""`python` runs an author's code in child processes; whatever it does, the worker lives and the pool is whole."""
+"""`python` runs code in child processes; no code can harm the worker or its pool."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def error_of(output: Output) -> Failure:
 
 
 def alive(pid: int) -> bool:
-    """Does it run? One that has ended and was not asked after yet does not."""
+    """Is the process running? A zombie is not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -59,7 +59,7 @@ def alive(pid: int) -> bool:
 
 
 async def gone(pid: int) -> None:
-    """Until a process that is no child of ours has ended."""
+    """Wait for the end of a process that is not a child of this one."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -74,15 +74,15 @@ async def gone(pid: int) -> None:
         os.close(handle)
 
 
-def test_main_is_called_with_the_input_and_its_data_is_what_it_returns_d83() -> None:
+def test_main_is_called_with_the_input_and_returns_the_data_d83() -> None:
     assert ran("def main(a, b=2):\n    return {'sum': a + b}", a=1) == Output(data={"sum": 3}, own=QUIET)
 
 
-def test_a_script_sees_the_keys_of_input_as_names_and_sets_result_d83() -> None:
+def test_a_script_has_the_input_as_variables_and_sets_result_d83() -> None:
     assert ran("result = [n * 2 for n in numbers]", numbers=[1, 2]).data == [2, 4]
 
 
-def test_a_script_that_sets_no_result_gives_null() -> None:
+def test_a_script_without_a_result_returns_null() -> None:
     assert ran("x = 1") == Output(own=QUIET)
 
 
@@ -95,7 +95,7 @@ def test_a_script_that_sets_no_result_gives_null() -> None:
         ("class Row:\n    x = 1\n\ndef rows():\n    return [Row()]", "`rows`"),
     ],
 )
-def test_functions_that_nobody_calls_are_named(code: str, named: str) -> None:
+def test_code_that_only_defines_functions_is_an_error(code: str, named: str) -> None:
     assert error_of(ran(code, a=1)).message == (
         f"the code defines {named} but calls no function;"
         " rename the function to `main`, which is called with `input`, or set `result`"
@@ -116,7 +116,7 @@ def test_functions_that_nobody_calls_are_named(code: str, named: str) -> None:
         "def f(): ...\n\nassert f() is None",
     ],
 )
-def test_a_script_that_does_something_needs_no_result(code: str) -> None:
+def test_a_script_with_an_effect_needs_no_result(code: str) -> None:
     output = ran(code, a=1)
     assert (output.status, output.data) == ("ok", None)
 
@@ -133,11 +133,11 @@ def test_a_script_that_does_something_needs_no_result(code: str) -> None:
         ("class Main:\n    def __call__(self, a, b): return a + b\nmain = Main()", 3),
     ],
 )
-def test_main_takes_the_arguments_that_it_has_names_for(code: str, data: JSON) -> None:
+def test_main_gets_the_arguments_it_has_parameters_for(code: str, data: JSON) -> None:
     assert ran(code, a=1, b=2).data == data
 
 
-def test_an_exception_is_told_by_the_authors_own_lines() -> None:
+def test_an_exception_has_a_traceback_of_the_playbooks_lines() -> None:
     code = "import json\ndef main(text):\n    return read(text)\n\ndef read(text):\n    return json.loads(text)\n"
     error = error_of(ran(code, text="{"))
     assert error == Failure(
@@ -153,7 +153,7 @@ def test_an_exception_is_told_by_the_authors_own_lines() -> None:
     )
 
 
-def test_lines_of_a_file_are_told_as_its_own(tmp_path: Path) -> None:
+def test_a_traceback_of_a_script_names_its_lines(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 1\nx / 0\n")
 
     async def use(tool: PythonTool) -> Output:
@@ -162,18 +162,18 @@ def test_lines_of_a_file_are_told_as_its_own(tmp_path: Path) -> None:
     assert error_of(with_tool(use)).details == {"traceback": "line 2 of the script\n    x / 0", "line": 2}
 
 
-def test_a_syntax_error_has_its_line_too() -> None:
+def test_a_syntax_error_has_its_line() -> None:
     error = error_of(ran("def main():\n    return 1 +\n"))
     assert error.message == "SyntaxError: invalid syntax"
     assert error.details == {"traceback": "line 2 of the code\n    return 1 +", "line": 2}
 
 
-def test_an_argument_that_is_missing_is_named() -> None:
+def test_a_missing_argument_is_named() -> None:
     error = error_of(ran("def main(a): return a"))
     assert error.message == "TypeError: main() missing 1 required positional argument: 'a'"
 
 
-def test_an_endless_message_and_an_endless_recursion_are_cut() -> None:
+def test_long_messages_and_tracebacks_are_cut() -> None:
     assert error_of(ran("raise ValueError('x' * 10**6)")).message.endswith("… (995,916 more characters)")
     traceback = error_of(ran("def main(): return main()")).details["traceback"]
     assert (traceback.startswith("… "), traceback.count("\n")) == (True, 40)
@@ -191,7 +191,7 @@ def test_an_endless_message_and_an_endless_recursion_are_cut() -> None:
         ("result = 'ä\\u0000'", "ä\0"),
     ],
 )
-def test_what_has_a_plain_form_is_put_into_it(code: str, data: JSON) -> None:
+def test_dates_sets_and_arrays_are_converted_to_json(code: str, data: JSON) -> None:
     assert ran(code).data == data
 
 
@@ -216,15 +216,15 @@ def test_what_has_a_plain_form_is_put_into_it(code: str, data: JSON) -> None:
         ("result = b'x'", "a bytes at data, which is not JSON; convert it to a string, number or dict"),
     ],
 )
-def test_what_is_no_json_is_refused_with_its_place(code: str, message: str) -> None:
+def test_a_result_that_is_not_json_is_refused_with_its_position(code: str, message: str) -> None:
     assert error_of(ran(code)).message == f"the result of the code contains {message}"
 
 
-def test_the_child_which_knows_nothing_of_ours_has_the_same_limit_of_depth() -> None:
+def test_the_child_has_the_same_depth_limit_as_an_output() -> None:
     assert python_child.DEPTH_MAX == DATA_LEVELS_MAX
 
 
-def test_sixty_four_levels_are_taken() -> None:
+def test_sixty_four_levels_are_accepted() -> None:
     assert ran("result = 0\nfor _ in range(64): result = [result]").status == "ok"
 
 
@@ -234,7 +234,7 @@ def test_a_result_that_is_too_large_is_refused() -> None:
     assert "limit RESULT_BYTES_MAX: 67,108,864" in error.message
 
 
-def test_all_that_is_written_is_captured_whoever_writes_it() -> None:
+def test_output_of_all_writers_is_captured() -> None:
     code = (
         "import os, subprocess, sys\nprint('a')\nos.write(1, b'b\\n')\n"
         "subprocess.run(['echo', 'c'])\nprint('d', file=sys.stderr)\nresult = 1"
@@ -242,7 +242,7 @@ def test_all_that_is_written_is_captured_whoever_writes_it() -> None:
     assert ran(code) == Output(data=1, own={"py": {"stdout": "a\nb\nc\n", "stderr": "d\n"}})
 
 
-def test_what_is_written_before_a_failure_is_kept() -> None:
+def test_output_before_a_failure_is_kept() -> None:
     assert ran("print('so far')\n1 / 0").own == {"py": {"stdout": "so far\n", "stderr": ""}}
 
 
@@ -252,7 +252,7 @@ def test_a_flood_of_output_is_cut_and_counted() -> None:
     assert output.own["py"]["stdout"] == "x" * PRINTED_BYTES_MAX + f"\n… {1023 * 65536:,} more bytes"
 
 
-def test_code_reads_nothing_and_sees_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_has_no_standard_input_and_no_secret_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_TEST_TOKEN", "canary")
     code = "import os, sys\nresult = [sys.stdin.read(), sorted(os.environ)]"
     text, names = ran(code).data
@@ -280,7 +280,7 @@ def test_code_reads_nothing_and_sees_no_secret(monkeypatch: pytest.MonkeyPatch) 
         ),
     ],
 )
-def test_poison_is_an_error_of_its_call_and_the_pool_is_whole_again(code: str, message: str) -> None:
+def test_code_that_kills_its_process_fails_only_its_own_call(code: str, message: str) -> None:
     async def use(tool: PythonTool) -> tuple[Output, Output]:
         bad = await tool.run(PythonInput(code=code), call())
         return bad, await tool.run(PythonInput(code="print(1); result = 2"), call())
@@ -291,14 +291,14 @@ def test_poison_is_an_error_of_its_call_and_the_pool_is_whole_again(code: str, m
     assert good == Output(data=2, own={"py": {"stdout": "1\n", "stderr": ""}})
 
 
-def test_a_little_memory_is_enough_for_a_little_code() -> None:
+def test_small_code_runs_with_the_minimum_memory() -> None:
     assert ran("result = 1", memory_mb=16).data == 1
     assert error_of(ran("result = len(bytearray(20 * 1024**2))", memory_mb=16)).message.startswith(
         "MemoryError"
     )
 
 
-def test_who_cancels_a_call_ends_its_child_with_all_that_it_started(tmp_path: Path) -> None:
+def test_a_cancelled_call_ends_its_child_with_all_its_processes(tmp_path: Path) -> None:
     pipe = tmp_path / "pids"
     os.mkfifo(pipe)
     code = (
@@ -321,7 +321,7 @@ def test_who_cancels_a_call_ends_its_child_with_all_that_it_started(tmp_path: Pa
     assert after.data == 1
 
 
-def test_children_of_a_worker_that_is_killed_end_even_out_of_an_endless_loop(tmp_path: Path) -> None:
+def test_children_of_a_killed_worker_end_even_in_an_endless_loop(tmp_path: Path) -> None:
     pipe = tmp_path / "pid"
     os.mkfifo(pipe)
     program = (
@@ -339,7 +339,7 @@ def test_children_of_a_worker_that_is_killed_end_even_out_of_an_endless_loop(tmp
     assert (was_alive, alive(child)) == (True, False)
 
 
-def test_a_crowd_of_forks_ends_with_the_call(tmp_path: Path) -> None:
+def test_a_fork_bomb_ends_with_the_call(tmp_path: Path) -> None:
     pipe = tmp_path / "pids"
     os.mkfifo(pipe)
     code = (
@@ -363,7 +363,7 @@ def test_a_crowd_of_forks_ends_with_the_call(tmp_path: Path) -> None:
     assert with_tool(use) == [False] * 16
 
 
-def test_a_child_that_left_something_behind_makes_no_further_call() -> None:
+def test_a_child_with_changed_state_makes_no_further_call() -> None:
     async def use(tool: PythonTool) -> list[bool]:
         async def pid(code: str) -> JSON:
             output = await tool.run(PythonInput(code=f"import os\n{code}\nresult = os.getpid()"), call())
@@ -389,7 +389,7 @@ def test_a_child_that_left_something_behind_makes_no_further_call() -> None:
     assert with_tool(use) == [True, True, False, False, False, False, False, False]
 
 
-def test_names_of_one_call_are_not_there_in_the_next() -> None:
+def test_variables_of_a_call_do_not_exist_in_the_next() -> None:
     async def use(tool: PythonTool) -> JSON:
         await tool.run(PythonInput(code="secret = 1"), call({"token": "x"}))
         output = await tool.run(
@@ -400,7 +400,7 @@ def test_names_of_one_call_are_not_there_in_the_next() -> None:
     assert with_tool(use) == [False, False]
 
 
-def test_a_copy_that_comes_back_from_a_fork_says_nothing() -> None:
+def test_a_forked_copy_sends_no_response() -> None:
     code = "import os, warnings\nwarnings.simplefilter('ignore')\nos.fork()\nresult = 1"
 
     async def use(tool: PythonTool) -> list[JSON]:
@@ -409,15 +409,15 @@ def test_a_copy_that_comes_back_from_a_fork_says_nothing() -> None:
     assert with_tool(use) == [1, 1, 1]
 
 
-def test_a_child_is_retired_after_many_calls_and_nobody_notices() -> None:
+def test_a_child_is_replaced_after_many_calls() -> None:
     async def use(tool: PythonTool) -> set[JSON]:
-        wish = PythonInput(code="import os\nresult = os.getpid()")
-        return {(await tool.run(wish, call())).data for _ in range(CALLS_PER_CHILD_MAX + 1)}
+        input = PythonInput(code="import os\nresult = os.getpid()")
+        return {(await tool.run(input, call())).data for _ in range(CALLS_PER_CHILD_MAX + 1)}
 
     assert len(with_tool(use)) == 2
 
 
-def test_many_texts_of_code_are_each_run_as_they_are() -> None:
+def test_many_programs_exceed_the_cache_and_still_run() -> None:
     async def use(tool: PythonTool) -> list[JSON]:
         codes = [f"result = {number}" for number in range(PROGRAMS_MAX + 10)] * 2
         return [(await tool.run(PythonInput(code=code), call())).data for code in codes]
@@ -425,7 +425,7 @@ def test_many_texts_of_code_are_each_run_as_they_are() -> None:
     assert with_tool(use) == list(range(PROGRAMS_MAX + 10)) * 2
 
 
-def test_two_children_work_side_by_side(tmp_path: Path) -> None:
+def test_two_children_run_in_parallel(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
 
@@ -437,14 +437,14 @@ def test_two_children_work_side_by_side(tmp_path: Path) -> None:
     assert with_tool(use, children=2) == ["hello", None]
 
 
-def test_children_end_with_the_tool() -> None:
+def test_closing_the_tool_ends_its_children() -> None:
     async def use(tool: PythonTool) -> JSON:
         return (await tool.run(PythonInput(code="import os\nresult = os.getpid()"), call())).data
 
     assert not alive(with_tool(use))
 
 
-def test_an_idle_child_that_was_killed_is_replaced() -> None:
+def test_a_killed_idle_child_is_replaced() -> None:
     async def use(tool: PythonTool) -> Output:
         first = await tool.run(PythonInput(code="import os\nresult = os.getpid()"), call())
         os.kill(first.data, signal.SIGKILL)
@@ -472,7 +472,7 @@ def run_script(script: str, folder: Path | None) -> Output:
     return result
 
 
-def test_a_script_is_found_beside_the_playbook_or_by_its_full_path(tmp_path: Path) -> None:
+def test_a_script_is_found_relative_to_the_playbook_or_by_its_absolute_path(tmp_path: Path) -> None:
     (tmp_path / "steps").mkdir()
     file = tmp_path / "steps" / "add.py"
     file.write_text("def main(n): return [n + 1, __file__]\n")
@@ -480,7 +480,7 @@ def test_a_script_is_found_beside_the_playbook_or_by_its_full_path(tmp_path: Pat
     assert run_script(str(file), None).data == [2, str(file)]
 
 
-def test_a_script_that_can_not_be_read_is_an_error_of_kind_input(tmp_path: Path) -> None:
+def test_an_unreadable_script_is_an_error_of_kind_input(tmp_path: Path) -> None:
     (tmp_path / "latin.py").write_bytes(b"# \xe4")
     (tmp_path / "long.py").write_bytes(b"#" * (1024 * 1024 + 1))
     folder = tmp_path / "playbooks"
@@ -500,10 +500,10 @@ def test_a_script_that_can_not_be_read_is_an_error_of_kind_input(tmp_path: Path)
     assert "was not read from a file" in error_of(run_script("gone.py", None)).message
 
 
-def test_libraries_that_are_not_there_are_named() -> None:
+def test_missing_libraries_are_named() -> None:
     async def use(tool: PythonTool) -> list[Output]:
-        wishes = [["json", "PyYAML>=6", "typing-extensions"], ["no-such-lib==1.0"]]
-        return [await tool.run(PythonInput(code="result = 1", libs=libs), call()) for libs in wishes]
+        cases = [["json", "PyYAML>=6", "typing-extensions"], ["no-such-lib==1.0"]]
+        return [await tool.run(PythonInput(code="result = 1", libs=libs), call()) for libs in cases]
 
     there, missing = with_tool(use)
     assert there.data == 1

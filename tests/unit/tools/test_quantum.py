@@ -1,4 +1,4 @@
-"""`quantum` proves the seam: submit, poll and fetch on a sampler, reproducible, also on another worker (seed 000 §12)."""
+"""`quantum`: submit, poll and fetch on a simulator; runs are reproducible on another worker (seed 000 §12)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def submit(circuit: str | None = BELL, seed: int | None = 7) -> QuantumInput:
 
 
 def fetched(results: MemoryResults, *inputs: QuantumInput) -> list[Output]:
-    """Each submitted and fetched by one tool."""
+    """Submit and fetch each circuit with one tool."""
 
     async def use(tool: QuantumTool) -> list[Output]:
         handles = [(await tool.run(each, call(results=results))).data for each in inputs]
@@ -60,7 +60,7 @@ def error_of(output: Output) -> Failure:
     return output.error
 
 
-def test_what_is_submitted_is_polled_and_fetched() -> None:
+def test_a_submitted_run_is_polled_and_fetched() -> None:
     async def use(tool: QuantumTool) -> None:
         results = MemoryResults()
         handle = (await tool.run(submit(), call(results=results))).data
@@ -76,7 +76,7 @@ def test_what_is_submitted_is_polled_and_fetched() -> None:
     with_tool(use)
 
 
-def test_the_same_seed_gives_the_same_counts_and_without_one_the_call_decides() -> None:
+def test_the_same_seed_gives_the_same_counts_and_the_default_depends_on_the_call() -> None:
     first, again, other = fetched(MemoryResults(), submit(), submit(BELL + "\n"), submit(seed=8))
     assert first.data["counts"] == again.data["counts"]
     assert first.data["counts"] != other.data["counts"]
@@ -84,7 +84,7 @@ def test_the_same_seed_gives_the_same_counts_and_without_one_the_call_decides() 
     assert drawn[0] == drawn[1]
 
 
-def test_another_worker_comes_to_the_same_counts_by_what_was_stored() -> None:
+def test_another_worker_gets_the_same_counts_from_the_stored_run() -> None:
     results = MemoryResults()
 
     async def begin(tool: QuantumTool) -> JSON:
@@ -98,7 +98,7 @@ def test_another_worker_comes_to_the_same_counts_by_what_was_stored() -> None:
     assert with_tool(end) == fetched(results, submit())[0]
 
 
-def test_submitting_once_more_for_the_same_call_is_one_run() -> None:
+def test_two_submits_of_the_same_call_are_one_run() -> None:
     async def use(tool: QuantumTool) -> None:
         results = MemoryResults()
         made = [await tool.run(submit(), call(results=results)) for _ in range(2)]
@@ -115,7 +115,7 @@ def test_submitting_once_more_for_the_same_call_is_one_run() -> None:
         (BELL.replace("[2]", "[21]"), "the circuit has 21 qubits, more than spec.qubits allows"),
     ],
 )
-def test_a_circuit_that_can_not_be_run_is_an_error_of_its_run(circuit: str, message: str) -> None:
+def test_an_invalid_circuit_is_an_error(circuit: str, message: str) -> None:
     error = error_of(fetched(MemoryResults(), submit(circuit))[0])
     assert error.kind == "quantum"
     assert error.message.startswith(message)
@@ -138,7 +138,7 @@ def test_no_other_file_can_be_included(include: str) -> None:
     assert error == Failure(kind="input", message='a circuit may include only "stdgates.inc"')
 
 
-def test_what_does_not_fit_is_said() -> None:
+def test_invalid_fields_are_an_error_of_kind_input() -> None:
     async def use(tool: QuantumTool) -> None:
         results = MemoryResults()
         other = await results.put("e1", b'{"a": 1}', "application/json")
@@ -168,7 +168,7 @@ def test_what_does_not_fit_is_said() -> None:
     with_tool(use)
 
 
-def test_a_run_has_a_limit_of_time() -> None:
+def test_a_run_has_a_time_limit() -> None:
     async def use(tool: QuantumTool) -> Output:
         results, spec = MemoryResults(), {"run_s": 0.001}
         handle = (await tool.run(submit(), call(results=results, spec=spec))).data
@@ -178,7 +178,7 @@ def test_a_run_has_a_limit_of_time() -> None:
     assert error == Failure(kind="timeout", message="the run took longer than spec.run_s allows (0.001 s)")
 
 
-def test_only_so_many_runs_are_out_at_once() -> None:
+def test_the_number_of_active_runs_is_limited() -> None:
     async def use(tool: QuantumTool) -> list[Output]:
         return [await tool.run(submit(seed=number), call()) for number in range(RUNS_MAX + 1)]
 

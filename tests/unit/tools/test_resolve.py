@@ -1,4 +1,4 @@
-"""`resolve` fetches what a Ref points at, and cuts it to what is asked for (D83)."""
+"""`resolve` fetches the payload of a Ref, or the selected part of it (D83)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.tools.calls import call
 ROWS = [{"id": number, "name": f"n{number}", "more": {"x": number}} for number in range(5)]
 
 
-class Away(MemoryResults):
+class Unreachable(MemoryResults):
     """A store that does not answer."""
 
     async def get(self, ref: dict[str, JSON]) -> bytes:
@@ -33,8 +33,8 @@ def resolved(
     async def go() -> Output:
         results = MemoryResults()
         ref = await results.put("e1", body, content_type)
-        wish = ResolveInput(ref=ref, path=path, slice=part, columns=columns)
-        return await ResolveTool().run(wish, call(results=results))
+        input = ResolveInput(ref=ref, path=path, slice=part, columns=columns)
+        return await ResolveTool().run(input, call(results=results))
 
     return asyncio.run(go())
 
@@ -45,7 +45,7 @@ def rows(
     return resolved(msgspec.json.encode({"rows": ROWS}), path, part, columns)
 
 
-def test_the_whole_payload_by_default_d83() -> None:
+def test_the_default_is_the_whole_payload_d83() -> None:
     assert rows() == Output(data={"rows": ROWS})
 
 
@@ -61,12 +61,12 @@ def test_the_whole_payload_by_default_d83() -> None:
         ("9:", []),
     ],
 )
-def test_a_slice_takes_rows_as_python_does(part: str | list[int], numbers: list[int]) -> None:
+def test_a_slice_selects_rows_as_in_python(part: str | list[int], numbers: list[int]) -> None:
     data = rows("$.rows", part).data
     assert [row["id"] for row in data] == numbers
 
 
-def test_columns_leave_nothing_else_in_the_rows() -> None:
+def test_columns_removes_all_other_columns() -> None:
     assert rows("$.rows", "0:2", ["name", "id"]).data == [{"name": "n0", "id": 0}, {"name": "n1", "id": 1}]
 
 
@@ -74,7 +74,7 @@ def test_columns_of_one_row() -> None:
     assert rows("$.rows[2]", None, ["id"]).data == {"id": 2}
 
 
-def test_columns_that_some_rows_lack_are_left_out_there() -> None:
+def test_a_column_missing_in_some_rows_is_omitted_there() -> None:
     assert resolved(b'[{"a":1},{"b":2}]', columns=["a"]).data == [{"a": 1}, {}]
 
 
@@ -99,7 +99,7 @@ def test_columns_that_some_rows_lack_are_left_out_there() -> None:
         ("$.rows[*].id", None, ["id"], "`columns` needs rows that are mappings, and row 0 is not a mapping"),
     ],
 )
-def test_a_part_that_is_not_there_is_an_error_of_kind_input(
+def test_a_missing_part_is_an_error_of_kind_input(
     path: str | None, part: str | list[int] | None, columns: list[str] | None, message: str
 ) -> None:
     assert rows(path, part, columns) == failed("input", message)
@@ -108,31 +108,31 @@ def test_a_part_that_is_not_there_is_an_error_of_kind_input(
 @pytest.mark.parametrize(
     "ref", [None, "text", [], {}, {"type": "blob"}, {"type": "blob", "locator": {}, "other": 1}]
 )
-def test_what_is_no_ref_is_an_error_of_kind_input(ref: JSON) -> None:
+def test_a_value_that_is_not_a_ref_is_an_error_of_kind_input(ref: JSON) -> None:
     output = asyncio.run(ResolveTool().run(ResolveInput(ref=ref), call()))
     assert output.error is not None
     assert output.error.kind == "input"
     assert output.error.message.startswith("`ref` must be a Ref")
 
 
-def test_a_payload_that_is_gone_is_an_error_of_kind_reference() -> None:
+def test_a_missing_payload_is_an_error_of_kind_reference() -> None:
     ref = {"type": "blob", "locator": {"key": "e1/gone"}, "meta": {}}
     output = asyncio.run(ResolveTool().run(ResolveInput(ref=ref), call()))
     assert output == failed("reference", "no result e1/gone")
 
 
-def test_a_store_that_does_not_answer_may_do_so_later() -> None:
+def test_an_unreachable_store_is_retryable() -> None:
     ref = {"type": "blob", "locator": {}, "meta": {}}
-    output = asyncio.run(ResolveTool().run(ResolveInput(ref=ref), call(results=Away())))
+    output = asyncio.run(ResolveTool().run(ResolveInput(ref=ref), call(results=Unreachable())))
     assert output == failed("reference", "no answer for blob", retryable=True)
 
 
-def test_text_comes_as_text_and_other_bytes_as_base64() -> None:
+def test_text_is_returned_as_text_and_other_bytes_as_base64() -> None:
     assert resolved(b"a,b\n1,2", content_type="text/csv").data == "a,b\n1,2"
     assert resolved(b"\xff\x00", content_type="image/png").data == {"base64": "/wA="}
 
 
-def test_a_payload_that_should_be_json_and_is_not_says_so() -> None:
+def test_a_payload_with_invalid_json_is_an_error() -> None:
     output = resolved(b"{oops")
     assert output.error is not None
     assert (output.error.kind, output.error.message[:31]) == ("reference", "the payload is not valid JSON: ")
@@ -152,12 +152,12 @@ NDJSON = b"".join(b'{"id":%d}\n' % number for number in range(1000)) + b"\n"
         ("5000:", []),
     ],
 )
-def test_rows_of_ndjson_are_taken_line_by_line(part: str | None, numbers: list[int]) -> None:
+def test_ndjson_is_read_line_by_line(part: str | None, numbers: list[int]) -> None:
     data = resolved(NDJSON, None, part, content_type="application/x-ndjson").data
     assert [row["id"] for row in data] == numbers
 
 
-def test_a_damaged_row_is_seen_though_only_the_first_ones_are_asked_for() -> None:
+def test_a_damaged_row_outside_the_slice_is_detected() -> None:
     async def go() -> Output:
         results = MemoryResults()
         ref = await results.put("e1", NDJSON, "application/x-ndjson")
@@ -172,13 +172,13 @@ def test_a_damaged_row_is_seen_though_only_the_first_ones_are_asked_for() -> Non
     assert "has changed since it was stored" in output.error.message
 
 
-def test_a_row_that_is_no_json_says_so() -> None:
+def test_a_row_with_invalid_json_is_an_error() -> None:
     output = resolved(b"{}\nnone\n", None, "0:9", content_type="application/x-ndjson")
     assert output.error is not None
     assert output.error.kind == "reference"
 
 
-def test_a_payload_that_nobody_should_hold_is_refused_before_it_is_read() -> None:
+def test_a_payload_above_the_limit_is_refused_before_it_is_read() -> None:
     ref = {
         "type": "blob",
         "locator": {"key": f"e1/{'0' * 64}"},

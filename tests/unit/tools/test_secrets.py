@@ -1,4 +1,4 @@
-"""`secrets` says that an entry resolves, and never its value."""
+"""`secrets` reports that an entry resolves, and never its value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class One:
         return FetchedCredential({"": Secret("hunter22")}, "v7")
 
 
-def test_an_entry_that_resolves_is_told_with_its_version() -> None:
+def test_an_entry_that_resolves_returns_its_version() -> None:
     async def work() -> None:
         auth = await Keychain(One(), SystemClock()).auth(Credential(name="api", kind="env", at=()))
         output = await SecretsTool().run(SecretsInput(name="api"), call()._replace(auth=auth))
@@ -28,7 +28,7 @@ def test_an_entry_that_resolves_is_told_with_its_version() -> None:
     asyncio.run(work())
 
 
-def test_without_a_keychain_it_is_an_error_that_names_the_entry() -> None:
+def test_without_a_keychain_the_error_names_the_entry() -> None:
     output = asyncio.run(SecretsTool().run(SecretsInput(name="api"), call()))
     assert output.error is not None
     assert (output.error.kind, '"api"' in output.error.message) == ("credential", True)

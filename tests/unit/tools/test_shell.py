@@ -1,4 +1,4 @@
-"""`shell` runs programs: no shell reads their arguments, all has a limit, and nothing stays behind."""
+"""`shell` runs programs: arguments are not interpreted, limits apply, and no process is left behind."""
 
 from __future__ import annotations
 
@@ -53,22 +53,22 @@ def own(
     return {"shell": {"exit_code": exit_code, "signal": signal, "stdout": stdout, "stderr": stderr}}
 
 
-def test_a_program_gets_its_arguments_as_they_are_d83() -> None:
+def test_a_program_gets_its_arguments_unchanged_d83() -> None:
     output = ran(ShellInput(argv=["printf", "%s|", "$HOME; rm *", "a b", ""]))
     assert output == Output(data="$HOME; rm *|a b||", own=own("$HOME; rm *|a b||"))
 
 
-def test_a_line_for_the_shell_is_read_by_it_d83() -> None:
+def test_sh_is_interpreted_by_the_shell_d83() -> None:
     output = ran(ShellInput(sh="echo $((1 + 2)); echo oh >&2"))
     assert output == Output(data="3", own=own("3\n", "oh\n"))
 
 
-def test_standard_input_is_a_text_or_empty() -> None:
+def test_standard_input_is_text_or_empty() -> None:
     assert ran(ShellInput(argv=["cat"], stdin="grüezi\n")).data == "grüezi"
     assert ran(ShellInput(argv=["cat"])).data == ""
 
 
-def test_nothing_of_the_environment_is_inherited_but_three_names() -> None:
+def test_only_three_environment_variables_are_inherited() -> None:
     os.environ["NOETL_TEST_SECRET"] = "hidden"
     try:
         output = ran(ShellInput(argv=["env"], env={"GIVEN": "a b", "N": 1.5, "YES": True, "NOT": None}))
@@ -79,21 +79,21 @@ def test_nothing_of_the_environment_is_inherited_but_three_names() -> None:
     assert set(seen) <= {"GIVEN", "N", "YES", "PATH", "HOME", "LANG"}
 
 
-def test_it_runs_in_the_folder_of_the_playbook_or_in_one_relative_to_it(tmp_path: Path) -> None:
+def test_cwd_is_relative_to_the_playbook(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     assert ran(ShellInput(argv=["pwd"]), folder=tmp_path).data == str(tmp_path)
     assert ran(ShellInput(argv=["pwd"], cwd="inner"), folder=tmp_path).data == str(tmp_path / "inner")
     assert ran(ShellInput(argv=["pwd"], cwd=str(tmp_path))).data == str(tmp_path)
 
 
-def test_a_program_may_be_a_file_beside_the_playbook(tmp_path: Path) -> None:
+def test_a_program_can_be_a_file_beside_the_playbook(tmp_path: Path) -> None:
     script = tmp_path / "say"
     script.write_text("#!/bin/sh\necho said $1\n")
     script.chmod(0o755)
     assert ran(ShellInput(argv=["./say", "it"]), folder=tmp_path).data == "said it"
 
 
-def test_json_is_parsed_when_that_is_asked_for() -> None:
+def test_json_is_parsed_if_parse_is_json() -> None:
     assert ran(ShellInput(sh="echo '{\"a\": [1]}'", parse="json")).data == {"a": [1]}
     assert ran(ShellInput(sh="echo '{\"a\": [1]}'")).data == '{"a": [1]}'
     error = error_of(ran(ShellInput(sh="echo oops", parse="json")))
@@ -101,11 +101,11 @@ def test_json_is_parsed_when_that_is_asked_for() -> None:
     assert error.message.startswith("standard output is not valid JSON")
 
 
-def test_output_that_is_no_text_is_kept_as_base64() -> None:
+def test_output_that_is_not_text_becomes_base64() -> None:
     assert ran(ShellInput(sh="printf '\\377'")).data == {"base64": "/w=="}
 
 
-def test_an_exit_code_other_than_0_is_an_error_with_the_last_line_that_was_said() -> None:
+def test_an_exit_code_other_than_0_is_an_error_with_the_last_line() -> None:
     output = ran(ShellInput(sh="echo some; echo first >&2; echo 'no such thing' >&2; exit 3"))
     failure = Failure(
         kind="shell", message="exit code 3: no such thing", details={"exit_code": 3, "signal": None}
@@ -113,7 +113,7 @@ def test_an_exit_code_other_than_0_is_an_error_with_the_last_line_that_was_said(
     assert output == Output(status="error", error=failure, own=own("some\n", "first\nno such thing\n", 3))
 
 
-def test_a_program_that_a_signal_ended_says_which() -> None:
+def test_a_program_killed_by_a_signal_names_it() -> None:
     output = ran(ShellInput(sh="kill -TERM $$"))
     assert error_of(output).message == "killed by SIGTERM"
     assert output.own == own(exit_code=None, signal="SIGTERM")
@@ -132,26 +132,26 @@ def test_a_program_that_a_signal_ended_says_which() -> None:
         (ShellInput(argv=["echo", "x" * 3_000_000]), "the arguments and environment variables are too long; pass data with `stdin`"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_said(input: ShellInput, message: str) -> None:
+def test_invalid_fields_are_an_error_of_kind_input(input: ShellInput, message: str) -> None:
     assert error_of(ran(input)) == Failure(kind="input", message=message)
 
 
-def test_rules_may_ask_for_its_own_part_whatever_went_wrong() -> None:
+def test_the_own_part_of_the_output_exists_after_an_error() -> None:
     assert ran(ShellInput(argv=["no-such-program"])).own == own(exit_code=None)
 
 
-def test_a_file_that_is_no_program_is_said(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_executed_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
     (tmp_path / "text").chmod(0o755)
     message = error_of(ran(ShellInput(argv=["./text"]), folder=tmp_path)).message
     assert message.endswith('text" cannot be executed: Exec format error')
 
 
-def test_half_a_surrogate_pair_harms_nobody() -> None:
+def test_lone_surrogates_are_replaced() -> None:
     assert ran(ShellInput(argv=["printf", "%s", "\ud800"], env={"A": "\udc00"})).data == "?"
 
 
-def test_long_output_goes_whole_to_the_result_store() -> None:
+def test_long_output_is_stored_completely() -> None:
     results = MemoryResults()
     length = INLINE_BYTES_MAX + 10_000
     output = ran(ShellInput(sh=f"head -c {length} /dev/zero | tr '\\0' x; echo well >&2"), results=results)
@@ -174,30 +174,30 @@ def test_long_json_is_parsed_and_long_errors_are_kept() -> None:
     assert asyncio.run(results.get(output.own["shell"]["stderr_ref"])).endswith(b"e\nlast\n")
 
 
-def test_a_program_that_writes_too_much_is_ended() -> None:
+def test_a_program_that_writes_too_much_is_killed() -> None:
     error = error_of(ran(ShellInput(argv=["yes"]), spec={"output_mb": 1}))
-    words = "the program wrote more to standard output than spec.output_mb allows"
-    assert error == Failure(kind="payload-too-large", message=words)
+    message = "the program wrote more to standard output than spec.output_mb allows"
+    assert error == Failure(kind="payload-too-large", message=message)
 
 
-def test_memory_has_a_limit_before_the_program_begins() -> None:
+def test_memory_has_a_limit() -> None:
     hungry = ShellInput(argv=[sys.executable, "-I", "-c", "x = bytearray(400_000_000); print(len(x))"])
     assert ran(hungry).data == "400000000"
     assert error_of(ran(hungry, spec={"memory_mb": 300})).message == "exit code 1: MemoryError"
 
 
-def test_arguments_stay_as_they_are_under_a_limit() -> None:
+def test_a_memory_limit_leaves_arguments_unchanged() -> None:
     limited = ran(ShellInput(argv=["printf", "%s|", "-x", "$1", "a b"]), spec={"memory_mb": 500})
     assert limited.data == "-x|$1|a b|"
 
 
-def test_a_knob_that_does_not_fit_is_said() -> None:
+def test_an_invalid_option_is_an_error_of_kind_input() -> None:
     error = error_of(ran(ShellInput(sh="true"), spec={"memory_mb": -1}))
     assert error == Failure(kind="input", message="spec: Expected `int` >= 1 - at `$.memory_mb`")
 
 
 async def started(pipe: int) -> int:
-    """The number that a program writes when it has begun."""
+    """The process id that a program writes when it has started."""
     begun = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_reader(pipe, begun.set)
@@ -210,7 +210,7 @@ async def started(pipe: int) -> int:
 
 
 async def gone(pid: int) -> None:
-    """Until a process that is no child of ours has ended."""
+    """Wait for the end of a process that is not a child of this one."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -225,7 +225,7 @@ async def gone(pid: int) -> None:
         os.close(handle)
 
 
-def test_a_call_that_is_cancelled_ends_the_program_and_all_that_it_started(tmp_path: Path) -> None:
+def test_a_cancelled_call_ends_the_program_and_all_its_processes(tmp_path: Path) -> None:
     async def go() -> None:
         fifo = tmp_path / "fifo"
         os.mkfifo(fifo)
@@ -247,13 +247,13 @@ def test_a_call_that_is_cancelled_ends_the_program_and_all_that_it_started(tmp_p
     assert len(os.listdir(DESCRIPTORS)) <= before
 
 
-def test_what_a_program_leaves_running_is_ended_with_it() -> None:
+def test_processes_left_running_are_killed() -> None:
     output = ran(ShellInput(sh="sleep 1000 & echo $!"))
     assert output.status == "ok"
     asyncio.run(gone(int(output.data)))
 
 
-def test_no_more_programs_run_at_once_than_there_is_room_for_d87(tmp_path: Path) -> None:
+def test_the_number_of_parallel_programs_is_limited_d87(tmp_path: Path) -> None:
     async def go() -> list[Output]:
         tool = ShellTool(processes=1)
         line = f"mkdir {tmp_path}/alone && rmdir {tmp_path}/alone"
@@ -264,12 +264,12 @@ def test_no_more_programs_run_at_once_than_there_is_room_for_d87(tmp_path: Path)
     assert {output.status for output in asyncio.run(go())} == {"ok"}
 
 
-def test_signals_that_python_ignores_are_as_a_program_expects_them() -> None:
+def test_signal_handling_is_reset_for_the_program() -> None:
     assert signal.getsignal(signal.SIGPIPE) == signal.SIG_IGN
     assert ran(ShellInput(sh="yes | head -n 1")).own == own("y\n")
 
 
-def test_a_playbook_reads_long_output_of_a_program_by_reference(tmp_path: Path) -> None:
+def test_a_playbook_reads_long_output_of_a_program_by_ref(tmp_path: Path) -> None:
     text = """\
 workflow:
 - step: start

@@ -1,4 +1,4 @@
-"""The tool `sqlite` on real files: rows, commands, limits, what is not allowed, and stopping."""
+"""The tool `sqlite` on real files: rows, commands, limits, forbidden SQL and cancellation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.tools.test_postgres_injection import HOSTILE
 FOREVER = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c"
 
 
-class Asking:
+class SqliteOn:
     """The tool on one file."""
 
     def __init__(self, folder: Path) -> None:
@@ -42,11 +42,11 @@ class Asking:
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> Asking:
-    return Asking(tmp_path)
+def db(tmp_path: Path) -> SqliteOn:
+    return SqliteOn(tmp_path)
 
 
-def test_values_are_bound_and_come_back(db: Asking) -> None:
+def test_values_are_bound_and_returned(db: SqliteOn) -> None:
     values: list[JSON] = [1, 2**63 - 1, 0.5, "it's", "", None, {"base64": "AP8="}]
     db.rows("CREATE TABLE a (n INTEGER PRIMARY KEY, x)")
     for value in values:
@@ -57,11 +57,11 @@ def test_values_are_bound_and_come_back(db: Asking) -> None:
 @pytest.mark.parametrize(
     ("value", "back"), [(True, 1), (False, 0), ([1, "a"], '[1,"a"]'), ({"a": None}, '{"a":null}')]
 )
-def test_what_sqlite_does_not_have_is_kept_as_json_does(db: Asking, value: JSON, back: JSON) -> None:
+def test_types_that_sqlite_does_not_have_are_stored_as_json(db: SqliteOn, value: JSON, back: JSON) -> None:
     assert db.rows("SELECT {{ value }} AS x, 9e999 AS far", value=value) == [{"x": back, "far": "Infinity"}]
 
 
-def test_two_hundred_payloads_stay_data(db: Asking) -> None:
+def test_two_hundred_payloads_stay_data(db: SqliteOn) -> None:
     db.rows("CREATE TABLE victims (name TEXT)")
     loop = "{% for e in all %}({{ e }}){% if not loop.last %},{% endif %}{% endfor %}"
     db.rows(f"INSERT INTO victims VALUES {loop}", all=HOSTILE)
@@ -69,7 +69,7 @@ def test_two_hundred_payloads_stay_data(db: Asking) -> None:
     assert [row["name"] for row in found] == HOSTILE
 
 
-def test_a_command_is_one_transaction(db: Asking) -> None:
+def test_a_command_is_one_transaction(db: SqliteOn) -> None:
     made = db.command(
         "CREATE TABLE a (n); INSERT INTO a VALUES (1), (2); SELECT * FROM a; UPDATE a SET n = n + 1"
     )
@@ -81,14 +81,14 @@ def test_a_command_is_one_transaction(db: Asking) -> None:
     assert db.rows("SELECT n FROM a") == [{"n": 2}, {"n": 3}]
 
 
-def test_a_trigger_is_one_statement(db: Asking) -> None:
+def test_a_trigger_is_one_statement(db: SqliteOn) -> None:
     db.rows("CREATE TABLE a (n); CREATE TABLE log (n)")
     db.rows("CREATE TRIGGER t AFTER INSERT ON a BEGIN INSERT INTO log VALUES (new.n); SELECT 1; END")
     db.rows("INSERT INTO a VALUES (?); INSERT INTO a VALUES (?)", params=[1, 2])
     assert db.rows("SELECT n, n FROM log WHERE n > :least", params={"least": 1}) == [{"n": 2, "n_2": 2}]
 
 
-def test_a_constraint_is_named_and_its_value_is_not_shown(db: Asking) -> None:
+def test_an_error_names_the_constraint_and_contains_no_value(db: SqliteOn) -> None:
     db.rows("CREATE TABLE a (token TEXT UNIQUE)")
     db.rows("INSERT INTO a VALUES ({{ s }})", s="canary")
     output = db.command("INSERT INTO a VALUES ({{ s }})", s="canary")
@@ -103,7 +103,7 @@ def test_a_constraint_is_named_and_its_value_is_not_shown(db: Asking) -> None:
     ["ATTACH 'other.db' AS o", "VACUUM INTO 'other.db'", "SELECT load_extension('x')", "SELECT 1; COMMIT", "",
      "SELECT {{ huge }}", "SELECT {{ {'base64': '!'} }}", "SELECT ?", "nonsense"],
 )  # fmt: skip
-def test_what_is_not_allowed_is_an_error_and_makes_no_file(db: Asking, source: str) -> None:
+def test_forbidden_sql_is_an_error_and_creates_no_file(db: SqliteOn, source: str) -> None:
     output = db.command(source, huge=2**63)
     assert output.error is not None
     assert output.error.retryable is False
@@ -111,17 +111,17 @@ def test_what_is_not_allowed_is_an_error_and_makes_no_file(db: Asking, source: s
     assert [path.name for path in db.folder.iterdir() if path.name != "a.db"] == []
 
 
-def test_other_files_are_opened_when_the_author_says_so(db: Asking) -> None:
+def test_attach_can_be_allowed(db: SqliteOn) -> None:
     other = str(db.folder / "other.db")
     output = db.command("ATTACH {{ other }} AS o", other=other, spec={"attach": True})
     assert output.error is None
 
 
-def test_vacuum_needs_no_other_file(db: Asking) -> None:
+def test_vacuum_is_allowed(db: SqliteOn) -> None:
     assert db.command("VACUUM").error is None
 
 
-def test_more_rows_than_allowed_are_an_error(db: Asking) -> None:
+def test_more_rows_than_max_rows_are_an_error(db: SqliteOn) -> None:
     three = "VALUES (1), (2), (3)"
     assert len(db.rows(three, spec={"max_rows": 3})) == 3
     output = db.command(three, spec={"max_rows": 2})
@@ -129,7 +129,7 @@ def test_more_rows_than_allowed_are_an_error(db: Asking) -> None:
     assert output.error.kind == "payload-too-large"
 
 
-def test_a_query_that_is_cancelled_stops_and_its_work_is_undone(db: Asking) -> None:
+def test_a_cancelled_query_is_stopped_and_rolled_back(db: SqliteOn) -> None:
     async def work() -> None:
         running = asyncio.create_task(db.started(f"CREATE TABLE a (n); {FOREVER}"))
         while not (db.folder / "a.db-journal").exists():
@@ -144,12 +144,12 @@ def test_a_query_that_is_cancelled_stops_and_its_work_is_undone(db: Asking) -> N
     assert db.rows("SELECT name FROM sqlite_schema") == [{"name": "first"}]
 
 
-def test_a_writer_waits_for_another_and_can_be_stopped_meanwhile(db: Asking) -> None:
+def test_a_writer_waits_for_another_and_can_be_cancelled(db: SqliteOn) -> None:
     async def work() -> None:
         with closing(apsw.Connection(str(db.folder / "a.db"))) as other:
             other.set_busy_timeout(
                 10_000
-            )  # its COMMIT waits for a waiting one that is just looking whether it may
+            )  # a COMMIT waits while another connection checks whether it may write
             other.execute("CREATE TABLE a (n); BEGIN IMMEDIATE")
             stopped = asyncio.create_task(db.started("INSERT INTO a VALUES (1)"))
             going = asyncio.create_task(db.started("INSERT INTO a VALUES (2)"))
@@ -165,7 +165,7 @@ def test_a_writer_waits_for_another_and_can_be_stopped_meanwhile(db: Asking) -> 
 
 
 @pytest.mark.parametrize("path", ["../a.db", "", "a\0b", "nowhere/a.db"])
-def test_a_path_that_can_not_be_is_told(db: Asking, path: str) -> None:
+def test_an_invalid_path_is_an_error(db: SqliteOn, path: str) -> None:
     asked = call(folder=str(db.folder))
     output = asyncio.run(db.tool.run(SqliteInput(path=path, query=sql("SELECT 1")), asked))
     assert output.error is not None
@@ -182,7 +182,7 @@ def test_a_path_that_can_not_be_is_told(db: Asking, path: str) -> None:
         ("n" * 300, "File name too long"),
     ],
 )
-def test_a_file_that_can_not_be_opened_is_named_with_the_reason(db: Asking, path: str, why: str) -> None:
+def test_a_file_that_cannot_be_opened_is_named_with_the_reason(db: SqliteOn, path: str, why: str) -> None:
     (db.folder / "folder").mkdir()
     (db.folder / "file").touch()
     input = SqliteInput(path=path, query=sql("SELECT 1", {}))
@@ -193,7 +193,7 @@ def test_a_file_that_can_not_be_opened_is_named_with_the_reason(db: Asking, path
     assert output.error.details == {"code": "SQLITE_CANTOPEN"}
 
 
-def test_a_path_is_relative_to_the_playbook_or_whole(db: Asking, tmp_path: Path) -> None:
+def test_a_path_is_relative_to_the_playbook_or_absolute(db: SqliteOn, tmp_path: Path) -> None:
     async def kind(path: str, folder: str | None) -> str | None:
         output = await db.tool.run(SqliteInput(path=path, query=sql("SELECT 1")), call(folder=folder))
         return output.error.kind if output.error else None

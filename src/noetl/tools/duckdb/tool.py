@@ -17,6 +17,7 @@ from noetl.output import JSON, Output, failed
 from noetl.playbook.kinds import Sql
 from noetl.tool import Call, Tool
 from noetl.tools.errors import InvalidInput, TooLarge, ToolError, not_installed, store_failure
+from noetl.tools.sql import QueryField
 
 if TYPE_CHECKING:
     from noetl.tools.duckdb.session import DuckdbResult, DuckdbSession
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 class DuckdbInput(Struct, kw_only=True):
     """SQL and its parameters."""
 
-    query: Annotated[Sql | None, Meta(description="one SQL statement; `output.data` is its rows")] = None
+    query: QueryField = None
     command: Annotated[Sql | None, Meta(description="one or more SQL statements")] = None
     params: Annotated[
         list[JSON] | dict[str, JSON] | None,

@@ -15,7 +15,7 @@ from noetl.errors import NoetlError
 from noetl.output import JSON, Failure, Output, failed
 from noetl.tool import Call
 from noetl.tools.errors import InvalidInput, ToolError, store_failure
-from noetl.tools.postgres.values import Parameter, RowConverter, cast_placeholder, encode_parameter
+from noetl.tools.postgres.values import BoundValue, RowConverter, cast_placeholder, encode_parameter
 from noetl.tools.sql.statements import (
     RowLimit,
     Statement,
@@ -174,7 +174,7 @@ class PostgresSession:
         return prepared, [each.value for each in parameters]
 
 
-def _encode_parameters(values: Sequence[JSON], kinds: Sequence[Any]) -> list[Parameter]:
+def _encode_parameters(values: Sequence[JSON], kinds: Sequence[Any]) -> list[BoundValue]:
     if len(values) != len(kinds):
         raise InvalidInput("a value is inside quotes or a comment, where SQL allows none; remove the quotes")
     parameters = []

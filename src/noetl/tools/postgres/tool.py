@@ -12,6 +12,7 @@ from noetl.output import JSON, Output, failed
 from noetl.playbook.kinds import Sql
 from noetl.tool import Auth, Call, Tool
 from noetl.tools.errors import ToolError, not_installed
+from noetl.tools.sql import CommandField, MaxRowsField, QueryField
 
 if TYPE_CHECKING:
     from noetl.tools.postgres.pool import ConnectionPools
@@ -39,10 +40,8 @@ class Copy(Struct, kw_only=True):
 class PostgresInput(Struct, kw_only=True):
     """SQL and its parameters."""
 
-    query: Annotated[Sql | None, Meta(description="one SQL statement; `output.data` is its rows")] = None
-    command: Annotated[
-        Sql | None, Meta(description="one or more SQL statements, executed in one transaction")
-    ] = None
+    query: QueryField = None
+    command: CommandField = None
     copy: Annotated[
         Copy | None,
         Meta(
@@ -62,10 +61,7 @@ class PostgresInput(Struct, kw_only=True):
 class PostgresSpec(Struct, kw_only=True):
     """Limits of a call."""
 
-    max_rows: Annotated[
-        Annotated[int, Meta(ge=1)] | None,
-        Meta(description="maximum number of rows; if there are more, the task fails; default: no limit"),
-    ] = None
+    max_rows: MaxRowsField = None
 
 
 class PostgresTool(Tool):

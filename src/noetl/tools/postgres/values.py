@@ -28,7 +28,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
-class Parameter(NamedTuple):
+class BoundValue(NamedTuple):
     """A value in the form that the driver needs."""
 
     value: Any
@@ -39,44 +39,44 @@ def json_text(value: JSON) -> str:
     return _encode(value).decode()
 
 
-def encode_parameter(value: JSON, kind: PgType) -> Parameter:
+def encode_parameter(value: JSON, kind: PgType) -> BoundValue:
     """A JSON value for a parameter of this type. Raises ValueError or OverflowError."""
     if value is None:
-        return Parameter(None)
+        return BoundValue(None)
     if kind.kind == "array":
         return _array(value, kind)
     return _scalar(value, kind.name)
 
 
-def _scalar(value: JSON, name: str) -> Parameter:
+def _scalar(value: JSON, name: str) -> BoundValue:
     text = value if type(value) is str else None
     if name in _TEXTS or name in _JSONS:
         # Text for a JSON column is JSON already, as in SQL.
-        return Parameter(json_text(value) if text is None else text)
+        return BoundValue(json_text(value) if text is None else text)
     if text is None and type(value) is not bool:
         if name in _INTS and type(value) is int:
-            return Parameter(value)
+            return BoundValue(value)
         if name in _FLOATS and isinstance(value, int | float):
-            return Parameter(float(value))
+            return BoundValue(float(value))
         if name == "numeric" and isinstance(value, int | float):
-            return Parameter(Decimal(repr(value)))
+            return BoundValue(Decimal(repr(value)))
     if name == "bool" and type(value) is bool:
-        return Parameter(value)
+        return BoundValue(value)
     if name == "bytea" and (binary := bytes_of_base64(value)) is not None:
-        return Parameter(binary)
+        return BoundValue(binary)
     if text is None and type(value) is float and value.is_integer() and name in _INTS:
-        return Parameter(int(value))
-    return Parameter(json_text(value) if text is None else text, cast=True)
+        return BoundValue(int(value))
+    return BoundValue(json_text(value) if text is None else text, cast=True)
 
 
-def _array(value: JSON, kind: PgType) -> Parameter:
+def _array(value: JSON, kind: PgType) -> BoundValue:
     if type(value) is not list:
-        return Parameter(value if type(value) is str else json_text(value), cast=True)
+        return BoundValue(value if type(value) is str else json_text(value), cast=True)
     element = kind.name.removesuffix("[]")
-    parts = [Parameter(None) if each is None else _scalar(each, element) for each in value]
+    parts = [BoundValue(None) if each is None else _scalar(each, element) for each in value]
     if not any(part.cast for part in parts):
-        return Parameter([part.value for part in parts])
-    return Parameter(array_text(value), cast=True)
+        return BoundValue([part.value for part in parts])
+    return BoundValue(array_text(value), cast=True)
 
 
 def array_text(values: list[JSON]) -> str:

@@ -5,6 +5,7 @@ Values come from `{{ }}` or from `params`: a list for `$1` and `?` in the text, 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -84,7 +85,7 @@ class RowLimit:
 
     def __init__(self, spec: dict[str, JSON]) -> None:
         limit = spec.get("max_rows")
-        self.max = limit if isinstance(limit, int) else None
+        self.max = min(max(limit, 0), sys.maxsize - 1) if isinstance(limit, int) else None
 
     def check(self, count: int) -> None:
         """Raises TooLarge."""

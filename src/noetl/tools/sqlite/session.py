@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import islice
 from threading import Event
 from typing import Any, Final, NamedTuple
 
@@ -115,10 +116,9 @@ class SqliteSession:
         cursor.exec_trace = on_start
         # Placeholders are numbered, because a value can be used more than once.
         cursor.execute(statement.text(lambda index: f"?{index + 1}"), values)
-        records = []
-        for record in cursor:
-            records.append(record)
-            self._limit.check(len(records))
+        most = self._limit.max
+        records = list(cursor if most is None else islice(cursor, most + 1))
+        self._limit.check(len(records))
         changed = connection.changes() if connection.total_changes() != before else 0
         if not columns:
             return StatementResult(None, changed)

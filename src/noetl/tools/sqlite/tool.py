@@ -8,9 +8,9 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from noetl.output import JSON, Output, failed
-from noetl.playbook.kinds import Sql
 from noetl.tool import Call, Tool
 from noetl.tools.errors import InvalidInput
+from noetl.tools.sql import CommandField, MaxRowsField, QueryField
 
 if TYPE_CHECKING:
     from noetl.tools.sql.threads import StoppableThreads
@@ -28,10 +28,8 @@ class SqliteInput(Struct, kw_only=True):
             "`:memory:` is a database that exists during one call"
         ),
     ]
-    query: Annotated[Sql | None, Meta(description="one SQL statement; `output.data` is its rows")] = None
-    command: Annotated[
-        Sql | None, Meta(description="one or more SQL statements, executed in one transaction")
-    ] = None
+    query: QueryField = None
+    command: CommandField = None
     params: Annotated[
         list[JSON] | dict[str, JSON] | None,
         Meta(description="values for `?` (a list) or `:name` (a mapping) in the SQL; not needed for `{{ }}`"),
@@ -42,10 +40,7 @@ class SqliteSpec(Struct, kw_only=True):
     """Limits of a call."""
 
     attach: Annotated[bool, Meta(description="allow SQL to open other files with ATTACH")] = False
-    max_rows: Annotated[
-        Annotated[int, Meta(ge=1)] | None,
-        Meta(description="maximum number of rows; if there are more, the task fails; default: no limit"),
-    ] = None
+    max_rows: MaxRowsField = None
 
 
 class SqliteTool(Tool):

@@ -1,4 +1,4 @@
-"""`auth` of `http`: what it sends, and one renewal when it is refused (D57, D84)."""
+"""`auth` of `http`: the header, and one renewal after a refusal (D57, D84)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.tools.calls import Handler, call, server
 
 
 class Holder:
-    """A credential whose values come one after the other; behind the last there is none."""
+    """A credential with a new value after each renewal, until there are no more."""
 
     def __init__(self, kind: str, *values: dict[str, str]) -> None:
         self.kind = kind
@@ -35,8 +35,8 @@ class Holder:
         return self.auth()
 
 
-class Door:
-    """Notes what it was sent, and answers in turn."""
+class Recorder:
+    """Records the requests, and sends these responses in turn."""
 
     def __init__(self, *answers: tuple[int, JSON]) -> None:
         self.answers = list(answers)
@@ -63,62 +63,68 @@ def sent(handler: Handler, holder: Holder, spec: dict[str, JSON] | None = None, 
 
 @pytest.mark.parametrize("kind", ["bearer", "env", "file", "stored", "secret_manager", "oauth2_client"])
 def test_a_single_value_is_a_bearer_token(kind: str) -> None:
-    door = Door((200, {"a": 1}))
-    assert sent(door.handle, Holder(kind, {"": "hunter22"})).data == {"a": 1}
-    assert door.seen == [("GET", "Bearer hunter22")]
+    recorder = Recorder((200, {"a": 1}))
+    assert sent(recorder.handle, Holder(kind, {"": "hunter22"})).data == {"a": 1}
+    assert recorder.seen == [("GET", "Bearer hunter22")]
 
 
-def test_user_and_password_are_basic() -> None:
-    door = Door((200, {}))
-    sent(door.handle, Holder("basic", {"user": "ann", "password": "p:w ü"}))
-    assert door.seen == [("GET", "Basic YW5uOnA6dyDDvA==")]
+def test_user_and_password_are_basic_auth() -> None:
+    recorder = Recorder((200, {}))
+    sent(recorder.handle, Holder("basic", {"user": "ann", "password": "p:w ü"}))
+    assert recorder.seen == [("GET", "Basic YW5uOnA6dyDDvA==")]
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_after_a_401_it_is_renewed_once_and_sent_once_more_whatever_the_verb(method: str) -> None:
-    door, holder = Door((401, {}), (200, {"a": 1})), Holder("bearer", {"": "first"}, {"": "second"})
-    assert sent(door.handle, holder, method=method).data == {"a": 1}
-    assert door.seen == [(method, "Bearer first"), (method, "Bearer second")]
+def test_after_a_401_the_credential_is_renewed_and_the_request_repeated(method: str) -> None:
+    recorder, holder = (
+        Recorder((401, {}), (200, {"a": 1})),
+        Holder("bearer", {"": "first"}, {"": "second"}),
+    )
+    assert sent(recorder.handle, holder, method=method).data == {"a": 1}
+    assert recorder.seen == [(method, "Bearer first"), (method, "Bearer second")]
 
 
-def test_a_second_401_is_the_answer() -> None:
-    door, holder = Door((401, {"n": 1})), Holder("bearer", {"": "first"}, {"": "second"}, {"": "third"})
-    output = sent(door.handle, holder)
-    assert (output.status, output.own["http"]["status"], len(door.seen)) == ("error", 401, 2)
+def test_a_second_401_is_the_result() -> None:
+    recorder, holder = (
+        Recorder((401, {"n": 1})),
+        Holder("bearer", {"": "first"}, {"": "second"}, {"": "third"}),
+    )
+    output = sent(recorder.handle, holder)
+    assert (output.status, output.own["http"]["status"], len(recorder.seen)) == ("error", 401, 2)
 
 
-def test_a_task_without_a_credential_is_told_that_it_has_none() -> None:
-    async def work(door: Door) -> Output:
+def test_a_401_without_auth_explains_how_to_add_a_credential() -> None:
+    async def work(recorder: Recorder) -> Output:
         http = HttpTool()
         try:
-            async with server(door.handle) as at:
+            async with server(recorder.handle) as at:
                 return await http.run(HttpInput(url=f"{at}/items"), call())
         finally:
             await http.close()
 
-    refused, missing = (asyncio.run(work(Door((status, {})))).error for status in (401, 404))
+    refused, missing = (asyncio.run(work(Recorder((status, {})))).error for status in (401, 404))
     assert refused is not None
     assert missing is not None
     assert refused.message.endswith("; the task has no `auth`: name a keychain entry there")
     assert "auth" not in missing.message
 
 
-def test_the_same_value_again_is_not_sent_again() -> None:
-    door, holder = Door((401, {})), Holder("bearer", {"": "same"}, {"": "same"})
-    assert sent(door.handle, holder).own["http"]["status"] == 401
-    assert (len(door.seen), holder.renewed) == (1, 1)
+def test_an_unchanged_credential_is_not_sent_again() -> None:
+    recorder, holder = Recorder((401, {})), Holder("bearer", {"": "same"}, {"": "same"})
+    assert sent(recorder.handle, holder).own["http"]["status"] == 401
+    assert (len(recorder.seen), holder.renewed) == (1, 1)
 
 
-def test_a_credential_that_can_not_be_renewed_is_the_failure() -> None:
-    output = sent(Door((401, {})).handle, Holder("bearer", {"": "first"}))
+def test_a_failed_renewal_is_an_error_of_kind_credential() -> None:
+    output = sent(Recorder((401, {})).handle, Holder("bearer", {"": "first"}))
     assert output.error is not None
     assert (output.error.kind, output.error.message) == ("credential", 'keychain entry "api": away')
 
 
-def test_other_refusals_renew_nothing() -> None:
-    door, holder = Door((403, {})), Holder("bearer", {"": "first"}, {"": "second"})
-    sent(door.handle, holder)
-    assert (len(door.seen), holder.renewed) == (1, 0)
+def test_other_statuses_do_not_renew() -> None:
+    recorder, holder = Recorder((403, {})), Holder("bearer", {"": "first"}, {"": "second"})
+    sent(recorder.handle, holder)
+    assert (len(recorder.seen), holder.renewed) == (1, 0)
 
 
 EXPIRED: dict[str, JSON] = {
@@ -136,15 +142,18 @@ EXPIRED: dict[str, JSON] = {
         ({"rows": []}, 1),
     ],
 )
-def test_a_body_may_say_that_a_credential_has_expired(first: JSON, times: int) -> None:
-    door, holder = Door((200, first), (200, {"a": 1})), Holder("bearer", {"": "first"}, {"": "second"})
-    output = sent(door.handle, holder, EXPIRED)
+def test_a_body_can_report_an_expired_credential(first: JSON, times: int) -> None:
+    recorder, holder = (
+        Recorder((200, first), (200, {"a": 1})),
+        Holder("bearer", {"": "first"}, {"": "second"}),
+    )
+    output = sent(recorder.handle, holder, EXPIRED)
     assert output.data == ({"a": 1} if times == 2 else first)
-    assert len(door.seen) == times
+    assert len(recorder.seen) == times
 
 
 @pytest.mark.parametrize(
-    ("holder", "fields", "words"),
+    ("holder", "fields", "message"),
     [
         (Holder("postgres_credential", {"dsn": "hunter22"}), {}, "which HTTP requests cannot use"),
         (Holder("bearer", {"": "hunter22\nX: y"}), {}, "contains a line break"),
@@ -156,19 +165,19 @@ def test_a_body_may_say_that_a_credential_has_expired(first: JSON, times: int) -
     ],
     ids=["kind", "line break", "two headers"],
 )
-def test_what_can_be_no_header_is_refused_without_its_value(
-    holder: Holder, fields: dict[str, JSON], words: str
+def test_an_unusable_credential_is_refused_without_its_value(
+    holder: Holder, fields: dict[str, JSON], message: str
 ) -> None:
-    door = Door((200, {}))
-    output = sent(door.handle, holder, **fields)
+    recorder = Recorder((200, {}))
+    output = sent(recorder.handle, holder, **fields)
     assert output.error is not None
     assert output.error.kind == "input"
-    assert words in output.error.message
+    assert message in output.error.message
     assert "hunter22" not in output.error.message
-    assert door.seen == []
+    assert recorder.seen == []
 
 
-def test_another_origin_gets_no_credential() -> None:
+def test_another_origin_receives_no_credential() -> None:
     seen: list[str | None] = []
 
     async def other(request: web.Request) -> web.StreamResponse:

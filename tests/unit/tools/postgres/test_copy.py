@@ -1,4 +1,4 @@
-"""COPY: a reference into a table, a query into a reference."""
+"""COPY: from a Ref into a table, and from a query into a Ref."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from noetl.adapters.memory.results import MemoryResults
 from noetl.output import JSON, Output
 from noetl.tools.postgres.tool import Copy, PostgresInput
 from tests.unit.tools.calls import call
-from tests.unit.tools.databases import Asking, asking, sql
+from tests.unit.tools.databases import PostgresOn, new_database, sql
 
 NDJSON, LIST, CSV = "application/x-ndjson", "application/json", "text/csv; charset=utf-8"
 TABLE = "CREATE TABLE a (id int, name text, more jsonb, tags text[], at timestamptz, fine bool)"
 
 
-async def copy_in(pg: Asking, body: str | bytes, content_type: str, **named: JSON) -> Output:
+async def copy_in(pg: PostgresOn, body: str | bytes, content_type: str, **named: JSON) -> Output:
     results = MemoryResults()
     ref = await results.put("e1", body.encode() if isinstance(body, str) else body, content_type)
     copy = Copy(table=named.pop("table", "a"), from_ref=ref, **named)
@@ -37,9 +37,9 @@ ROWS: list[dict[str, JSON]] = [
     [("\n".join(map(json.dumps, ROWS)) + "\n\n", NDJSON), (json.dumps(ROWS), LIST), ("\n".join(map(json.dumps, ROWS)), "")],
     ids=["ndjson", "list", "no content type"],
 )  # fmt: skip
-def test_rows_go_in_as_they_are(body: str, content_type: str) -> None:
+def test_rows_are_loaded_unchanged(body: str, content_type: str) -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             await pg.make(TABLE)
             output = await copy_in(pg, body, content_type)
             assert output.error is None, output.error
@@ -49,9 +49,9 @@ def test_rows_go_in_as_they_are(body: str, content_type: str) -> None:
     asyncio.run(work())
 
 
-def test_csv_goes_in_by_the_names_of_its_header() -> None:
+def test_csv_is_loaded_by_its_header() -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             await pg.make(TABLE)
             body = '\ufeffname,id,fine\r\n"a ""b""\r\nc",1,true\r\n"",2,\r\n'
             output = await copy_in(pg, body, CSV)
@@ -64,9 +64,9 @@ def test_csv_goes_in_by_the_names_of_its_header() -> None:
     asyncio.run(work())
 
 
-def test_rows_that_are_lists_go_in_by_place_and_columns_choose() -> None:
+def test_lists_are_loaded_by_position_and_columns_selects() -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             await pg.make("CREATE SCHEMA s; CREATE TABLE s.a (id int, name text)")
             output = await copy_in(pg, '["x", 1]\n["y", 2]', NDJSON, table="s.a", columns=["name", "id"])
             assert output.error is None, output.error
@@ -79,7 +79,7 @@ def test_rows_that_are_lists_go_in_by_place_and_columns_choose() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "content_type", "named", "words"),
+    ("body", "content_type", "named", "message"),
     [
         ('{"id": 1}\n{"id": 2, "naem": 3}', NDJSON, {}, 'row 2 has the key "naem"'),
         ('{"id": 1}\nnope', NDJSON, {}, "not valid JSON"),
@@ -93,24 +93,24 @@ def test_rows_that_are_lists_go_in_by_place_and_columns_choose() -> None:
         ('{"a]": 1}', NDJSON, {}, "not valid in SQL"),
     ],
 )
-def test_what_are_no_rows_is_told_and_nothing_goes_in(
-    body: str, content_type: str, named: dict[str, JSON], words: str
+def test_invalid_rows_are_an_error_and_nothing_is_loaded(
+    body: str, content_type: str, named: dict[str, JSON], message: str
 ) -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             await pg.make(TABLE)
             output = await copy_in(pg, body, content_type, **named)
             assert output.error is not None
             assert output.error.kind == "input"
-            assert words in output.error.message
+            assert message in output.error.message
             assert await pg.rows("SELECT * FROM a") == []
 
     asyncio.run(work())
 
 
-def test_a_row_that_the_table_refuses_takes_all_of_them_back_and_is_not_shown() -> None:
+def test_a_rejected_row_rolls_back_all_rows_and_is_not_shown() -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             await pg.make("CREATE TABLE a (id int PRIMARY KEY)")
             for body in ('{"id": 1}\n{"id": "canary"}', '{"id": 77123}\n{"id": 77123}'):
                 output = await copy_in(pg, body, NDJSON)
@@ -123,9 +123,9 @@ def test_a_row_that_the_table_refuses_takes_all_of_them_back_and_is_not_shown() 
     asyncio.run(work())
 
 
-def test_a_reference_that_is_not_there_or_none_at_all_is_told() -> None:
+def test_a_missing_or_invalid_ref_is_an_error() -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             await pg.make(TABLE)
             gone = await MemoryResults().put("e1", b"{}", NDJSON)
             for ref, kind in (
@@ -153,9 +153,9 @@ def test_a_reference_that_is_not_there_or_none_at_all_is_told() -> None:
         ("csv", "text/csv", '"n","t","j","z"\n2,"a""b","{""k"":1}",\n3,"a""b","{""k"":1}",\n'),
     ],
 )
-def test_rows_go_out_into_a_reference(to: str, content_type: str, body: str) -> None:
+def test_rows_are_stored_behind_a_ref(to: str, content_type: str, body: str) -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             results = MemoryResults()
             source = "SELECT n, {{ t }}::text AS t, '{\"k\": 1}'::jsonb AS j, NULL AS z FROM generate_series(2, :last) n"
             copy = Copy(query=sql(source, {"t": 'a"b'}), to="csv" if to == "csv" else "ndjson")
@@ -170,9 +170,9 @@ def test_rows_go_out_into_a_reference(to: str, content_type: str, body: str) -> 
     asyncio.run(work())
 
 
-def test_what_went_out_goes_in_again() -> None:
+def test_stored_rows_can_be_loaded_again() -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             await pg.make(TABLE)
             await copy_in(pg, json.dumps(ROWS * 500), LIST)
             for to in ("ndjson", "csv"):
@@ -194,9 +194,9 @@ def test_what_went_out_goes_in_again() -> None:
 @pytest.mark.parametrize(
     "copy", [Copy(), Copy(table="a"), Copy(from_ref={}), Copy(query=sql("DROP TABLE x"))]
 )
-def test_half_a_copy_is_refused(copy: Copy) -> None:
+def test_an_incomplete_copy_is_refused(copy: Copy) -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             output = await pg.run(PostgresInput(copy=copy))
             assert output.error is not None
 

@@ -1,4 +1,4 @@
-"""Credentials of PostgreSQL: what they lead to, and that nothing of the worker's own goes with them."""
+"""Credentials of PostgreSQL are parsed, and the environment of the worker is ignored."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def read(**values: str) -> ConnectionTarget:
         ("postgresql://u@/d", [("localhost", 5432)], "u", "", "d"),
     ],
 )
-def test_a_dsn_is_read(dsn: str, hosts: list[tuple[str, int]], user: str, password: str, name: str) -> None:
+def test_a_dsn_is_parsed(dsn: str, hosts: list[tuple[str, int]], user: str, password: str, name: str) -> None:
     found = read(dsn=dsn)
     assert (list(found.hosts), found.user, found.password, found.database) == (hosts, user, password, name)
     assert "hush" not in found.options
 
 
-def test_parts_are_read_and_options_stay_with_the_driver() -> None:
+def test_fields_are_parsed_and_options_are_left_to_the_driver() -> None:
     assert read(host="h", user="u", password="p", port="7").hosts == (("h", 7),)
     assert read(dsn="postgresql://u@h?sslmode=require").options == "postgresql://?sslmode=require"
     verified = read(dsn="postgresql://u@h?sslmode=verify-full&sslrootcert=/ca.pem")
@@ -57,7 +57,7 @@ def test_parts_are_read_and_options_stay_with_the_driver() -> None:
         read(dsn="postgresql://u@a,b?sslmode=verify-full")
 
 
-def test_pools_are_few_and_those_in_use_stay() -> None:
+def test_the_number_of_pools_is_limited_and_pools_in_use_stay() -> None:
     async def work() -> None:
         pools = ConnectionPools(allow_private=True)
         async with database() as name:
@@ -73,7 +73,7 @@ def test_pools_are_few_and_those_in_use_stay() -> None:
     asyncio.run(work())
 
 
-def test_the_workers_own_environment_does_not_reach_a_server() -> None:
+def test_the_environment_of_the_worker_is_not_used() -> None:
     code = """
         import asyncio
         import asyncpg
@@ -101,7 +101,7 @@ def test_the_workers_own_environment_does_not_reach_a_server() -> None:
 
 
 def certificates(folder: Path, names: list[str]) -> tuple[Path, Path]:
-    """A certificate for these names that is its own authority, and its key."""
+    """A self-signed certificate for these names, and its key."""
     from datetime import UTC, datetime
 
     from cryptography import x509
@@ -137,10 +137,10 @@ def certificates(folder: Path, names: list[str]) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize(("names", "fits"), [(["localhost"], True), (["other.example"], False)])
-def test_a_certificate_is_that_of_the_name_though_the_address_is_connected_to(
+def test_a_certificate_is_verified_against_the_host_name(
     tmp_path: Path, names: list[str], fits: bool
 ) -> None:
-    """A server that only begins to speak TLS: what follows is not PostgreSQL, and is not reached by a wrong one."""
+    """The server only makes the TLS handshake; a connection with a wrong certificate does not get that far."""
     certificate, private = certificates(tmp_path, names)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, private)

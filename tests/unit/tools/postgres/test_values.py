@@ -1,16 +1,16 @@
-"""JSON goes into PostgreSQL as its types want it, and comes back without loss."""
+"""JSON values are converted to PostgreSQL types and back without loss."""
 
 from __future__ import annotations
 
 import asyncio
 
 from noetl.output import JSON, clean
-from tests.unit.tools.databases import asking
+from tests.unit.tools.databases import new_database
 
 UUID = "0199b3c2-0000-7000-8000-000000000001"
 
 
-# type, value that goes in, value that comes back
+# type, value written, value read back
 CASES: list[tuple[str, JSON, JSON]] = [
     ("int4", 5, 5),
     ("int4", "5", 5),
@@ -64,9 +64,9 @@ CASES: list[tuple[str, JSON, JSON]] = [
 ]
 
 
-def test_every_value_goes_in_and_comes_back() -> None:
+def test_every_type_is_written_and_read_back() -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             await pg.make(
                 "CREATE TYPE mood AS ENUM ('sad', 'glad'); CREATE TYPE pair AS (n int, t text);"
                 "CREATE DOMAIN positive AS int CHECK (value > 0)"
@@ -84,9 +84,9 @@ def test_every_value_goes_in_and_comes_back() -> None:
     asyncio.run(work())
 
 
-def test_a_list_is_compared_with_any_and_listed_with_in() -> None:
+def test_lists_work_with_any_and_with_in() -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             source = (
                 "SELECT n FROM generate_series(1, 5) n WHERE n = ANY({{ xs }}) OR n IN ({{ ys|sql_list }})"
             )
@@ -96,17 +96,17 @@ def test_a_list_is_compared_with_any_and_listed_with_in() -> None:
     asyncio.run(work())
 
 
-def test_of_two_columns_with_one_name_neither_is_lost() -> None:
+def test_columns_with_the_same_name_get_a_number() -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             assert await pg.rows("SELECT 1 AS id, 2 AS id") == [{"id": 1, "id_2": 2}]
 
     asyncio.run(work())
 
 
-def test_a_value_that_does_not_fit_is_told_by_its_place() -> None:
+def test_a_value_that_does_not_fit_is_named_by_its_position() -> None:
     async def work() -> None:
-        async with asking() as pg:
+        async with new_database() as pg:
             output = await pg.query("SELECT {{ a }}::text, {{ b }}::int8", a="x", b=2**70)
             assert output.error is not None
             assert output.error.message == "the value of parameter $2 does not fit the type of the parameter"

@@ -79,7 +79,7 @@ def test_sql_and_params_that_do_not_match_are_rejected(sql: Sql, params: Params,
         parse_statements(sql, params)
 
 
-def test_a_query_is_parse_statement() -> None:
+def test_a_query_is_one_statement() -> None:
     assert parse_statement(Sql(["WITH a AS (SELECT 1) SELECT * FROM a;"])).verb == "WITH"
     with pytest.raises(InvalidInput, match="but has 2"):
         parse_statement(Sql(["SELECT 1; SELECT 2"]))

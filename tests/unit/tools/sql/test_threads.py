@@ -70,9 +70,7 @@ def test_work_that_has_not_started_is_dropped_when_it_is_cancelled() -> None:
         running = asyncio.create_task(threads.run(first.run, first.stop))
         await asyncio.to_thread(first.started.wait, 60)
         waiting = asyncio.create_task(threads.run(second.run, second.stop))
-        turn = asyncio.get_running_loop().create_future()
-        asyncio.get_running_loop().call_soon(turn.set_result, None)
-        await turn  # `waiting` has begun to wait for its thread
+        await asyncio.wait((waiting,), timeout=0)  # lets it begin to wait
         waiting.cancel()
         await asyncio.wait((waiting,))
         assert not second.started.is_set()
