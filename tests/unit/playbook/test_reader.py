@@ -60,7 +60,7 @@ def test_what_must_be_there_is_asked_for() -> None:
 def test_no_guess_is_made_of_two_letters_that_stand_in_another_word() -> None:
     (found,) = reading("id: x\nworkflow: [{step: start, tool: {kind: noop}}]\n").problems
     assert (found.code, found.fix) == ("unknown-key", None)
-    assert found.message.startswith('playbook has no key "id"; it has "apiVersion", "kind", ')
+    assert found.message.startswith('playbook has no key "id"; its keys are "apiVersion", "kind", ')
 
 
 def test_unknown_keys_get_a_did_you_mean_at_every_level_d4() -> None:

@@ -16,4 +16,4 @@ def test_sql_is_known_wherever_it_stands() -> None:
 
 
 def test_sql_is_called_so() -> None:
-    assert describe(kinds()["sqlite"].fields.keys["query"].shape) == "SQL, every `{{ }}` in it bound"
+    assert describe(kinds()["sqlite"].fields.keys["query"].shape) == "SQL, with every `{{ }}` bound as a parameter"

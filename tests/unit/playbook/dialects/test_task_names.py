@@ -35,7 +35,7 @@ def test_nameless_tasks_are_numbered_as_their_jumps_need_it_d73(target: str, exp
 def test_a_note_says_which_numbering_it_is_d73() -> None:
     migration = migrate(HEAD + "  - kind: noop\n")
     assert [(note.code, note.message) for note in migration.notes] == [
-        ("task-names", 'a task without a name is "task_0"; tasks are counted from 0')
+        ("task-names", 'a task without a name has been named "task_0"; tasks are numbered from 0')
     ]
 
 
