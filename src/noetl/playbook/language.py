@@ -41,7 +41,7 @@ SCOPES: dict[str, str] = {
     "output": "result of the preceding task, step or loop: status, data, ref, error, meta, and the part of the tool",
     "keychain": "credentials: `keychain.<name>` or `keychain.<name>.<field>`",
     "execution_id": "id of the execution",
-    "event": "the event that has just ended the step: name, status, error, step, run; in a join also tokens",
+    "event": "the latest event: name, status, error, step, run; in a join also tokens",
     "_prev": "data of the preceding task",
     "_task": "name of the task",
     "_attempt": "number of this call of the task, from 1",

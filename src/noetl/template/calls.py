@@ -114,7 +114,7 @@ def _prepared(
         if parameter.kind == "pattern":
             context.pattern_work += compile_cost(value)
             if context.pattern_work > FUEL_MAX:
-                raise limit_exceeded("FUEL_MAX", FUEL_MAX, "the template has too many regular expressions")
+                raise limit_exceeded("FUEL_MAX", "the template has too many regular expressions")
             return Pattern(value), None
         if parameter.kind == "replacement" and before and isinstance(before[-1], Pattern):
             return Replacement(value, before[-1]), None
@@ -230,13 +230,13 @@ def _map(name: str, args: Arguments, context: CompileContext) -> Prepare | None:
     def prepare(scope: Scope, meter: Meter) -> ItemFunction:
         change = ready(scope, meter)
 
-        def limit_exceeded(value: JSON) -> JSON:
+        def over_items(value: JSON) -> JSON:
             items = take_items(meter, value, "the value")
             meter.items(len(items))
             meter.charge(_ITEM_COST * len(items))
             return [take_any(meter, change(item), "the value") for item in items]
 
-        return limit_exceeded
+        return over_items
 
     return prepare
 
@@ -251,11 +251,11 @@ def _map_attribute(name: str, args: Arguments, context: CompileContext) -> Prepa
     def prepare(scope: Scope, meter: Meter) -> ItemFunction:
         path, fallback = attribute(scope, meter), default(scope, meter)
 
-        def limit_exceeded(value: JSON) -> JSON:
+        def over_items(value: JSON) -> JSON:
             items = take_items(meter, value, "the value")
             return column(meter, items, path, MISSING if fallback is None else fallback)
 
-        return limit_exceeded
+        return over_items
 
     return prepare
 
@@ -279,7 +279,7 @@ def _select(name: str, args: Arguments, context: CompileContext) -> Prepare | No
         holds = ready(scope, meter)
         get = None if attribute is None else _get(attribute.runs[0](scope, meter))
 
-        def limit_exceeded(value: JSON) -> JSON:
+        def over_items(value: JSON) -> JSON:
             items = take_items(meter, value, "the value")
             meter.items(len(items))
             meter.charge(_ITEM_COST * len(items))
@@ -287,7 +287,7 @@ def _select(name: str, args: Arguments, context: CompileContext) -> Prepare | No
                 return [item for item in items if holds(item) is wanted]
             return [item for item in items if holds(get(item)) is wanted]
 
-        return limit_exceeded
+        return over_items
 
     return prepare
 

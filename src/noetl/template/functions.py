@@ -32,7 +32,6 @@ def numbers(meter: Meter, start: int, stop: int | None, step: int) -> list[int]:
     if wanted[RANGE_MAX : RANGE_MAX + 1]:
         raise limit_exceeded(
             "RANGE_MAX",
-            RANGE_MAX,
             "range has too many numbers; for more items use a list in workload, or a reference from a task",
         )
     meter.items(len(wanted))

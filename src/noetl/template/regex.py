@@ -36,9 +36,7 @@ class Pattern:
 
     def __init__(self, text: str) -> None:
         if len(text) > PATTERN_CHARS_MAX:
-            raise limit_exceeded(
-                "PATTERN_CHARS_MAX", PATTERN_CHARS_MAX, f"the pattern has {len(text):,} characters"
-            )
+            raise limit_exceeded("PATTERN_CHARS_MAX", f"the pattern has {len(text):,} characters")
         try:
             self.regexp = re2.compile(text, _OPTIONS)
         except re2.error as error:
@@ -47,9 +45,7 @@ class Pattern:
             raise TemplateError("the pattern contains half a surrogate pair") from None
         self.price: int = self.regexp.programsize
         if self.price > PATTERN_PROGRAM_MAX:
-            raise limit_exceeded(
-                "PATTERN_PROGRAM_MAX", PATTERN_PROGRAM_MAX, f'the pattern "{text[:60]}" is too large'
-            )
+            raise limit_exceeded("PATTERN_PROGRAM_MAX", f'the pattern "{text[:60]}" is too large')
         self.groups: int = self.regexp.groups
         self.names: dict[str, int] = self.regexp.groupindex
         self.local = _LOCAL.fullmatch(text) is not None
@@ -84,9 +80,7 @@ class Pattern:
             pieces += (data[end:start], filled)
             size += start - end + len(filled)
             if size > TEXT_CHARS_MAX * 4:
-                raise limit_exceeded(
-                    "TEXT_CHARS_MAX", TEXT_CHARS_MAX, "the template creates a text that is too long"
-                )
+                raise limit_exceeded("TEXT_CHARS_MAX", "the template creates a text that is too long")
             meter.allocate(len(filled) + 120)
             end = stop
             if made == count:

@@ -99,7 +99,7 @@ def test_savepoints_are_fine(text: str) -> None:
 
 
 def test_sql_has_one_piece_more_than_values() -> None:
-    with pytest.raises(ValueError, match="one piece of text more"):
+    with pytest.raises(ValueError, match="one more piece of text"):
         Sql(["a", "b"], [])
 
 
