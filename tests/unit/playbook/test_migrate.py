@@ -1,4 +1,4 @@
-"""`noetl migrate` as a whole: texts before and after, notes with their places, refusals."""
+"""Migration of whole documents: texts before and after, notes with positions, rejections."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def test_exact_arcs_carry_failures_as_they_did_before_d80(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["v2_all", "v10_payload"])
-def test_annotated_notes_stand_above_what_they_are_about(name: str) -> None:
+def test_annotated_notes_are_written_above_the_part_they_describe(name: str) -> None:
     assert migrate(text(f"{name}.before"), annotate=True).text == text(f"{name}.annotated")
 
 
 @pytest.mark.parametrize("name", ["v2_all.annotated", "v2_all.exact", "v10_all.after", "json.after"])
-def test_what_came_out_goes_through_unchanged(name: str) -> None:
+def test_migrating_the_result_again_changes_nothing(name: str) -> None:
     document = text(name)
     assert migrate(document, annotate=True, exact=True) == Migration(document, "canonical", (), False)
 
@@ -121,7 +121,7 @@ def test_notes_of_v10_point_into_the_original_text() -> None:
     ]
 
 
-def test_a_note_says_file_line_column_code_and_words() -> None:
+def test_a_note_has_file_line_column_code_and_message() -> None:
     note = migrate(step("tool: {kind: noop, auth: pg}\nnext: end\n"), "a.yaml").notes[0]
     assert str(note) == (
         'a.yaml:6:30: keychain-stored: the undeclared credential "pg" has been declared under'
@@ -159,7 +159,7 @@ def test_text_that_is_not_yaml_is_refused_with_its_place() -> None:
 
 
 @pytest.mark.parametrize("document", ["", "- a\n", "text", "42\n"])
-def test_what_is_no_mapping_is_no_playbook(document: str) -> None:
+def test_a_document_that_is_not_a_mapping_is_not_a_playbook(document: str) -> None:
     assert told(document) == [("not-a-playbook", 1, 1)]
 
 
@@ -193,7 +193,9 @@ def test_reserved_words_are_refused_all_at_once_with_advice_d61() -> None:
 def test_vars_at_the_root_is_refused_with_advice_d3() -> None:
     (problem,) = refused(body("vars: {a: 1}\nworkflow: []\n"))
     assert (problem.code, problem.at.line, problem.at.column) == ("old-dialect", 4, 1)
-    assert problem.fix == "move constant values to `workload`, and write values that change to `ctx` with `set`"
+    assert (
+        problem.fix == "move constant values to `workload`, and write values that change to `ctx` with `set`"
+    )
 
 
 def test_mixed_dialects_are_refused_and_both_places_named_d1() -> None:
@@ -239,7 +241,7 @@ def test_v2_rules_beside_v10_rules_are_mixed_d1() -> None:
         ("when: '{{ true }}'\nspec: {policy: 5}", (6, 5)),
     ],
 )
-def test_what_has_no_place_in_the_canonical_form_is_refused_with_its_own(
+def test_constructs_without_a_canonical_form_are_rejected_with_positions(
     lines: str, place: tuple[int, int]
 ) -> None:
     assert told(step(lines)) == [("old-dialect", *place)]

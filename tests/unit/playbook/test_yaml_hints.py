@@ -1,4 +1,4 @@
-"""Slips of the pen in YAML are told with what to write instead."""
+"""Common mistakes in YAML get a message with a fix."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TEMPLATE = ("put the template in quotes; without them YAML reads its braces as a
         ('a: "b\n', 2, ("while scanning a quoted scalar found unexpected end of stream", None)),
     ],
 )
-def test_a_slip_is_told_with_its_cure(text: str, line: int, told: tuple[str, str | None]) -> None:
+def test_a_common_mistake_is_reported_with_a_fix(text: str, line: int, told: tuple[str, str | None]) -> None:
     problem = parse(text).problems[0]
     assert (problem.at.line, problem.message, problem.fix) == (line, *told)
 
