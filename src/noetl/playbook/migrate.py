@@ -68,8 +68,8 @@ def _laid_out(text: str, file: str) -> tuple[Layout, str]:
     if any(each.severity == "error" for each in problems):
         raise PlaybookError(problems)
     if not isinstance(document.root, source.Mapping):
-        words = "a playbook is a mapping with apiVersion, kind, metadata and workflow"
-        raise PlaybookError([problem("not-a-playbook", document.at(()), words)])
+        message = "a playbook is a mapping with apiVersion, kind, metadata and workflow"
+        raise PlaybookError([problem("not-a-playbook", document.at(()), message)])
     bare = document.text
     newline = "\r\n" if "\r\n" in bare and bare.count("\r\n") == bare.count("\n") else "\n"
     plain = bare.replace("\r\n", "\n") if newline == "\r\n" else bare
@@ -80,9 +80,9 @@ def _laid_out(text: str, file: str) -> tuple[Layout, str]:
 
 
 def _strange(file: str) -> PlaybookError:
-    words = "the layout of the text does not allow a line-by-line migration"
+    message = "the layout of the text does not allow a line-by-line migration"
     return PlaybookError(
-        [problem("old-dialect", Mark(file, 1, 1), words, fix="avoid `? key` and mixed line breaks")]
+        [problem("old-dialect", Mark(file, 1, 1), message, fix="avoid `? key` and mixed line breaks")]
     )
 
 
@@ -123,5 +123,5 @@ def _verify(made: str, layout: Layout) -> None:
         if marker is None:
             return
         why = f'"{marker.what}"'
-    words = f"this document cannot be migrated automatically ({why})"
-    raise PlaybookError([problem("old-dialect", Mark(layout.file, 1, 1), words, fix="rewrite it by hand")])
+    message = f"this document cannot be migrated automatically ({why})"
+    raise PlaybookError([problem("old-dialect", Mark(layout.file, 1, 1), message, fix="rewrite it by hand")])

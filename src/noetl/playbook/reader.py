@@ -334,16 +334,18 @@ class _Reader:
         )
 
     def _keychain(self, entries: JSON) -> tuple[Credential, ...]:
-        found = []
+        credentials = []
         for index, entry in _numbered(entries):
             fields = {key: value for key, value in entry.items() if key not in ("name", "kind")}
             at: Path = ("keychain", index)
             self._data(fields, at)
-            found.append(
+            credentials.append(
                 Credential(name=entry.get("name", ""), kind=entry.get("kind", ""), fields=fields, at=at)
             )
-        self._unique("duplicate-name", "keychain entry", [(each.name, (*each.at, "name")) for each in found])
-        return tuple(found)
+        self._unique(
+            "duplicate-name", "keychain entry", [(each.name, (*each.at, "name")) for each in credentials]
+        )
+        return tuple(credentials)
 
     def _step(self, data: dict[str, JSON], at: Path) -> Step:
         spec = data.get("spec", {})
@@ -466,7 +468,7 @@ class _Reader:
         return spec.get(key, policy.get(key))
 
     def _arcs(self, arcs: JSON, at: Path) -> tuple[Arc, ...]:
-        found = []
+        result = []
         for index, arc in _numbered(arcs):
             where = (*at, index)
             if "step" not in arc:
@@ -474,7 +476,7 @@ class _Reader:
             if "to" in arc and not is_template(arc["step"]):
                 message = '"to" lists the targets of a template, but the target of this arc is constant'
                 self.report.tell("misplaced-key", (*where, "to"), message, key=True)
-            found.append(
+            result.append(
                 Arc(
                     step=arc["step"],
                     when=arc.get("when"),
@@ -483,7 +485,7 @@ class _Reader:
                     at=where,
                 )
             )
-        return tuple(found)
+        return tuple(result)
 
     def _has_all_arcs(self, arcs: tuple[Arc, ...] | None, at: Path) -> bool:
         written = self.document.find((*at, "next", "arcs"))

@@ -253,8 +253,8 @@ class _Composer:
         """The tag as the author wrote it."""
         mark = event.start_mark
         assert mark is not None
-        words = [word for word in self.text[mark.index : mark.index + 200].split() if word.startswith("!")]
-        return words[0] if words else "!"
+        message = [word for word in self.text[mark.index : mark.index + 200].split() if word.startswith("!")]
+        return message[0] if message else "!"
 
     def _scalar(self, event: yaml.ScalarEvent) -> Scalar:
         self.values += 1
@@ -354,8 +354,8 @@ class _Composer:
         _, (values, height) = known
         self.aliased += values
         if self.aliased > ALIASED_MAX:
-            words = f"the aliases expand to more than {ALIASED_MAX:,} values"
-            raise _Stop(problem("yaml-alias-limit", self._at(event), words))
+            message = f"the aliases expand to more than {ALIASED_MAX:,} values"
+            raise _Stop(problem("yaml-alias-limit", self._at(event), message))
         if depth + height - 1 > DEPTH_MAX:
             raise _Stop(problem("yaml-too-deep", self._at(event), f"nested deeper than {DEPTH_MAX} levels"))
         return known
@@ -402,21 +402,21 @@ class YamlHint(NamedTuple):
 
 def syntax_hint(text: str, error: yaml.MarkedYAMLError) -> YamlHint:
     """Explain a syntax error; for unknown errors, return the message of PyYAML."""
-    mark, found = error.problem_mark, error.problem or ""
+    mark, reason = error.problem_mark, error.problem or ""
     before, char = (text[: mark.index], text[mark.index : mark.index + 1]) if mark else ("", "")
     if char == "\t":
         return YamlHint("a tab is not allowed here; YAML is indented with spaces", "indent with spaces")
-    if found.endswith("cannot start any token"):
+    if reason.endswith("cannot start any token"):
         return YamlHint(f'a value cannot start with "{char}"', "put it in quotes")
-    if found in _UNFIT and not before.rpartition("\n")[2].strip():
+    if reason in _UNFIT and not before.rpartition("\n")[2].strip():
         message = (
             "this line does not match the lines above: its indentation differs, or it mixes a list with keys"
         )
         return YamlHint(message, "indent it like the lines above that it belongs to")
-    if found == _TWO_COLONS:
+    if reason == _TWO_COLONS:
         message = "`: ` inside a value: the value needs quotes, or its line is indented too far"
         return YamlHint(message, "put the value in quotes, or indent it like the line above")
-    return YamlHint(" ".join(filter(None, (error.context, found))))
+    return YamlHint(" ".join(filter(None, (error.context, reason))))
 
 
 def key_hint(text: str, index: int) -> YamlHint:

@@ -229,8 +229,8 @@ def _wrong(shape: Shape, tree: Tree, path: Path, report: ProblemReport) -> tuple
         report.tell(retired.code, path, retired.message, key=True, fix=retired.fix)
         return False, None
     where = f'"{path[-1]}"' if path and isinstance(path[-1], str) else "this"
-    words = f"{where} is {tree_kind(tree)}; expected {describe(shape)}"
-    report.tell("wrong-type", path, words, key=not isinstance(tree, Scalar))
+    message = f"{where} is {tree_kind(tree)}; expected {describe(shape)}"
+    report.tell("wrong-type", path, message, key=not isinstance(tree, Scalar))
     return False, None
 
 
@@ -255,5 +255,5 @@ def _example(name: str, key: KeyShape) -> str | None:
     return None if key.example is None else f"{name}: {key.example}"
 
 
-def _list(words: Iterable[str]) -> str:
-    return ", ".join(f'"{word}"' for word in words)
+def _list(message: Iterable[str]) -> str:
+    return ", ".join(f'"{word}"' for word in message)

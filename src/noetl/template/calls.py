@@ -266,7 +266,7 @@ _NOTHING = Expr(lambda _scope, _meter: "", constant=True, value="")
 def _select(name: str, args: Arguments, context: CompileContext) -> Prepare | None:
     """select, reject, selectattr and rejectattr: apply a test to each item or to an attribute of it."""
     by_attribute = name.endswith("attr")
-    wanted = not name.startswith("reject")
+    keep = not name.startswith("reject")
     attribute = _attribute(name, args, context) if by_attribute else None
     test = _test(
         name, args._replace(positional=args.positional[1:] if by_attribute else args.positional), context
@@ -284,8 +284,8 @@ def _select(name: str, args: Arguments, context: CompileContext) -> Prepare | No
             meter.items(len(items))
             meter.charge(_ITEM_COST * len(items))
             if get is None:
-                return [item for item in items if holds(item) is wanted]
-            return [item for item in items if holds(get(item)) is wanted]
+                return [item for item in items if holds(item) is keep]
+            return [item for item in items if holds(get(item)) is keep]
 
         return over_items
 

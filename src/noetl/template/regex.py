@@ -50,11 +50,11 @@ class Pattern:
         self.names: dict[str, int] = self.regexp.groupindex
         self.local = _LOCAL.fullmatch(text) is not None
 
-    def group(self, wanted: JSON) -> int:
+    def group(self, group: JSON) -> int:
         """The number of a group, from its number or its name."""
-        number = self.names.get(wanted) if type(wanted) is str else wanted
+        number = self.names.get(group) if type(group) is str else group
         if type(number) is not int or not 0 <= number <= self.groups:
-            raise TemplateError(f'the pattern has no group "{wanted}"')
+            raise TemplateError(f'the pattern has no group "{group}"')
         return number
 
     def charge(self, meter: Meter, size: int) -> None:
@@ -118,8 +118,8 @@ class Replacement:
             if backslash:
                 self._pieces.append(b"\\")
             else:
-                wanted = name or number
-                self._pieces.append(pattern.group(int(wanted) if wanted.isdecimal() else wanted))
+                group = name or number
+                self._pieces.append(pattern.group(int(group) if group.isdecimal() else group))
             end = match.end()
         self._pieces.append(_encoded(text[end:]))
 
@@ -165,5 +165,5 @@ def _text(meter: Meter, data: bytes | None) -> str | None:
 
 
 def _reason(error: Exception) -> str:
-    words = error.args[0] if error.args else ""
-    return words.decode(errors="replace") if isinstance(words, bytes) else str(words)
+    message = error.args[0] if error.args else ""
+    return message.decode(errors="replace") if isinstance(message, bytes) else str(message)

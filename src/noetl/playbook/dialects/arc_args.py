@@ -41,25 +41,25 @@ class Inbox(Struct, kw_only=True):
 
 def inboxes(root: Map) -> dict[str, Inbox]:
     """The inboxes by the name of the step, also for targets that are not steps."""
-    found: dict[str, Inbox] = {}
+    by_step: dict[str, Inbox] = {}
     taken: dict[str, int] = {}
     steps = [step for step in parts.steps(root) if not step.block]
     computed = False
     for step in steps:
-        _inbox(step.name, found, taken)
+        _inbox(step.name, by_step, taken)
     for step in steps:
         for arc in parts.arcs(step.body):
             target = arc.text("step") or ""
             computed = computed or template_tokens.is_template(target)
-            _deliver(_inbox(target, found, taken), arc)
+            _deliver(_inbox(target, by_step, taken), arc)
         for target in _plain_targets(step.body):
-            _inbox(target, found, taken).arcs += 1
-        _read(step.body, found[step.name])
-    for inbox in found.values():
+            _inbox(target, by_step, taken).arcs += 1
+        _read(step.body, by_step[step.name])
+    for inbox in by_step.values():
         inbox.open = computed
-    found[parts.entry_step(root)] = _inbox(parts.entry_step(root), found, taken)
-    found[parts.entry_step(root)].starts = True
-    return found
+    by_step[parts.entry_step(root)] = _inbox(parts.entry_step(root), by_step, taken)
+    by_step[parts.entry_step(root)].starts = True
+    return by_step
 
 
 def check_targets(step: StepPart, names: frozenset[str], findings: Findings) -> None:
@@ -70,12 +70,12 @@ def check_targets(step: StepPart, names: frozenset[str], findings: Findings) -> 
         if entry is None or parts.is_null(entry.value):
             continue
         if template_tokens.is_template(target):
-            words = "the target of the arc is computed, so the step that reads its `args` is unknown"
+            message = "the target of the arc is computed, so the step that reads its `args` is unknown"
             fix = "write `set: {ctx.<name>: …}`, and read that value in the target step"
-            findings.refuse(entry.start, words, fix=fix)
+            findings.refuse(entry.start, message, fix=fix)
         elif target not in names:
-            words = f'there is no step "{target}" that reads the `args` of this arc'
-            findings.note(entry.start, "payload-unread", words)
+            message = f'there is no step "{target}" that reads the `args` of this arc'
+            findings.note(entry.start, "payload-unread", message)
 
 
 def bind_input(step: StepPart, inbox: Inbox, workload: list[str], findings: Findings) -> None:
@@ -111,16 +111,18 @@ def _bound(key: str, inbox: Inbox, workload: list[str], step: StepPart, findings
     if inbox.guarantees(key):
         return pair(key, quoted(f"{{{{ {path} }}}}"))
     if key not in inbox.delivered and not inbox.whole and key in workload:
-        words = f'no arc provides "{key}" to "{step.name}"; it is bound to `workload.{key}`'
-        findings.note(where, "payload-missing", words)
+        message = f'no arc provides "{key}" to "{step.name}"; it is bound to `workload.{key}`'
+        findings.note(where, "payload-missing", message)
         return pair(key, quoted(f"{{{{ workload.{key} }}}}"))
     if key in inbox.delivered or inbox.whole:
-        words = (
+        message = (
             f'not every token of "{step.name}" provides "{key}"; a token without it reads an earlier value'
         )
     else:
-        words = f'no arc provides "{key}" to "{step.name}"; a request or an earlier arc may have provided it'
-    findings.note(where, "payload-missing", words)
+        message = (
+            f'no arc provides "{key}" to "{step.name}"; a request or an earlier arc may have provided it'
+        )
+    findings.note(where, "payload-missing", message)
     return pair(key, quoted(f"{{{{ {path} | default(none) }}}}"))
 
 
@@ -132,16 +134,16 @@ def _below(body: Map, made: LayoutEntry) -> None:
         made.lead = [""]
 
 
-def _inbox(name: str, found: dict[str, Inbox], taken: dict[str, int]) -> Inbox:
+def _inbox(name: str, by_step: dict[str, Inbox], taken: dict[str, int]) -> Inbox:
     """The inbox of a step, created if necessary. `taken` maps used identifiers to their last number."""
-    if name not in found:
+    if name not in by_step:
         base = chosen = identifier(name)
         while chosen in taken:
             taken[base] += 1
             chosen = f"{base}_{taken[base]}"
         taken[chosen] = 1
-        found[name] = Inbox(path=f"ctx.{chosen}_input")
-    return found[name]
+        by_step[name] = Inbox(path=f"ctx.{chosen}_input")
+    return by_step[name]
 
 
 def identifier(name: str) -> str:

@@ -185,5 +185,5 @@ def _says_success(text: str) -> bool:
     if parsed is None:
         return False
     statuses = [reading for reading in parsed.readings if reading.path == ("outcome", "status")]
-    found = [token for reading in statuses for token in compared_strings(parsed.tokens, reading)]
-    return any(template_tokens.string_value(token) == "success" for token in found)
+    strings = [token for reading in statuses for token in compared_strings(parsed.tokens, reading)]
+    return any(template_tokens.string_value(token) == "success" for token in strings)

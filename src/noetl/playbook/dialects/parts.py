@@ -40,8 +40,8 @@ class StepPart(NamedTuple):
     @property
     def iterators(self) -> tuple[str, ...]:
         loop = self.body.get("loop")
-        found = maps(loop) if isinstance(loop, List) else [loop] if isinstance(loop, Map) else []
-        return tuple(name for each in found if (name := each.text("iterator")))
+        loops = maps(loop) if isinstance(loop, List) else [loop] if isinstance(loop, Map) else []
+        return tuple(name for each in loops if (name := each.text("iterator")))
 
 
 class PolicyPart(NamedTuple):
@@ -54,9 +54,9 @@ class PolicyPart(NamedTuple):
 def steps(root: Map) -> list[StepPart]:
     """All steps, then all blocks."""
     workflow, workbook = root.get("workflow"), root.map("workbook")
-    found = [StepPart(each.text("step") or "", each) for each in maps(workflow)]
+    result = [StepPart(each.text("step") or "", each) for each in maps(workflow)]
     blocks = workbook.entries if workbook else []
-    return found + [
+    return result + [
         StepPart(each.name, each.value, block=True) for each in blocks if isinstance(each.value, Map)
     ]
 
@@ -143,8 +143,8 @@ def holders(step: Map) -> Iterator[Map]:
     yield from arcs(step)
     for task in tasks(step):
         yield task.body
-        found = policy(task.body)
-        for rule in found.rules if found else []:
+        rules = policy(task.body)
+        for rule in rules.rules if rules else []:
             yield from thens(rule)
 
 

@@ -52,7 +52,7 @@ def _fresh(root: Map, key: str, value: str) -> LayoutEntry:
 def declare_credentials(root: Map, findings: Findings) -> None:
     keychain = root.entry("keychain")
     known = {each.text("name") for each in parts.maps(keychain.value if keychain else None)}
-    wanted: dict[str, Leaf] = {}
+    used: dict[str, Leaf] = {}
     for step in parts.steps(root):
         for task in parts.tasks(step.body):
             for holder in (task.body, task.body.map("input")):
@@ -63,8 +63,8 @@ def declare_credentials(root: Map, findings: Findings) -> None:
                     and auth.text
                     and not template_tokens.is_template(auth.text)
                 ):
-                    wanted.setdefault(auth.text, auth)
-    fresh = {name: leaf for name, leaf in wanted.items() if name not in known}
+                    used.setdefault(auth.text, auth)
+    fresh = {name: leaf for name, leaf in used.items() if name not in known}
     if not fresh:
         return
     made = [item(table(name=name_leaf(name), kind=plain("stored"))) for name in fresh]
@@ -76,8 +76,8 @@ def declare_credentials(root: Map, findings: Findings) -> None:
         findings.refuse(keychain.start, '"keychain" is not a list, so credentials cannot be added to it')
         return
     for name, leaf in fresh.items():
-        words = f'the undeclared credential "{name}" has been declared under `keychain` with kind `stored`'
-        findings.note(leaf.start, "keychain-stored", words)
+        message = f'the undeclared credential "{name}" has been declared under `keychain` with kind `stored`'
+        findings.note(leaf.start, "keychain-stored", message)
 
 
 def _put_keychain(root: Map, old: LayoutEntry | None, items: list[LayoutEntry]) -> None:

@@ -32,10 +32,10 @@ def rewrite_rule(rule: Map, findings: Findings, *, v2: bool) -> None:
                 "a rule without a condition always matches; `when: true` has been added",
             )
     if repaired and not v2:
-        words = (
+        message = (
             "the action belongs under `then`" if otherwise is None else "the action belongs under `else.then`"
         )
-        findings.note(rule.start, "else-repaired", f"{words} and has been moved there")
+        findings.note(rule.start, "else-repaired", f"{message} and has been moved there")
 
 
 def _rewrite_else(rule: Map, otherwise: LayoutEntry, findings: Findings) -> bool:
@@ -45,8 +45,8 @@ def _rewrite_else(rule: Map, otherwise: LayoutEntry, findings: Findings) -> bool
     if not isinstance(inner, Map) or inner.get("then") is not None or inner.get("do") is None:
         return False
     if inner.anchored:
-        words = "this `else` has an anchor, so its aliases would change too"
-        findings.refuse(otherwise.start, words, fix="write `else: {then: {do: …}}` in place of each alias")
+        message = "this `else` has an anchor, so its aliases would change too"
+        findings.refuse(otherwise.start, message, fix="write `else: {then: {do: …}}` in place of each alias")
         return False
     otherwise.value = _wrapped(inner)
     otherwise.gap = otherwise.gap if inner.style == "flow" else otherwise.gap.rstrip()

@@ -77,16 +77,16 @@ class SetRewriter:
         names = {entry.name for entry in target.value.entries}
         for entry in other.value.entries:
             if entry.name in names:
-                words = f'"{entry.name}" would be written twice in one `set`'
-                self.findings.refuse(entry.start, words, fix="rename one of the two")
+                message = f'"{entry.name}" would be written twice in one `set`'
+                self.findings.refuse(entry.start, message, fix="rename one of the two")
         target.value.entries += other.value.entries
 
     def _converted(self, entry: LayoutEntry, inbox: str | None) -> LayoutEntry | None:
         """The entry as `set`; None if it is empty or rejected."""
         value, name = entry.value, entry.name
         if name == "set_prev":
-            words = "`_prev` is read-only; the value is written to `step.prev`, so read it there"
-            self.findings.note(entry.start, "set-prev", words)
+            message = "`_prev` is read-only; the value is written to `step.prev`, so read it there"
+            self.findings.note(entry.start, "set-prev", message)
             return self._single(entry, "step.prev")
         if parts.is_null(value):
             return None
@@ -99,11 +99,11 @@ class SetRewriter:
                 prefix_key(each, f"{inbox}." if name == "args" else _PREFIXES[name])
             return entry
         if name == "args" and inbox and isinstance(value, Leaf) and value.style != "*":
-            words = "`args` is a single value; the keys that the target step reads are bound"
-            self.findings.note(entry.start, "payload-whole", words)
+            message = "`args` is a single value; the keys that the target step reads are bound"
+            self.findings.note(entry.start, "payload-whole", message)
             return self._single(entry, inbox)
-        words = f'"{name}" is not a mapping, so its targets are unknown'
-        self.findings.refuse(entry.start, words, fix=f"write the keys out: {name}: {{key: value}}")
+        message = f'"{name}" is not a mapping, so its targets are unknown'
+        self.findings.refuse(entry.start, message, fix=f"write the keys out: {name}: {{key: value}}")
         return None
 
     def _single(self, entry: LayoutEntry, path: str) -> LayoutEntry:
@@ -123,20 +123,20 @@ class SetRewriter:
         reducer, value = _reduced(entry.value)
         name = entry.name
         if reducer is None or value is None:
-            words = (
+            message = (
                 f"`{name}` is written to `ctx.{name}`; the step fails if parallel iterations write different"
                 " values, unless `loop.spec.policy.reduce` names a reducer"
             )
-            self.findings.note(entry.start, "set-shared", words)
+            self.findings.note(entry.start, "set-shared", message)
             return
         set_value(entry, value)
         reduce = self._declared()
-        words = f"`{name}` is written to `ctx.{name}` with the reducer `{reducer}`"
+        message = f"`{name}` is written to `ctx.{name}` with the reducer `{reducer}`"
         if reduce is None:
-            words = (
+            message = (
                 f"`{name}` is written to `ctx.{name}`; there is no single loop for the reducer `{reducer}`"
             )
-        self.findings.note(entry.start, "set-shared", words)
+        self.findings.note(entry.start, "set-shared", message)
         if reduce is not None and f"ctx.{name}" not in self.reduced:
             self.reduced.add(f"ctx.{name}")
             reduce.entries.append(pair(f"ctx.{name}", plain(reducer)))
@@ -157,10 +157,10 @@ class SetRewriter:
                 and is_reference(entry.value.text)
                 and not entry.name.endswith("_ref")
             ):
-                words = (
+                message = (
                     f'"{entry.name}" receives a reference, so its name must end in "_ref" wherever it is used'
                 )
-                self.findings.note(entry.start, "reference-name", words)
+                self.findings.note(entry.start, "reference-name", message)
 
 
 def ensure_map(holder: Map, key: str) -> Map | None:
@@ -212,5 +212,5 @@ def _map_reference(entry: LayoutEntry, findings: Findings) -> None:
     value.entries = [pair("type", name_leaf(kind)), pair("locator", Map(entries=locator))]
     if meta:
         value.entries.append(pair("meta", Map(entries=meta)))
-    words = f"the reference has the current form with type {kind}; check whether it needs `auth_reference`"
-    findings.note(entry.start, "old-ref", words)
+    message = f"the reference has the current form with type {kind}; check whether it needs `auth_reference`"
+    findings.note(entry.start, "old-ref", message)

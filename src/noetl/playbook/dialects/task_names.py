@@ -44,8 +44,8 @@ def name_tasks(step: StepPart, findings: Findings) -> None:
 def _unlabel(task: TaskPart, label: LayoutEntry, findings: Findings) -> None:
     """`- fetch: {kind: http}` → `- {name: fetch, kind: http}`."""
     if task.body.anchored:
-        words = f'the task "{label.name}" has an anchor, so its aliases would receive the same name'
-        findings.refuse(label.start, words, fix="write the task out in place of each alias")
+        message = f'the task "{label.name}" has an anchor, so its aliases would receive the same name'
+        findings.refuse(label.start, message, fix="write the task out in place of each alias")
         return
     named = task.body.take("name")
     if named is not None and not (isinstance(named.value, Leaf) and named.value.text == label.name):
@@ -74,5 +74,5 @@ def _unlabel(task: TaskPart, label: LayoutEntry, findings: Findings) -> None:
 
 def _targets(body: Map) -> list[str]:
     policy = parts.policy(body)
-    found = [then.text("to") for rule in (policy.rules if policy else []) for then in parts.thens(rule)]
-    return [to for to in found if to]
+    targets = [then.text("to") for rule in (policy.rules if policy else []) for then in parts.thens(rule)]
+    return [to for to in targets if to]

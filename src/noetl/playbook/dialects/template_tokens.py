@@ -126,13 +126,13 @@ def closing_bracket(tokens: list[TemplateToken], position: int) -> int:
 
 
 def _readings(tokens: list[TemplateToken]) -> list[PathRead]:
-    found: list[PathRead] = []
+    reads: list[PathRead] = []
     for position, token in enumerate(tokens):
         if token.type == "name" and token.text not in _KEYWORDS and not _is_something_else(tokens, position):
             parts, after = _parts(tokens, position + 1)
             end = parts[-1].end if parts else token.end
-            found.append(PathRead(token.text, tuple(parts), token.start, end, position, after))
-    return found
+            reads.append(PathRead(token.text, tuple(parts), token.start, end, position, after))
+    return reads
 
 
 def _is_something_else(tokens: list[TemplateToken], position: int) -> bool:

@@ -217,22 +217,22 @@ class _Rewriter:
         return known and len(reading.parts) == 1 and reading.parts[0].name == "status"
 
 
-def compared_strings(found: list[TemplateToken], reading: PathRead) -> list[TemplateToken]:
+def compared_strings(tokens: list[TemplateToken], reading: PathRead) -> list[TemplateToken]:
     """The strings that a path is compared with: by == and !=, from both sides, and by `in`."""
     behind = reading.after
-    while [token.text for token in found[behind : behind + 1]] == ["|"] and behind + 1 < len(found):
+    while [token.text for token in tokens[behind : behind + 1]] == ["|"] and behind + 1 < len(tokens):
         behind += 2
-        if behind < len(found) and found[behind].text == "(":
-            behind = template_tokens.closing_bracket(found, behind) + 1
-    words = [token.text for token in found[behind : behind + 3]]
+        if behind < len(tokens) and tokens[behind].text == "(":
+            behind = template_tokens.closing_bracket(tokens, behind) + 1
+    words = [token.text for token in tokens[behind : behind + 3]]
     strings: list[TemplateToken] = []
     if words[:1] in (["=="], ["!="]):
-        strings += found[behind + 1 : behind + 2]
+        strings += tokens[behind + 1 : behind + 2]
     member = 1 if words[:1] == ["in"] else 2 if words[:2] == ["not", "in"] else 0
     if member and words[member : member + 1] and words[member] in ("[", "("):
-        strings += found[behind + member : template_tokens.closing_bracket(found, behind + member)]
-    if reading.first >= 2 and found[reading.first - 1].text in ("==", "!="):
-        strings.append(found[reading.first - 2])
+        strings += tokens[behind + member : template_tokens.closing_bracket(tokens, behind + member)]
+    if reading.first >= 2 and tokens[reading.first - 1].text in ("==", "!="):
+        strings.append(tokens[reading.first - 2])
     return [token for token in strings if token.type == "string"]
 
 
@@ -273,9 +273,9 @@ def _shared(body: Map) -> frozenset[str]:
     """The names that the step writes with `set_shared` and not also with `set_vars`."""
     names: dict[str, set[str]] = {"set_shared": set(), "set_vars": set()}
     for holder in parts.holders(body):
-        for key, found in names.items():
+        for key, targets in names.items():
             inner = holder.map(key)
-            found.update(entry.name for entry in inner.entries) if inner else None
+            targets.update(entry.name for entry in inner.entries) if inner else None
     return frozenset(names["set_shared"] - names["set_vars"])
 
 

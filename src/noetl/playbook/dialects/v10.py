@@ -79,8 +79,10 @@ def _guard(arc: Map, findings: Findings, *, exact: bool) -> None:
         return
     target = arc.text("step") or ""
     if not exact:
-        words = f'the arc to "{target}" is taken only after success; it used to be taken after a failure too'
-        findings.note(arc.start, "arc-on-failure", words)
+        message = (
+            f'the arc to "{target}" is taken only after success; it used to be taken after a failure too'
+        )
+        findings.note(arc.start, "arc-on-failure", message)
         return
     parsed = template_tokens.parse(text) if text is not None and template_tokens.is_template(text) else None
     if when is None or text is None or text in ("true", "True", "TRUE"):
@@ -93,10 +95,10 @@ def _guard(arc: Map, findings: Findings, *, exact: bool) -> None:
         inner = text[parsed.tokens[0].end : parsed.tokens[-1].start].strip()
         when.value = quoted(f"{{{{ {EXACT} and ({inner}) }}}}")
     else:
-        words = (
+        message = (
             f'the guard of the arc to "{target}" cannot be extended, so the arc is taken only after success'
         )
-        findings.note(arc.start, "arc-on-failure", words)
+        findings.note(arc.start, "arc-on-failure", message)
 
 
 def _reads_result(text: str) -> bool:

@@ -100,10 +100,10 @@ class _Reader:
         if first:
             anchor: str | None = getattr(event, "anchor", None)
             start = _start(event) + (0 if anchor is None else len(anchor) + 1)
-        found = _BETWEEN.match(self.text, start)
-        if found is None or self.text[found.end() : found.end() + 1] != "-":
+        match = _BETWEEN.match(self.text, start)
+        if match is None or self.text[match.end() : match.end() + 1] != "-":
             raise _Strange
-        return found.end()
+        return match.end()
 
     def close(self, between: str, previous: LayoutEntry, column: int) -> list[str]:
         """End the line of the last entry. Comments deeper than `column` belong to the preceding entry."""

@@ -161,8 +161,8 @@ def _block(leaf: Leaf, begin: int) -> list[ScalarSource] | None:
     if leaf.style == ">":
         sources = _fold(sources)
     text = "".join(each.char for each in sources)
-    bare, wanted = text.rstrip("\n"), leaf.text.rstrip("\n")
-    if bare != wanted:
+    bare, expected = text.rstrip("\n"), leaf.text.rstrip("\n")
+    if bare != expected:
         return None
     # Chomping determines the line breaks at the end, which are never changed.
     kept = sources[: len(bare)]

@@ -135,7 +135,7 @@ class Layout(Struct, kw_only=True):
     def mark(self, offset: int) -> Mark:
         """The position of an offset in the original text."""
         if not self.starts:
-            self.starts = [0, *(found.end() for found in re.finditer("\n", self.text))]
+            self.starts = [0, *(line_end.end() for line_end in re.finditer("\n", self.text))]
         offset = max(offset, 0)
         line = bisect_right(self.starts, offset)
         return Mark(self.file, line, offset - self.starts[line - 1] + 1)
