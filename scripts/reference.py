@@ -20,7 +20,7 @@ from noetl.playbook.dialects.notes import NOTES
 from noetl.playbook.kinds import Kind
 from noetl.playbook.language import SCOPES, language
 from noetl.playbook.migrate import migrate
-from noetl.playbook.problems import CODES, LEVELS, Code
+from noetl.playbook.problems import CODES, LEVELS, ProblemCode
 from noetl.playbook.shapes import (
     KeyShape,
     KindShape,
@@ -346,7 +346,7 @@ def problems_page() -> str:
     return "\n".join(lines)
 
 
-def problem_lines(name: str, code: Code) -> Iterator[str]:
+def problem_lines(name: str, code: ProblemCode) -> Iterator[str]:
     yield f"**{code.severity.capitalize()}.** {prose(code.meaning)}"
     yield ""
     if name in NO_EXAMPLE:
@@ -360,7 +360,7 @@ def problem_lines(name: str, code: Code) -> Iterator[str]:
         if problem:
             yield from ("", "```text", *shown(problem, text), "```")
     yield ""
-    yield f"**How to fix it:** {prose(code.remedy)}"
+    yield f"**How to fix it:** {prose(code.fix)}"
 
 
 def problem_of(name: str, text: str) -> Problem | None:

@@ -1,1 +1,1 @@
-"""What the author wrote: YAML with positions, read into a frozen playbook, every problem told at once."""
+"""Playbooks: YAML with positions, the language, the reader with its problems, the writer, and migration."""

@@ -1,7 +1,7 @@
-"""The language as a JSON Schema (draft 2020-12), for editors: completion, descriptions, and first errors.
+"""The language as a JSON Schema (draft 2020-12), for completion, descriptions and errors in editors.
 
-It is made from the same table of shapes that the reader uses. What a schema can not say (names, templates,
-the net) is left to the check; nothing that the check accepts is refused here.
+It is generated from the same table of shapes that the reader uses. Rules that a schema cannot express
+(names, templates, the net) are left to the check. The schema accepts everything that the check accepts.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from noetl.playbook.shapes import (
 from noetl.playbook.source import parse, plain
 
 SCHEMA_ID = "https://noetl.io/schemas/playbook-v2.json"
-TEMPLATE = r"\{[{%#]"  # where a template begins
+TEMPLATE = r"\{[{%#]"  # the start of a template
 _TARGET = rf"^(ctx|step|iter)(\.{NAME_PATTERN})+$"
 
-_NEVER_EMPTY = frozenset({"then", "else", "do"})  # not required by their shapes, but by those around them
+_NEVER_EMPTY = frozenset({"then", "else", "do"})  # required by the surrounding shape
 _RULE = {
     "if": {"required": ["else"]},
     "then": {"properties": {"when": False, "then": False}},
     "else": {"required": ["when", "then"]},
 }
 _JUMP = {"properties": {"do": {"const": "jump"}}, "required": ["do"]}
-# What shapes do not tell and a schema can: by the title of the record, and by a key that it must have.
+# Constraints that shapes do not express, by the title of a record and a key that it must have.
 _CONSTRAINTS: dict[tuple[str, str], dict[str, JSON]] = {
     ("rule", "else"): _RULE,
     ("admission rule", "else"): _RULE,
@@ -51,7 +51,7 @@ _CONSTRAINTS: dict[tuple[str, str], dict[str, JSON]] = {
     ("then", "do"): {"required": ["do"], "if": _JUMP, "then": {"required": ["to"]}},
 }
 
-# What an editor offers to write, by the title of the record; $1, $2 are the places that are filled in.
+# Snippets for editors, by the title of the record; $1, $2 are the positions to fill in.
 _SNIPPETS: dict[str, tuple[str, dict[str, JSON]]] = {
     "playbook": (
         "A playbook with one step",
@@ -69,7 +69,7 @@ _SNIPPETS: dict[str, tuple[str, dict[str, JSON]]] = {
     ),
     "arc": ("An arc with a guard", {"step": "${1:end}", "when": "{{ ${2:output.status == 'ok'} }}"}),
     "rule": (
-        "Try again when the task has failed",
+        "Retry when the task has failed",
         {
             "when": "{{ output.status == 'error' and output.error.retryable }}",
             "then": {"do": "retry", "attempts": "${1:5}", "backoff": "exponential", "delay": "${2:1.0}"},
@@ -80,7 +80,7 @@ _SNIPPETS: dict[str, tuple[str, dict[str, JSON]]] = {
 
 
 def json_schema(kinds: Kinds) -> dict[str, JSON]:
-    """A schema for whole playbooks. Records that are used in several places stand under `$defs`, once."""
+    """The schema of a playbook. Records that are used more than once are defined under `$defs`."""
     writer = _Writer(kinds)
     root = writer.record(language(kinds))
     return {
@@ -93,7 +93,7 @@ def json_schema(kinds: Kinds) -> dict[str, JSON]:
 
 
 class _Writer:
-    """Shapes → schemas. Each record is written once, under its title, or its holder's and its own."""
+    """Converts shapes to schemas. Each record is defined once, under its title or a qualified title."""
 
     def __init__(self, kinds: Kinds) -> None:
         self.kinds = kinds
@@ -143,9 +143,12 @@ class _Writer:
 
     def _property(self, name: str, key: KeyShape, holder: str) -> dict[str, JSON]:
         if isinstance(key.shape, ReservedShape):
-            return {**_description(key.doc), "deprecationMessage": f'"{name}" is reserved and has no effect'}
+            return {
+                **_description(key.doc),
+                "deprecationMessage": f'"{name}" is reserved for a later version and has no effect',
+            }
         schema = self._refined(name, key, holder)
-        # A key without a value counts as left out, so an editor must not mark it while its value is written.
+        # A key without a value counts as left out, so an editor must not mark it while the author types.
         if not key.required and name not in _NEVER_EMPTY:
             schema = _or_null(schema)
         schema |= _description(key.doc)
@@ -156,16 +159,16 @@ class _Writer:
         return schema
 
     def _refined(self, name: str, key: KeyShape, holder: str) -> dict[str, JSON]:
-        """The schema of a key, with what its name tells besides its shape."""
+        """The schema of a key, with the constraints that depend on its name."""
         shape = key.shape
         if name == "else" and isinstance(shape, UnionShape):
-            shape = shape.shapes[0]  # null is taken only to be answered better than `wrong-type`
+            shape = shape.shapes[0]  # null is in the shape only for a better message than `wrong-type`
         schema = self.schema(shape, holder)
         match name:
             case "set":
                 schema["propertyNames"] = {
                     "pattern": _TARGET,
-                    "patternErrorMessage": "set writes to ctx.*, step.* or iter.* and nothing else (D29)",
+                    "patternErrorMessage": "set can write only to ctx.*, step.* and iter.*",
                 }
             case "reduce":
                 schema["propertyNames"] = {"pattern": r"^ctx\."}
@@ -177,7 +180,7 @@ class _Writer:
         return schema
 
     def by_kind(self, shape: KindShape) -> dict[str, JSON]:
-        """One branch for each kind: an editor shows the keys of the kind that stands there."""
+        """One branch for each kind, so that an editor shows the keys of the current kind."""
         branches = []
         for name, record in shape.kinds.items():
             then = self._define(record.title, shape.title, self._kind(name, record, shape.title))
@@ -206,7 +209,7 @@ class _Writer:
 
 
 def _needs(kind: Kind) -> list[dict[str, JSON]]:
-    """Fields that a task must have, beside `kind` or under `input` (D9); a `name` beside it is the task's."""
+    """The required fields of a task, beside `kind` or under `input` (D9). A `name` there is the task's."""
     groups = list(kind.one_of)
     if not kind.free_input:
         groups += [(name,) for name, key in kind.fields.keys.items() if key.required]
@@ -235,7 +238,7 @@ def _scalar(shape: Shape) -> dict[str, JSON]:
         case ChoiceShape(values, templated):
             return _templated({"enum": list(values)}, templated)
         case GuardShape():
-            words = "a template, {{ … }}, or a boolean (D15)"
+            words = "a template, {{ … }}, or a boolean"
             return {"type": ["boolean", "string"], "pattern": TEMPLATE, "patternErrorMessage": words}
         case TemplateShape():
             return {"type": "string", "pattern": TEMPLATE}
@@ -279,5 +282,5 @@ def _description(doc: str) -> Mapping[str, JSON]:
     if not doc:
         return {}
     described = {"description": doc.replace("`", "")}
-    # Editors show the Markdown where there is one; the plain text is for everybody else.
+    # Some editors show the Markdown; all others show the plain text.
     return {**described, "markdownDescription": doc} if "`" in doc or "<" in doc else described

@@ -1,6 +1,6 @@
-"""What the language must know of a tool kind: its fields, its knobs, how it takes `input`.
+"""The description of a tool kind for the language: its fields, its settings, and how it uses `input`.
 
-The tools themselves live upstairs; they describe themselves by msgspec structs, which become shapes here.
+Tools describe themselves with msgspec structs, which this module converts to shapes.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from noetl.playbook.shapes import (
 
 Raw: TypeAlias = Annotated[
     str, msgspec.Meta(extra={"raw": True})
-]  # text that is never a template: program code
+]  # text that is never a template, such as program code
 Fixed: TypeAlias = Annotated[
     str, msgspec.Meta(extra={"fixed": True})
-]  # must be known before the run: no template
+]  # text that must be constant: a template is not allowed
 
 
 class Sql(msgspec.Struct, frozen=True):
-    """SQL as a tool gets it: pieces of the author's text, and between them the values of its `{{ }}`.
+    """SQL as a tool receives it: pieces of the author's text, and between them the values of its `{{ }}`.
 
-    There is one piece more than there are values. What stands for a value is for the tool to say: `$1`, `?`.
+    There is one more piece than there are values. The tool chooses the placeholder for values: `$1`, `?`.
     """
 
     text: list[str]
@@ -47,19 +47,19 @@ class Sql(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if len(self.text) != len(self.values) + 1:
-            raise ValueError("SQL has one piece of text more than it has values")
+            raise ValueError("SQL must have one more piece of text than values")
 
 
 class Kind(NamedTuple):
-    """A tool kind as the reader sees it."""
+    """A tool kind, for the reader."""
 
     name: str
     doc: str
     fields: RecordShape  # the tool's own fields
-    knobs: RecordShape  # what it takes under `spec` besides what every tool takes
-    free_input: bool = False  # `input` holds the author's own arguments; fields stand beside `kind` (D9)
-    pure: bool = False  # no effect on the world
-    one_of: tuple[tuple[str, ...], ...] = ()  # of each group exactly one field is given
+    knobs: RecordShape  # its own keys under `spec`, in addition to those of every tool
+    free_input: bool = False  # `input` contains arguments of the author; fields are beside `kind` (D9)
+    pure: bool = False  # it has no side effects
+    one_of: tuple[tuple[str, ...], ...] = ()  # groups of fields; exactly one of each group is required
     defaults: Mapping[str, JSON] = {}  # the lowest layer of `spec`
     output: str | None = None  # its own part of the output: "http" for output.http
 
@@ -68,7 +68,7 @@ Kinds: TypeAlias = Mapping[str, Kind]
 
 
 def record_of(struct: type[msgspec.Struct], title: str) -> RecordShape:
-    """A msgspec struct as a Record: names, types, docs and defaults come from one definition."""
+    """A msgspec struct as a RecordShape: names, types, docs and defaults come from one definition."""
     info = inspect.type_info(struct)
     assert isinstance(info, inspect.StructType)
     keys = {field.encode_name: _key(field) for field in info.fields}
@@ -83,10 +83,10 @@ def _key(field: inspect.Field) -> KeyShape:
         doc = doc or extra.get("description", "")
         example = example or next(iter(extra.get("examples", [])), None)
         if kind.extra:
-            break  # the mark of Raw and Fixed, which says more than the type inside
+            break  # the marker of Raw and Fixed takes precedence over the inner type
         kind = kind.type
     if isinstance(kind, inspect.UnionType):
-        # Null stands for a field that was left out, whatever the field's type.
+        # A field of any type may be null, which counts as left out.
         kinds = tuple(each for each in kind.types if not isinstance(each, inspect.NoneType))
         kind = kinds[0] if len(kinds) == 1 else inspect.UnionType(kinds)
     default = None if field.default is msgspec.NODEFAULT else field.default
@@ -94,7 +94,7 @@ def _key(field: inspect.Field) -> KeyShape:
 
 
 def shape_of(kind: inspect.Type) -> Shape:
-    """A msgspec type as a Shape. A template may stand for any value of a tool's field."""
+    """A msgspec type as a Shape. Any field of a tool may be a template."""
     match kind:
         case inspect.Metadata(type=inner, extra=extra):
             return TextShape() if extra else shape_of(inner)
@@ -122,4 +122,4 @@ def shape_of(kind: inspect.Type) -> Shape:
             return UnionShape(tuple(shape_of(each) for each in types))
         case inspect.AnyType():
             return AnyShape()
-    raise AssertionError(f"a tool's field has a type that no shape stands for: {kind}")
+    raise AssertionError(f"no shape corresponds to the type of a tool's field: {kind}")

@@ -1,6 +1,6 @@
-"""The canonical language as one table of shapes: every key, its type, what it is for.
+"""The canonical language as one table of shapes: every key with its type and description.
 
-The reader, the JSON Schema, the language page of the docs and the messages about unknown keys all come from it.
+The reader, the JSON Schema, the language page of the docs and the messages about unknown keys are derived from it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SCOPES: dict[str, str] = {
     "output": "result of the preceding task, step or loop: status, data, ref, error, meta, and the part of the tool",
     "keychain": "credentials: `keychain.<name>` or `keychain.<name>.<field>`",
     "execution_id": "id of the execution",
-    "event": "the event that has just ended the step: name, status, error, step, run; in a join also tokens",
+    "event": "the latest event: name, status, error, step, run; in a join also tokens",
     "_prev": "data of the preceding task",
     "_task": "name of the task",
     "_attempt": "number of this call of the task, from 1",
@@ -51,30 +51,30 @@ _MIGRATE = "`noetl migrate` rewrites it"
 _SET = MapShape(AnyShape())
 
 
-def _old(what: str, wrong_types: str) -> RetiredKey:
+def _old(what: str, replacement: str) -> RetiredKey:
     return RetiredKey(
-        "old-dialect", f"{what} belongs to an older dialect: use {wrong_types}; {_MIGRATE}", wrong_types
+        "old-dialect", f"{what} belongs to an older dialect; use {replacement} ({_MIGRATE})", replacement
     )
 
 
 def _word(word: str, advice: str) -> RetiredKey:
-    return RetiredKey("reserved-word", f'"{word}" does not exist: {advice}')
+    return RetiredKey("reserved-word", f'the language has no "{word}": {advice}')
 
 
 _RESERVED_WORDS = {
-    "case": _word("case", "conditions stand in rules (spec.policy.rules) and on arcs (next.arcs[].when)"),
+    "case": _word("case", "write conditions in rules (spec.policy.rules) and on arcs (next.arcs[].when)"),
     "pipe": _word("pipe", "a list under `tool` is a pipeline"),
-    "sink": _word("sink", "a task that stores returns a reference; write it as one more task"),
-    "retry": _word("retry", "write a rule with `do: retry` under the task's spec.policy.rules"),
+    "sink": _word("sink", "add a task that stores the data and returns a reference"),
+    "retry": _word("retry", "write a rule with `do: retry` under spec.policy.rules of the task"),
 }
 _SET_UNDER_SPEC = {
     "set": RetiredKey(
-        "set-under-spec", '"set" must not stand under spec: move it to the step, task or arc itself'
+        "set-under-spec", '"set" is not allowed under spec; move it to the step, task or arc itself'
     )
 }
 _CONTROL = RetiredKey(
     "control-outside-task",
-    "control rules stand in a task's spec.policy.rules; here they would have no meaning",
+    "control rules are allowed only in spec.policy.rules of a task",
 )
 _OLD_SETS = {
     "set_ctx": _old('"set_ctx"', "set: {ctx.…: …}"),
@@ -89,10 +89,10 @@ _TIMEOUT = UnionShape(
         NumberShape(0),
         RecordShape(
             "timeout",
-            "Seconds, by what is waited for.",
+            "Separate timeouts in seconds for the phases of a call.",
             {
-                "connect": KeyShape(NumberShape(0), "seconds until a connection stands"),
-                "read": KeyShape(NumberShape(0), "seconds between two pieces of an answer"),
+                "connect": KeyShape(NumberShape(0), "seconds to establish a connection"),
+                "read": KeyShape(NumberShape(0), "seconds to wait for the next piece of a response"),
                 "total": KeyShape(NumberShape(0), "seconds for the whole call"),
             },
         ),
@@ -100,60 +100,72 @@ _TIMEOUT = UnionShape(
 )
 _STORE = RecordShape(
     "result store",
-    "Where large results go.",
+    "The store for large results.",
     {
-        "kind": KeyShape(TextShape(), "`files`, `sqlite`, `postgres`, `s3`, `nats_object`", required=True),
-        "bucket": KeyShape(TextShape(), "name of the bucket or folder"),
-        "prefix": KeyShape(TextShape(), "put before every key"),
-        "auth": KeyShape(TextShape(name=True), "keychain entry for the store"),
+        "kind": KeyShape(
+            TextShape(),
+            "the type of the store: `files`, `sqlite`, `postgres`, `s3` or `nats_object`",
+            required=True,
+        ),
+        "bucket": KeyShape(TextShape(), "name of the bucket or directory"),
+        "prefix": KeyShape(TextShape(), "prefix of every key"),
+        "auth": KeyShape(TextShape(name=True), "keychain entry with the credentials for the store"),
     },
 )
 _RESULT = RecordShape(
     "spec.result",
-    "How results are kept.",
+    "How results are stored.",
     {
         "inline_max_bytes": KeyShape(
             NumberShape(0, whole=True),
-            "a larger output goes to the result store (D51)",
+            "largest output in bytes that is stored in the log; a larger one goes to the result store",
             default=model.INLINE_BYTES_MAX,
         ),
-        "store": KeyShape(_STORE, "where it goes"),
+        "store": KeyShape(_STORE, "the store for large results"),
         "ttl": KeyShape(
             UnionShape((NumberShape(0), TextShape())),
-            "how long it is kept: seconds, or `24h`, `7d`; else with its execution",
+            "how long the result is kept: seconds, or a duration such as `24h` or `7d`; by default as long as its execution",
         ),
         "select": KeyShape(
             MapShape(TextShape()),
-            "small values that stay beside the reference: name → path in the data; read as output.meta.select.<name>",
+            "values of the data to keep in the log beside the reference: name → path in the data; read as output.meta.select.<name>",
         ),
-        "compression": KeyShape(ChoiceShape(("none", "gzip")), "how it is written", default="none"),
+        "compression": KeyShape(
+            ChoiceShape(("none", "gzip")), "compression of the stored result", default="none"
+        ),
     },
 )
 _RETRY = RecordShape(
     "spec.retry",
-    "Retry inside the tool (D32): one final output comes out of it. Prefer a rule with `do: retry`, which is recorded.",
+    "Retries inside the tool. Only the final output is recorded. Prefer a rule with `do: retry`, which records every attempt.",
     {
-        "attempts": KeyShape(NumberShape(1, whole=True), "calls in all"),
-        "delay": KeyShape(NumberShape(0), "seconds between two"),
-        "backoff": KeyShape(ChoiceShape(BACKOFFS), "how the delay grows"),
+        "attempts": KeyShape(NumberShape(1, whole=True), "maximum number of calls, including the first"),
+        "delay": KeyShape(NumberShape(0), "seconds between two calls"),
+        "backoff": KeyShape(ChoiceShape(BACKOFFS), "how the delay grows with each call"),
     },
 )
 LIMITS = RecordShape(
     "limits",
-    "Upper bounds; passing one ends the execution, or the frame, with kind `limit` or `runaway` (D27, D70).",
+    "Upper bounds. Exceeding one ends the execution or the frame with an error of kind `limit` or `runaway`.",
     {
-        "calls": KeyShape(NumberShape(1, whole=True), "tool calls of one frame", default=100_000),
+        "calls": KeyShape(
+            NumberShape(1, whole=True), "maximum number of tool calls in one frame", default=100_000
+        ),
         "in_flight": KeyShape(
-            NumberShape(1, whole=True), "frames of one execution that may be out at once", default=1_000
+            NumberShape(1, whole=True),
+            "maximum number of frames of one execution that run at the same time",
+            default=1_000,
         ),
         "tokens": KeyShape(
             NumberShape(1, whole=True),
-            "live tokens: those that wait, and the runs they became",
+            "maximum number of live tokens: waiting tokens and running steps",
             default=10_000,
         ),
-        "firings": KeyShape(NumberShape(1, whole=True), "firings of steps", default=1_000_000),
-        "iterations": KeyShape(NumberShape(1, whole=True), "iterations of one loop", default=1_000_000),
-        "depth": KeyShape(NumberShape(1, whole=True), "child playbooks inside each other", default=16),
+        "firings": KeyShape(NumberShape(1, whole=True), "maximum number of step runs", default=1_000_000),
+        "iterations": KeyShape(
+            NumberShape(1, whole=True), "maximum number of iterations of one loop", default=1_000_000
+        ),
+        "depth": KeyShape(NumberShape(1, whole=True), "maximum nesting of child playbooks", default=16),
         "max_payload_bytes": KeyShape(NumberShape(0, whole=True), "the same as spec.result.inline_max_bytes"),
     },
 )
@@ -161,23 +173,29 @@ _STEP_LIMITS = RecordShape("limits", LIMITS.doc, {"calls": LIMITS.keys["calls"]}
 
 
 _POOL = KeyShape(
-    TextShape(name=True), "the workers that may run it; embedded there is one for all", default=model.POOL
+    TextShape(name=True),
+    "the worker pool that runs the tasks; embedded execution has a single pool",
+    default=model.POOL,
 )
 
 
 def _spec_keys(kinds: Kinds) -> dict[str, KeyShape]:
-    """What may stand under any `spec` that feeds the layering of task specs (D60, D63)."""
+    """The keys of every `spec` that takes part in the layering of task specs (D60, D63)."""
     shared = {
-        "timeout": KeyShape(_TIMEOUT, "seconds for one call, or {connect, read, total} (D33)", example="30"),
-        "result": KeyShape(_RESULT, "how results are kept"),
-        "retry": KeyShape(_RETRY, "retry inside the tool (D32)"),
+        "timeout": KeyShape(
+            _TIMEOUT, "timeout of one call in seconds, or {connect, read, total}", example="30"
+        ),
+        "result": KeyShape(_RESULT, "how results are stored"),
+        "retry": KeyShape(_RETRY, "retries inside the tool"),
     }
     own = {
         kind.name: KeyShape(
             RecordShape(
-                f"spec.{kind.name}", f"For tasks of kind `{kind.name}` only.", {**shared, **kind.knobs.keys}
+                f"spec.{kind.name}",
+                f"Settings for tasks of kind `{kind.name}`.",
+                {**shared, **kind.knobs.keys},
             ),
-            f"applies to tasks of kind `{kind.name}` only (D63)",
+            f"settings that apply only to tasks of kind `{kind.name}`",
         )
         for kind in kinds.values()
     }
@@ -187,27 +205,27 @@ def _spec_keys(kinds: Kinds) -> dict[str, KeyShape]:
 def _rules(then: RecordShape, title: str) -> Shape:
     moved = {
         key: RetiredKey(
-            "missing-then", f'"{key}" stands under "then": write else: {{then: {{{key}: …}}}}', "then:"
+            "missing-then", f'"{key}" belongs under "then": write else: {{then: {{{key}: …}}}}', "then:"
         )
         for key in (*then.keys, *_OLD_SETS)
     }
     beside = {
-        key: RetiredKey("missing-then", f'"{key}" stands under "then": write then: {{{key}: …}}', "then:")
+        key: RetiredKey("missing-then", f'"{key}" belongs under "then": write then: {{{key}: …}}', "then:")
         for key in then.keys
     }
     otherwise = RecordShape(
-        "else", "What holds when no rule before it does.", {"then": KeyShape(then, "what to do")}, moved
+        "else", "The action if no earlier rule matches.", {"then": KeyShape(then, "what to do")}, moved
     )
     return ListShape(
         RecordShape(
             title,
-            "The first rule whose `when` holds decides; `else` stands last.",
+            "Rules are tried in order, and the first whose `when` is true applies. `else` is the last rule.",
             {
-                "when": KeyShape(GuardShape(), "the condition"),
+                "when": KeyShape(GuardShape(), "the condition of the rule"),
                 "then": KeyShape(then, "what to do"),
                 "else": KeyShape(
                     UnionShape((otherwise, NullShape())),
-                    "instead of `when`: holds when nothing before it does",
+                    "replaces `when` in the last rule: applies if no earlier rule matches",
                 ),
             },
             {"expr": _old('"expr"', "when"), **beside},
@@ -217,46 +235,59 @@ def _rules(then: RecordShape, title: str) -> Shape:
 
 THEN = RecordShape(
     "then",
-    "What a task rule does.",
+    "The action of a task rule.",
     {
-        "do": KeyShape(ChoiceShape(DIRECTIVES), "the directive", example="continue"),
+        "do": KeyShape(
+            ChoiceShape(DIRECTIVES),
+            "what happens next: `continue` with the next task, `retry` this task, `jump` to a task, `break`: end the pipeline successfully, `fail`: end it with an error, or `skip` this task",
+            example="continue",
+        ),
         "attempts": KeyShape(
             NumberShape(1, whole=True, templated=True),
-            "retry: calls in all, the first included (D24)",
+            "with retry: maximum number of calls, including the first",
             default=model.RETRY_ATTEMPTS,
         ),
-        "backoff": KeyShape(ChoiceShape(BACKOFFS), "retry: how the delay grows (D25)", default=model.BACKOFF),
-        "delay": KeyShape(NumberShape(0, templated=True), "retry: seconds before the next call"),
-        "max_delay": KeyShape(NumberShape(0, templated=True), "retry: the delay never grows beyond this"),
-        "jitter": KeyShape(NumberShape(0), "retry: 0.2 means ±20 %, drawn once and recorded (D87)"),
-        "to": KeyShape(TextShape(name=True), "jump: the task to go on with"),
+        "backoff": KeyShape(
+            ChoiceShape(BACKOFFS), "with retry: how the delay grows with each call", default=model.BACKOFF
+        ),
+        "delay": KeyShape(NumberShape(0, templated=True), "with retry: seconds before the next call"),
+        "max_delay": KeyShape(
+            NumberShape(0, templated=True), "with retry: upper limit of the delay in seconds"
+        ),
+        "jitter": KeyShape(
+            NumberShape(0),
+            "with retry: random variation of the delay, 0.2 means ±20 %; the drawn delay is recorded",
+        ),
+        "to": KeyShape(TextShape(name=True), "with jump: the task to continue with"),
         "set": KeyShape(
-            _SET, "writes to ctx.*, step.*, iter.* when this rule is taken (D10)", example="{iter.page: 1}"
+            _SET,
+            "values to write to ctx.*, step.* and iter.* when this rule applies",
+            example="{iter.page: 1}",
         ),
     },
     _OLD_SETS,
 )
 ALLOW = RecordShape(
     "then",
-    "Whether the token may enter.",
-    {"allow": KeyShape(BooleanShape(), "true: the step is admitted", required=True)},
+    "The decision of an admission rule.",
+    {"allow": KeyShape(BooleanShape(), "true admits the token to the step, false does not", required=True)},
     {"do": _CONTROL},
 )
 
 TASK_POLICY = RecordShape(
     "task.spec.policy",
-    "What follows from a task's output.",
+    "Rules that decide what happens after a task, depending on its output.",
     {
         "rules": KeyShape(
-            _rules(THEN, "rule"), "asked from top to bottom, the first that holds wins", required=True
+            _rules(THEN, "rule"), "rules in order; the first whose `when` is true applies", required=True
         ),
         "on_unmatched": KeyShape(
             ChoiceShape(("continue", "fail")),
-            "when no rule holds and there is no else (D23)",
+            "what an error does if no rule matches it and there is no else",
             default=model.ON_UNMATCHED,
         ),
-        "limits": KeyShape(_STEP_LIMITS, "the budget of calls of a frame (D87)"),
-        **dict.fromkeys(("mode", "before", "after", "finally"), KeyShape(ReservedShape(), "reserved (D64)")),
+        "limits": KeyShape(_STEP_LIMITS, "maximum number of tool calls in a frame"),
+        **dict.fromkeys(("mode", "before", "after", "finally"), KeyShape(ReservedShape(), "reserved")),
     },
     wrong_types={
         "a list": RetiredKey(
@@ -271,15 +302,15 @@ TASK_POLICY = RecordShape(
 
 def _task_spec(kind: Kind | None, kinds: Kinds) -> RecordShape:
     own = kind.knobs.keys if kind is not None else {}
-    keys = {**_spec_keys(kinds), **own, "policy": KeyShape(TASK_POLICY, "rules on the output")}
-    return RecordShape("task.spec", "Knobs and rules of one task.", keys, _SET_UNDER_SPEC)
+    keys = {**_spec_keys(kinds), **own, "policy": KeyShape(TASK_POLICY, "rules that evaluate the output")}
+    return RecordShape("task.spec", "Settings and rules of one task.", keys, _SET_UNDER_SPEC)
 
 
 def task_shape(kinds: Kinds) -> KindShape:
-    """A task: what every task has, and the fields of its kind (D8, D9)."""
+    """A task: the keys of every task, and the fields of its kind (D8, D9)."""
     return KindShape(
         "task",
-        "One tool call of a step's pipeline.",
+        "One tool call in the pipeline of a step.",
         {kind.name: _task(kind, kinds) for kind in kinds.values()},
         RecordShape(
             "task", "A task of an unknown kind.", _task_keys(None, kinds), _TASK_RETIRED, extra=AnyShape()
@@ -289,21 +320,25 @@ def task_shape(kinds: Kinds) -> KindShape:
 
 def _task_keys(kind: Kind | None, kinds: Kinds) -> dict[str, KeyShape]:
     return {
-        "name": KeyShape(TextShape(name=True), "its name in the pipeline (D8)", example="fetch_page"),
-        "kind": KeyShape(TextShape(), "which tool", required=True, example="http"),
-        "desc": KeyShape(TextShape(), "for people"),
-        "auth": KeyShape(TextShape(name=True), "a keychain entry that the tool signs in with (D57)"),
-        "input": KeyShape(_SET, "what the tool is called with"),
-        "set": KeyShape(_SET, "writes to ctx.*, step.*, iter.* when the output is ok (D28)"),
-        "spec": KeyShape(_task_spec(kind, kinds), "knobs and rules"),
+        "name": KeyShape(
+            TextShape(name=True), "name of the task, unique in its pipeline", example="fetch_page"
+        ),
+        "kind": KeyShape(TextShape(), "kind of the tool", required=True, example="http"),
+        "desc": KeyShape(TextShape(), "description for readers"),
+        "auth": KeyShape(TextShape(name=True), "keychain entry with the credentials of the tool"),
+        "input": KeyShape(_SET, "input of the tool"),
+        "set": KeyShape(_SET, "values to write to ctx.*, step.* and iter.* if the output is ok"),
+        "spec": KeyShape(_task_spec(kind, kinds), "settings and rules"),
     }
 
 
 _TASK_RETIRED = {
     "eval": _old('"eval"', "spec.policy.rules"),
     "args": _old('"args"', "input"),
-    "policy": RetiredKey("unknown-key", 'a task\'s "policy" stands under "spec"', "spec: {policy: …}"),
-    "timeout": RetiredKey("unknown-key", 'a task\'s "timeout" stands under "spec"', "spec: {timeout: …}"),
+    "policy": RetiredKey("unknown-key", 'the "policy" of a task belongs under "spec"', "spec: {policy: …}"),
+    "timeout": RetiredKey(
+        "unknown-key", 'the "timeout" of a task belongs under "spec"', "spec: {timeout: …}"
+    ),
     **_OLD_SETS,
     **_RESERVED_WORDS,
 }
@@ -316,37 +351,39 @@ def _task(kind: Kind, kinds: Kinds) -> RecordShape:
     }
     keys = _task_keys(kind, kinds)
     if kind.free_input:
-        keys["input"] = KeyShape(_SET, "arguments, by names of your own")
+        keys["input"] = KeyShape(_SET, "arguments of the tool, with names that you choose")
     else:
         own = RecordShape(f"input of {kind.name}", kind.fields.doc, {**optional, "auth": keys["auth"]})
-        keys["input"] = KeyShape(own, "the tool's fields; they may stand beside `kind` as well (D9)")
+        keys["input"] = KeyShape(own, "fields of the tool; they may also be written beside `kind`")
     retired = {name: each for name, each in _TASK_RETIRED.items() if name not in optional}
     return RecordShape(f"{kind.name} task", kind.doc, {**optional, **keys}, retired)
 
 
 def _loop(kinds: Kinds) -> RecordShape:
     mode = KeyShape(
-        ChoiceShape(("sequential", "parallel")), "one after the other, or together", default="sequential"
+        ChoiceShape(("sequential", "parallel")),
+        "run iterations one after the other, or in parallel",
+        default="sequential",
     )
     flight = KeyShape(
         NumberShape(1, whole=True, templated=True),
-        "parallel: how many at once, exactly (D49)",
+        "with mode parallel: number of iterations that run at the same time",
         default=model.DEFAULT_MAX_IN_FLIGHT,
     )
     policy = RecordShape(
         "loop.spec.policy",
-        "How iterations are spread and their writes folded.",
+        "Where iterations run, and how their writes are combined.",
         {
             "exec": KeyShape(
                 ChoiceShape(("distributed", "local")),
-                "an intent; results are the same (D43)",
+                "preferred placement of the iterations; the results are the same",
                 default="distributed",
             ),
-            "mode": mode._replace(doc="the same as loop.spec.mode (D64)"),
-            "max_in_flight": flight._replace(doc="the same as loop.spec.max_in_flight (D64)"),
+            "mode": mode._replace(doc="the same as loop.spec.mode"),
+            "max_in_flight": flight._replace(doc="the same as loop.spec.max_in_flight"),
             "reduce": KeyShape(
                 MapShape(TextShape()),
-                "ctx path → reducer, for writes of parallel iterations (D47)",
+                "reducers that combine the writes of parallel iterations: ctx path → reducer",
                 example="{ctx.total: sum}",
             ),
         },
@@ -365,18 +402,21 @@ def _loop(kinds: Kinds) -> RecordShape:
     )
     return RecordShape(
         "loop",
-        "Runs the pipeline once for each item of a collection.",
+        "Runs the pipeline of a step once for each item of a collection.",
         {
             "in": KeyShape(
                 UnionShape((TemplateShape(), ListShape(AnyShape()), MapShape())),
-                "the items: a list, a mapping, or a template that gives one, or a Ref (D44)",
+                "the items: a list, a mapping, or a template that returns a list, a mapping or a reference",
                 required=True,
                 example='"{{ workload.items }}"',
             ),
             "iterator": KeyShape(
-                TextShape(name=True), "iter.<iterator> is the item", required=True, example="item"
+                TextShape(name=True),
+                "name of the current item, read as iter.<iterator>",
+                required=True,
+                example="item",
             ),
-            "spec": KeyShape(spec, "mode, width, reducers"),
+            "spec": KeyShape(spec, "mode, parallelism, reducers"),
         },
     )
 
@@ -384,52 +424,53 @@ def _loop(kinds: Kinds) -> RecordShape:
 def _step_policy() -> RecordShape:
     admit = RecordShape(
         "admit",
-        "Whether a token may enter, decided by the server before the step is scheduled (D35).",
+        "Decides whether a token may enter the step. The server evaluates it before the step is scheduled.",
         {
             "rules": KeyShape(
-                _rules(ALLOW, "admission rule"), "the first whose `when` holds decides; none: not admitted"
+                _rules(ALLOW, "admission rule"),
+                "rules in order; the first whose `when` is true decides; if none matches, the token is not admitted",
             ),
             "join": KeyShape(
                 ChoiceShape(("each", "all")),
-                "`all`: fire once, with all tokens that can still arrive (D36)",
+                "`each` runs the step for every token; `all` waits for all tokens that can still arrive and runs the step once",
                 default="each",
             ),
-            "mode": KeyShape(ReservedShape(), "reserved (D64)"),
+            "mode": KeyShape(ReservedShape(), "reserved"),
         },
     )
     lifecycle = RecordShape(
         "lifecycle",
-        "How long the step may take (D33).",
+        "Time limits of the step.",
         {
-            "timeout_s": KeyShape(NumberShape(0), "seconds from step.started"),
-            "deadline_s": KeyShape(NumberShape(0), "seconds from the making of the token"),
+            "timeout_s": KeyShape(NumberShape(0), "maximum seconds from the start of the step"),
+            "deadline_s": KeyShape(NumberShape(0), "maximum seconds from the creation of the token"),
         },
     )
     failure = RecordShape(
         "failure",
-        "What a failed iteration means for the loop (D48).",
+        "How a failed iteration affects the loop.",
         {
             "mode": KeyShape(
                 ChoiceShape(("fail_fast", "best_effort")),
-                "stop at the first, or run all",
+                "stop at the first failed iteration, or run all iterations",
                 default="fail_fast",
             ),
             "tolerate": KeyShape(
                 UnionShape((NumberShape(0, whole=True), TextShape())),
-                'best_effort: so many may fail, 5 or "25%" (D87)',
+                'with best_effort: how many iterations may fail, as a number or a percentage: 5 or "25%"',
             ),
         },
     )
-    emit = RecordShape("emit", "Reserved.", {"events": KeyShape(ReservedShape(), "reserved (D64)")})
+    emit = RecordShape("emit", "Reserved.", {"events": KeyShape(ReservedShape(), "reserved")})
     return RecordShape(
         "step.spec.policy",
-        "Admission, time and failure of a step.",
+        "Admission, time limits and failure handling of a step.",
         {
-            "admit": KeyShape(admit, "admission and joins"),
-            "lifecycle": KeyShape(lifecycle, "timeouts"),
-            "failure": KeyShape(failure, "failed iterations"),
-            "limits": KeyShape(_STEP_LIMITS, "the budget of calls of a frame (D87)"),
-            "emit": KeyShape(emit, "reserved (D64)"),
+            "admit": KeyShape(admit, "admission rules and joins"),
+            "lifecycle": KeyShape(lifecycle, "time limits of the step"),
+            "failure": KeyShape(failure, "how failed iterations affect the loop"),
+            "limits": KeyShape(_STEP_LIMITS, "maximum number of tool calls in a frame"),
+            "emit": KeyShape(emit, "reserved"),
         },
         {"rules": _CONTROL, "do": _CONTROL},
     )
@@ -438,23 +479,26 @@ def _step_policy() -> RecordShape:
 def _arcs() -> RecordShape:
     arc = RecordShape(
         "arc",
-        "A way to another step.",
+        "A connection to another step.",
         {
             "step": KeyShape(
-                TextShape(templated=True), "the target: a step, `end`, or a template (D41)", required=True
+                TextShape(templated=True),
+                "the target: the name of a step, `end`, or a template",
+                required=True,
             ),
             "when": KeyShape(
-                GuardShape(), "the guard; without one the arc carries every success, and no failure (D37)"
+                GuardShape(),
+                "the guard; without a guard the arc is taken after every success and after no failure",
             ),
-            "set": KeyShape(_SET, "writes when this arc is taken"),
-            "to": KeyShape(ListShape(TextShape(name=True)), "limits the targets of a template (D41)"),
-            "spec": KeyShape(ReservedShape(), "reserved (D64)"),
+            "set": KeyShape(_SET, "values to write to ctx.* and step.* when this arc is taken"),
+            "to": KeyShape(ListShape(TextShape(name=True)), "the possible targets if `step` is a template"),
+            "spec": KeyShape(ReservedShape(), "reserved"),
         },
         {
             "args": _old('"args"', "set on the arc, and input on the target step"),
             "input": RetiredKey(
                 "payload-on-arc",
-                '"input" stands on the target step, not on the arc; the arc may set ctx.*',
+                '"input" belongs to the target step, not to the arc; the arc may set ctx.*',
                 "set: {ctx.…: …}",
             ),
             "expr": _old('"expr"', "when"),
@@ -462,29 +506,31 @@ def _arcs() -> RecordShape:
     )
     spec = RecordShape(
         "next.spec",
-        "How arcs are chosen.",
+        "How the arcs are chosen.",
         {
             "mode": KeyShape(
                 ChoiceShape(("exclusive", "inclusive")),
-                "the first arc that holds, or all that hold",
+                "take the first arc whose guard is true, or all of them",
                 default="exclusive",
             ),
-            "policy": KeyShape(ReservedShape(), "reserved (D64)"),
+            "policy": KeyShape(ReservedShape(), "reserved"),
         },
         _SET_UNDER_SPEC,
     )
     return RecordShape(
         "next",
-        "Where tokens go when the step has ended.",
+        "The arcs that a step takes when it ends.",
         {
-            "spec": KeyShape(spec, "the mode"),
-            "arcs": KeyShape(ListShape(arc), "asked in this order", required=True),
+            "spec": KeyShape(spec, "how the arcs are chosen"),
+            "arcs": KeyShape(
+                ListShape(arc), "the arcs; their guards are evaluated in this order", required=True
+            ),
         },
         {
-            "step": RetiredKey("bad-next", "an arc stands in a list: next: {arcs: [{step: …}]}", "arcs:"),
+            "step": RetiredKey("bad-next", "arcs are written as a list: next: {arcs: [{step: …}]}", "arcs:"),
             "set": RetiredKey(
                 "unknown-key",
-                '"set" stands on an arc or on the step, not on next',
+                '"set" belongs to an arc or to the step, not to next',
                 "arcs: [{step: …, set: …}]",
             ),
         },
@@ -500,35 +546,44 @@ def _arcs() -> RecordShape:
 def _step(kinds: Kinds) -> RecordShape:
     spec = RecordShape(
         "step.spec",
-        "Policy of a step, and defaults for its tasks.",
-        {"policy": KeyShape(_step_policy(), "admission, time, failure"), "pool": _POOL, **_spec_keys(kinds)},
+        "Policy of the step, and defaults for its tasks.",
+        {
+            "policy": KeyShape(_step_policy(), "admission, time limits, failure handling"),
+            "pool": _POOL,
+            **_spec_keys(kinds),
+        },
         {"next_mode": _old('"next_mode"', "next.spec.mode"), **_SET_UNDER_SPEC},
     )
     return RecordShape(
         "step",
-        "A transition of the net: takes a token, runs its tasks, puts tokens on its arcs.",
+        "A step takes a token, runs its tasks, and passes tokens on along its arcs.",
         {
-            "step": KeyShape(TextShape(name=True), "its name", required=True, example="start"),
-            "desc": KeyShape(TextShape(), "for people"),
-            "input": KeyShape(_SET, "bound when a token is made for the step; read as input.* (D28, D66)"),
-            "spec": KeyShape(spec, "policy and defaults"),
+            "step": KeyShape(TextShape(name=True), "name of the step", required=True, example="start"),
+            "desc": KeyShape(TextShape(), "description for readers"),
+            "input": KeyShape(
+                _SET, "values that are evaluated when a token for the step is created, and read as input.*"
+            ),
+            "spec": KeyShape(spec, "policy of the step, and defaults for its tasks"),
             "loop": KeyShape(
                 UnionShape((_loop(kinds), ListShape(_loop(kinds)))),
-                "once for each item; a list of loops nests, outermost first (D45)",
+                "runs the tasks once for each item; a list of loops is nested, with the outermost first",
             ),
             "tool": KeyShape(
                 UnionShape((task_shape(kinds), ListShape(task_shape(kinds)))),
-                "one task, or a pipeline of tasks",
+                "one task, or a list of tasks that run in order",
             ),
-            "set": KeyShape(_SET, "writes when the step is done, before its arcs are asked (D28)"),
-            "next": KeyShape(_arcs(), "arcs to other steps"),
+            "set": KeyShape(
+                _SET,
+                "values to write to ctx.* and step.* when the step is done, before its arcs are evaluated",
+            ),
+            "next": KeyShape(_arcs(), "the arcs to other steps"),
         },
         {
             "when": _old('"when" on a step', "spec.policy.admit.rules"),
             "args": _old('"args"', "input"),
             "vars": _old('"vars"', "set: {step.…: …}"),
             "eval": _old('"eval"', "spec.policy.rules of the task"),
-            "name": RetiredKey("unknown-key", 'a step is named by "step"', "step: …"),
+            "name": RetiredKey("unknown-key", 'the name of a step is the value of "step"', "step: …"),
             **_RESERVED_WORDS,
         },
     )
@@ -538,7 +593,7 @@ def _block(kinds: Kinds) -> RecordShape:
     step = _step(kinds).keys
     keys = {name: step[name] for name in ("desc", "input", "loop", "tool", "set", "spec")}
     return RecordShape(
-        "workbook block", "A named pipeline that tasks of kind `workbook` call (D59).", keys, _RESERVED_WORDS
+        "workbook block", "A named pipeline that tasks of kind `workbook` call.", keys, _RESERVED_WORDS
     )
 
 
@@ -548,34 +603,47 @@ _SECRET = UnionShape(
         NumberShape(),
         RecordShape(
             "secret source",
-            "Where a value comes from.",
+            "The source of a value.",
             {
-                "env": KeyShape(TextShape(), "an environment variable"),
-                "file": KeyShape(TextShape(), "a file"),
+                "env": KeyShape(TextShape(), "name of an environment variable"),
+                "file": KeyShape(TextShape(), "path of a file"),
             },
         ),
     )
 )
 _CREDENTIALS: dict[str, tuple[str, dict[str, str]]] = {
-    "env": ("An environment variable.", {"variable": "its name; without it the entry's own"}),
-    "file": ("The content of a file.", {"path": "where it lies"}),
-    "stored": ("A value kept encrypted by NoETL.", {"key": "its key; without it the entry's own name"}),
+    "env": (
+        "An environment variable.",
+        {"variable": "name of the variable; by default the name of the entry"},
+    ),
+    "file": ("The content of a file.", {"path": "path of the file"}),
+    "stored": (
+        "A value that NoETL stores encrypted.",
+        {"key": "key of the stored value; by default the name of the entry"},
+    ),
     "secret_manager": (
-        "A value of a secret manager.",
+        "A value from a secret manager.",
         {
-            "provider": "vault, aws, gcp or env",
-            "key": "its key there",
-            "version": "which version; the latest without it",
+            "provider": "the secret manager: vault, aws, gcp or env",
+            "key": "key of the value in the secret manager",
+            "version": "version of the value; by default the latest",
         },
     ),
     "postgres_credential": (
-        "How to reach a PostgreSQL database.",
-        {"dsn": "all in one", "host": "", "port": "", "user": "", "password": "", "database": ""},
+        "Connection parameters of a PostgreSQL database.",
+        {
+            "dsn": "connection string that contains all parameters",
+            "host": "",
+            "port": "",
+            "user": "",
+            "password": "",
+            "database": "",
+        },
     ),
     "bearer": ("A token for `Authorization: Bearer`.", {"token": "the token"}),
     "basic": ("User and password.", {"user": "", "password": ""}),
     "oauth2_client": (
-        "Client credentials; refreshes itself.",
+        "OAuth 2.0 client credentials. The token is refreshed automatically.",
         {"token_url": "", "client_id": "", "client_secret": "", "scope": ""},
     ),
 }
@@ -583,9 +651,9 @@ _CREDENTIALS: dict[str, tuple[str, dict[str, str]]] = {
 
 def _keychain() -> KindShape:
     shared = {
-        "name": KeyShape(TextShape(name=True), "read as keychain.<name>", required=True),
-        "kind": KeyShape(TextShape(), "where it comes from", required=True),
-        "desc": KeyShape(TextShape(), "for people"),
+        "name": KeyShape(TextShape(name=True), "name of the entry, read as keychain.<name>", required=True),
+        "kind": KeyShape(TextShape(), "source of the credential", required=True),
+        "desc": KeyShape(TextShape(), "description for readers"),
     }
     kinds = {}
     for kind, (doc, fields) in _CREDENTIALS.items():
@@ -594,13 +662,13 @@ def _keychain() -> KindShape:
             own["provider"] = KeyShape(ChoiceShape(("vault", "aws", "gcp", "env")), fields["provider"])
         kinds[kind] = RecordShape(f"{kind} entry", doc, {**shared, **own})
     unknown = RecordShape("keychain entry", "A credential of an unknown kind.", shared, extra=AnyShape())
-    return KindShape("keychain entry", "A credential that the playbook needs (D57, D84).", kinds, unknown)
+    return KindShape("keychain entry", "A credential that the playbook needs.", kinds, unknown)
 
 
 def _executor(kinds: Kinds) -> RecordShape:
     defaults = RecordShape(
         "defaults",
-        "Feeds the layering (D64).",
+        "Defaults for all tasks, overridden by inner `spec` keys.",
         {
             "timeout": KeyShape(_TIMEOUT, "the same as spec.timeout"),
             "timeouts": KeyShape(_TIMEOUT, "the same as spec.timeout"),
@@ -609,13 +677,13 @@ def _executor(kinds: Kinds) -> RecordShape:
     )
     results = RecordShape(
         "results",
-        "Feeds the layering (D64).",
+        "Defaults for results, overridden by inner `spec.result` keys.",
         {
             "inline_max_bytes": KeyShape(
                 NumberShape(0, whole=True), "the same as spec.result.inline_max_bytes"
             ),
             "store": KeyShape(_STORE, "the same as spec.result.store"),
-            "reference_first": KeyShape(BooleanShape(), "true always: large results become references"),
+            "reference_first": KeyShape(BooleanShape(), "always true: large results become references"),
         },
     )
     policy = RecordShape(
@@ -632,9 +700,9 @@ def _executor(kinds: Kinds) -> RecordShape:
     )
     spec = RecordShape(
         "executor.spec",
-        "Defaults for every step and task (D60).",
+        "Defaults for every step and task.",
         {
-            "entry_step": KeyShape(TextShape(name=True), "the first step (D5)", default=model.ENTRY_STEP),
+            "entry_step": KeyShape(TextShape(name=True), "name of the first step", default=model.ENTRY_STEP),
             "policy": KeyShape(policy, "limits and defaults"),
             "pool": _POOL,
             **_spec_keys(kinds),
@@ -643,15 +711,15 @@ def _executor(kinds: Kinds) -> RecordShape:
     )
     return RecordShape(
         "executor",
-        "How the playbook is run.",
+        "How the playbook runs.",
         {
-            "profile": KeyShape(ChoiceShape(("local", "distributed")), "where it is meant to run"),
-            "version": KeyShape(TextShape(), "the runtime it was written for"),
-            "spec": KeyShape(spec, "defaults by layering"),
+            "profile": KeyShape(ChoiceShape(("local", "distributed")), "intended environment"),
+            "version": KeyShape(TextShape(), "runtime version that the playbook was written for"),
+            "spec": KeyShape(spec, "limits, and defaults for every step and task"),
         },
         {
             "keychain": RetiredKey(
-                "unknown-key", 'credentials are declared under the root key "keychain"', "keychain:"
+                "unknown-key", 'declare credentials under the root key "keychain"', "keychain:"
             )
         },
     )
@@ -661,45 +729,48 @@ def language(kinds: Kinds) -> RecordShape:
     """The whole document (D3)."""
     metadata = RecordShape(
         "metadata",
-        "What the playbook is called.",
+        "Name, path and description of the playbook.",
         {
-            "name": KeyShape(TextShape(), "for people", required=True),
+            "name": KeyShape(TextShape(), "name for readers", required=True),
             "path": KeyShape(
-                TextShape(), "where the catalog keeps it", required=True, example="examples/hello"
+                TextShape(), "path of the playbook in the catalog", required=True, example="examples/hello"
             ),
-            "version": KeyShape(UnionShape((TextShape(), NumberShape())), "of the author's own"),
-            "description": KeyShape(TextShape(), "what it is for"),
+            "version": KeyShape(
+                UnionShape((TextShape(), NumberShape())), "version that the author maintains"
+            ),
+            "description": KeyShape(TextShape(), "purpose of the playbook"),
             "labels": KeyShape(
-                MapShape(UnionShape((TextShape(), NumberShape(), BooleanShape()))), "for searching"
+                MapShape(UnionShape((TextShape(), NumberShape(), BooleanShape()))), "labels for searching"
             ),
         },
     )
     return RecordShape(
         "playbook",
-        "A playbook: what is orchestrated, from where to where.",
+        "A playbook: the steps to run, with their tools, inputs and connections.",
         {
             "apiVersion": KeyShape(
-                ChoiceShape((API_VERSION,)), "the version of the language", required=True, example=API_VERSION
+                ChoiceShape((API_VERSION,)), "version of the language", required=True, example=API_VERSION
             ),
             "kind": KeyShape(
-                ChoiceShape(("Playbook",)), "what the document is", required=True, example="Playbook"
+                ChoiceShape(("Playbook",)), "type of the document", required=True, example="Playbook"
             ),
-            "metadata": KeyShape(metadata, "name and path", required=True),
+            "metadata": KeyShape(metadata, "name and path of the playbook", required=True),
             "keychain": KeyShape(ListShape(_keychain()), "credentials that the playbook needs"),
             "executor": KeyShape(_executor(kinds), "limits and defaults"),
             "workload": KeyShape(
-                MapShape(), "inputs and their defaults, merged with the request, then never changed"
+                MapShape(),
+                "inputs with their defaults; the request is merged over them, and they never change during a run",
             ),
             "workflow": KeyShape(ListShape(_step(kinds)), "the steps", required=True),
-            "workbook": KeyShape(MapShape(_block(kinds)), "named blocks for reuse"),
+            "workbook": KeyShape(MapShape(_block(kinds)), "named pipelines that several steps can call"),
         },
         {
             "vars": RetiredKey(
                 "old-dialect",
-                'there is no root "vars": inputs stand under workload, state is ctx.* written by set',
+                'the language has no root key "vars": write inputs under workload, and state with set: {ctx.…: …}',
                 "workload:",
             ),
-            "steps": RetiredKey("unknown-key", 'the steps stand under "workflow"', "workflow:"),
-            "credentials": RetiredKey("unknown-key", 'credentials stand under "keychain"', "keychain:"),
+            "steps": RetiredKey("unknown-key", 'write the steps under "workflow"', "workflow:"),
+            "credentials": RetiredKey("unknown-key", 'write credentials under "keychain"', "keychain:"),
         },
     )

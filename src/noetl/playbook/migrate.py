@@ -1,6 +1,7 @@
-"""Old text → canonical text (D2): comments, order and untouched lines stay; what is not the same is said.
+"""Rewrites a document of an older dialect in the canonical form (D2).
 
-`noetl migrate` writes what comes out; `--dialect auto` reads it, so both see the very same playbook.
+Comments, order and unchanged lines are preserved, and notes describe every difference in meaning.
+`noetl migrate` writes the result and `--dialect auto` reads it, so both use the same playbook.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = ["Dialect", "Migration", "Note", "migrate"]
 
 
 class Migration(NamedTuple):
-    """What came out. `dialect` is that of the text that went in."""
+    """The result of a migration. `dialect` is the dialect of the original text."""
 
     text: str
     dialect: Dialect
@@ -35,7 +36,7 @@ class Migration(NamedTuple):
 
 
 def migrate(text: str, file: str = "<playbook>", *, exact: bool = False, annotate: bool = False) -> Migration:
-    """Rewrite a document; raises PlaybookError with everything that stands in the way."""
+    """Rewrite a document. Raises PlaybookError with all problems that prevent the migration."""
     layout, newline = _laid_out(text, file)
     findings = Findings(layout)
     root = layout.root
@@ -62,13 +63,13 @@ def migrate(text: str, file: str = "<playbook>", *, exact: bool = False, annotat
 
 
 def _laid_out(text: str, file: str) -> tuple[Layout, str]:
-    """The text as a Layout, and its line break. Limits are checked before anything else is done."""
+    """The text as a Layout, and its line break. The limits are checked first."""
     document, problems = source.parse(text, file)
     if any(each.severity == "error" for each in problems):
         raise PlaybookError(problems)
     if not isinstance(document.root, source.Mapping):
-        words = "a playbook is a mapping with apiVersion, kind, metadata and workflow"
-        raise PlaybookError([problem("not-a-playbook", document.at(()), words)])
+        message = "a playbook is a mapping with apiVersion, kind, metadata and workflow"
+        raise PlaybookError([problem("not-a-playbook", document.at(()), message)])
     bare = document.text
     newline = "\r\n" if "\r\n" in bare and bare.count("\r\n") == bare.count("\n") else "\n"
     plain = bare.replace("\r\n", "\n") if newline == "\r\n" else bare
@@ -79,9 +80,9 @@ def _laid_out(text: str, file: str) -> tuple[Layout, str]:
 
 
 def _strange(file: str) -> PlaybookError:
-    words = "the text is laid out in a way that can not be rewritten line by line"
+    message = "the layout of the text does not allow a line-by-line migration"
     return PlaybookError(
-        [problem("old-dialect", Mark(file, 1, 1), words, fix="avoid `? key` and odd line breaks")]
+        [problem("old-dialect", Mark(file, 1, 1), message, fix="avoid `? key` and mixed line breaks")]
     )
 
 
@@ -108,13 +109,13 @@ def _raise(findings: Findings) -> None:
 
 
 def _verify(made: str, layout: Layout) -> None:
-    """What comes out is YAML, says what was meant and is canonical; or nothing comes out."""
+    """Check that the result is YAML, has the intended content and is canonical; otherwise raise."""
     document, problems = source.parse(made, layout.file)
     again = None if problems else read(document.text.replace("\r\n", "\n"), layout.file)
     if problems:
         why = f"{problems[0].code}: {problems[0].message}"
     elif again is None or not same_content(layout.root, again.root):
-        why = "its layout"
+        why = "its layout changed"
     else:
         marker = next(
             (marker for marker in detect(again).markers if marker.age in ("v2", "old", "repair")), None
@@ -122,5 +123,5 @@ def _verify(made: str, layout: Layout) -> None:
         if marker is None:
             return
         why = f'"{marker.what}"'
-    words = f"this document can not be rewritten by rule ({why})"
-    raise PlaybookError([problem("old-dialect", Mark(layout.file, 1, 1), words, fix="rewrite it by hand")])
+    message = f"this document cannot be migrated automatically ({why})"
+    raise PlaybookError([problem("old-dialect", Mark(layout.file, 1, 1), message, fix="rewrite it by hand")])

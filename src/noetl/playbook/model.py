@@ -1,6 +1,6 @@
-"""A playbook as the author means it: the canonical form, frozen. It holds no positions, only paths.
+"""The immutable model of a playbook in the canonical form.
 
-`at` is the path of the YAML value that a part was read from; the document turns a path into line and column.
+`at` is the path of the YAML value that a part was read from. The document maps a path to line and column.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ INLINE_BYTES_MAX = 65_536  # data of an output that is recorded in the log; larg
 
 
 class Guard(Struct, frozen=True, kw_only=True):
-    """Step admission: the first guard whose `when` holds decides."""
+    """An admission rule of a step: the first guard whose `when` is true decides."""
 
     when: When | None  # None: else
     allow: bool
@@ -37,14 +37,14 @@ class Guard(Struct, frozen=True, kw_only=True):
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """The first rule whose `when` holds says what happens next in the pipeline."""
+    """A rule of a task: the first rule whose `when` is true decides what happens next in the pipeline."""
 
     when: When | None  # None: else
     do: Directive
     to: str | None = None  # jump: a task of this pipeline
-    attempts: int | str | None = None  # retry: calls in all; None: RETRY_ATTEMPTS
+    attempts: int | str | None = None  # retry: maximum number of calls; None: RETRY_ATTEMPTS
     backoff: Backoff | None = None  # None: BACKOFF
-    delay: float | str | None = None  # retry: seconds, or a template; None: at once
+    delay: float | str | None = None  # retry: seconds, or a template; None: immediately
     max_delay: float | str | None = None
     jitter: float | None = None
     set: dict[str, JSON] = {}
@@ -52,12 +52,12 @@ class Rule(Struct, frozen=True, kw_only=True):
 
 
 class Policy(Struct, frozen=True, kw_only=True):
-    """What follows from a task's output."""
+    """The rules that decide what happens after a task."""
 
     rules: tuple[Rule, ...]
     on_unmatched: Literal["continue", "fail"] | None = None  # None: ON_UNMATCHED
     limits: dict[str, JSON] = {}
-    whole: bool = True  # False: a rule of it could not be read
+    whole: bool = True  # False: one of its rules could not be read
     at: Path
 
 
@@ -68,11 +68,11 @@ class Task(Struct, frozen=True, kw_only=True):
     kind: str
     desc: str | None = None
     auth: str | None = None  # a keychain entry
-    fields: dict[str, JSON] = {}  # the tool's own fields, of kinds whose `input` is free; else empty
-    input: dict[str, JSON] = {}  # what the tool is called with
+    fields: dict[str, JSON] = {}  # the fields of kinds with free `input`; otherwise empty
+    input: dict[str, JSON] = {}  # input of the tool
     set: dict[str, JSON] = {}
     policy: Policy | None = None
-    spec: dict[str, JSON] = {}  # as written here, without the policy
+    spec: dict[str, JSON] = {}  # as written on the task, without the policy
     at: Path
 
 
@@ -85,22 +85,22 @@ class Loop(Struct, frozen=True, kw_only=True):
     max_in_flight: int | str | None = None  # None: DEFAULT_MAX_IN_FLIGHT when parallel
     exec: Literal["distributed", "local"] | None = None
     reduce: dict[str, str] = {}  # "ctx.total" → "sum"
-    spec: dict[str, JSON] = {}  # what feeds the layering
+    spec: dict[str, JSON] = {}  # the part that takes part in the layering
     at: Path
 
 
 class Arc(Struct, frozen=True, kw_only=True):
-    """A way to another step."""
+    """A connection to another step."""
 
     step: str  # a step, "end", or a template
     when: When | None = None  # None: every success
     set: dict[str, JSON] = {}
-    to: tuple[str, ...] | None = None  # the targets that a template may give; None: any
+    to: tuple[str, ...] | None = None  # the possible targets of a template; None: any step
     at: Path
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """A transition: takes a token, runs its tasks, puts tokens on its arcs."""
+    """A transition of the net: takes a token, runs its tasks, and passes tokens on along its arcs."""
 
     name: str
     desc: str | None = None
@@ -109,12 +109,12 @@ class Step(Struct, frozen=True, kw_only=True):
     tasks: tuple[Task, ...] = ()
     set: dict[str, JSON] = {}
     admit: tuple[Guard, ...] | None = None  # None: every token enters
-    join: Literal["each", "all"] | None = None  # None: not declared, which means each
+    join: Literal["each", "all"] | None = None  # None: not declared, the same as each
     mode: Literal["exclusive", "inclusive"] = "exclusive"
     arcs: tuple[Arc, ...] | None = None  # None: no `next`
     whole: bool = True  # False: a part of `next` could not be read
     policy: dict[str, JSON] = {}  # lifecycle, failure, limits
-    spec: dict[str, JSON] = {}  # what feeds the layering
+    spec: dict[str, JSON] = {}  # the part that takes part in the layering
     at: Path
 
 
@@ -132,11 +132,11 @@ class Block(Struct, frozen=True, kw_only=True):
     at: Path
 
 
-Pipeline: TypeAlias = Step | Block  # what has tasks
+Pipeline: TypeAlias = Step | Block  # a part that has tasks
 
 
 class Credential(Struct, frozen=True, kw_only=True):
-    """One entry of the keychain: how a secret is found, never the secret."""
+    """One entry of the keychain: the source of a secret, never the secret itself."""
 
     name: str
     kind: str
@@ -145,17 +145,17 @@ class Credential(Struct, frozen=True, kw_only=True):
 
 
 class Executor(Struct, frozen=True, kw_only=True):
-    """How the playbook is run."""
+    """How the playbook runs."""
 
     profile: Literal["local", "distributed"] | None = None
     version: str | None = None
     entry_step: str | None = None  # None: ENTRY_STEP
     policy: dict[str, JSON] = {}  # limits, defaults, results
-    spec: dict[str, JSON] = {}  # what feeds the layering
+    spec: dict[str, JSON] = {}  # the part that takes part in the layering
 
 
 class Playbook(Struct, frozen=True, kw_only=True):
-    """A template of executions. An execution points at it by digest."""
+    """A playbook. An execution refers to it by the digest of its text."""
 
     name: str
     path: str
@@ -168,10 +168,10 @@ class Playbook(Struct, frozen=True, kw_only=True):
 
     @property
     def entry(self) -> str:
-        """The first step (D5)."""
+        """The name of the first step (D5)."""
         return self.executor.entry_step or ENTRY_STEP
 
     @property
     def pipelines(self) -> tuple[Pipeline, ...]:
-        """All that has tasks: steps, then blocks."""
+        """All parts that have tasks: steps, then blocks."""
         return (*self.steps, *self.blocks)

@@ -1,4 +1,7 @@
-"""Reader XX XX XX"""
+"""Reads a document in the canonical form into a Playbook, and reports all problems of its shape (L1 and L2).
+
+Invalid parts are reported and left out, so that the remaining parts can be read and checked.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +39,13 @@ _DIRECTIVE_KEYS = {
 
 
 class RuleParts(NamedTuple):
-    invalid: bool  # something is wrong with it, and has been told
-    otherwise: bool  # it is the else
+    invalid: bool  # the rule has a problem, which has been reported
+    otherwise: bool  # the rule is the else
     then: dict[str, JSON] | None
 
 
 class TaskReader:
-    """Reads tasks; tells what shapes alone can not see."""
+    """Reads tasks, and reports the problems that the shapes do not cover."""
 
     def __init__(self, document: Document, kinds: Kinds, report: ProblemReport) -> None:
         self.document = document
@@ -50,7 +53,7 @@ class TaskReader:
         self.report = report
 
     def pipeline(self, data: JSON, at: Path, owner: str) -> tuple[Task, ...]:
-        """`tool`: one task, or a list of them; nameless ones get their name here (D8)."""
+        """Read `tool`, which is one task or a list of tasks. Tasks without a name get one (D8)."""
         if data is None:
             return ()
         if isinstance(data, dict):
@@ -64,18 +67,18 @@ class TaskReader:
         return tuple(tasks)
 
     def _labelled(self, at: Path) -> Path:
-        """In the labelled form of the older dialects the task stands one level deeper; it is still read."""
+        """The path of a task. A labelled task of an older dialect is one level deeper, and is read too."""
         tree = self.document.find(at)
         assert isinstance(tree, source.Mapping)
         return at if "kind" in tree.entries else (*at, *tree.entries)
 
     def unique(self, code: str, what: str, names: list[tuple[str, Path]]) -> None:
-        """Names of one list must differ."""
+        """Report names that occur twice in one list."""
         first: dict[str, Path] = {}
         for name, at in names:
             if name in first:
-                related = (Related(self.report.at(first[name]), f'"{name}" stands here first'),)
-                self.report.tell(code, at, f'{what} "{name}" is there twice', related=related)
+                related = (Related(self.report.at(first[name]), f'first occurrence of "{name}"'),)
+                self.report.tell(code, at, f'{what} "{name}" is defined twice', related=related)
             elif name:
                 first[name] = at
 
@@ -83,9 +86,7 @@ class TaskReader:
         kind = self.kinds.get(data.get("kind", ""))
         spec = data.get("spec", {})
         if data.get("name") in _RESERVED_NAMES:
-            message = (
-                f'a task must not be named "{data["name"]}": templates would not see the scope of that name'
-            )
+            message = f'"{data["name"]}" is a scope or function of templates; choose another task name'
             self.report.tell("bad-name", (*at, "name"), message)
         auth, fields, input = self._fields(kind, data, at)
         return Task(
@@ -104,7 +105,7 @@ class TaskReader:
     def _fields(
         self, kind: Kind | None, data: dict[str, JSON], at: Path
     ) -> tuple[str | None, dict[str, JSON], dict[str, JSON]]:
-        """(auth, fields beside a free input, input): where a tool's fields stand is settled here (D9)."""
+        """(auth, fields, input): fields of kinds without free input are moved into the input (D9)."""
         auth = data.get("auth")
         input = dict(data.get("input", {}))
         beside = {key: value for key, value in data.items() if key not in _TASK_KEYS}
@@ -115,8 +116,8 @@ class TaskReader:
             return auth, beside, input
         for key in (*beside, *(("auth",) if auth is not None else ())):
             if key in input:
-                related = (Related(self.report.document.key_at((*at, key)), "and here"),)
-                message = f'"{key}" stands beside "kind" and under "input"'
+                related = (Related(self.report.document.key_at((*at, key)), "also here"),)
+                message = f'"{key}" is set both beside "kind" and under "input"'
                 self.report.tell("duplicate-field", (*at, "input", key), message, key=True, related=related)
         own_auth = input.pop("auth", None)
         fields = {**beside, **input}
@@ -131,7 +132,7 @@ class TaskReader:
         for group in kind.one_of:
             present = [key for key in group if key in fields]
             if len(present) > 1:
-                message = f'a task of kind "{kind.name}" takes one of {_quoted_list(group)}, not both'
+                message = f'a task of kind "{kind.name}" takes only one of {_quoted_list(group)}'
                 where = next(
                     (p for p in ((*at, present[1]), (*at, "input", present[1])) if self.document.find(p)), at
                 )
@@ -142,11 +143,11 @@ class TaskReader:
                 )
 
     def _is_written(self, at: Path, key: str) -> bool:
-        """Is the key written, though its value may not have fitted?"""
+        """Is the key present, even if its value is invalid?"""
         return (key in self._written(at) and key not in _TASK_KEYS) or key in self._written((*at, "input"))
 
     def _written(self, at: Path) -> set[str]:
-        """The keys that stand there with a value: a null is as good as nothing, but for `else`."""
+        """The keys that have a value. A key with null counts as left out, except `else`."""
         tree = self.document.find(at)
         if not isinstance(tree, source.Mapping):
             return set()
@@ -172,30 +173,28 @@ class TaskReader:
         )
 
     def rule_parts(self, rule: dict[str, JSON], at: Path, last: bool) -> RuleParts:
-        """What task and admission rules have in common: when/then or else/then, else last (D11, D89)."""
+        """The common part of task and admission rules: when/then or else/then, with else last (D11, D89)."""
         written = self._written(at)
         if "else" not in written:
             if "when" not in written and "expr" not in written:
-                self.report.tell(
-                    "missing-key", at, 'a rule needs "when", or is the "else"', fix='when: "{{ … }}"'
-                )
+                self.report.tell("missing-key", at, 'a rule needs "when" or "else"', fix='when: "{{ … }}"')
             invalid = self._without_then(rule, written, at) or "when" not in rule
             return RuleParts(invalid, False, rule.get("then"))
         if not last:
-            self.report.tell("rule-order", (*at, "else"), '"else" is the last rule', key=True)
+            self.report.tell("rule-order", (*at, "else"), '"else" must be the last rule', key=True)
             return RuleParts(True, True, None)
         if "when" in written:
             self.report.tell(
                 "misplaced-key", (*at, "when"), 'a rule has "when" or "else", not both', key=True
             )
         if "then" in written:
-            message = '"then" stands inside "else"'
+            message = '"then" belongs inside "else"'
             self.report.tell("missing-then", (*at, "else"), message, key=True, fix="else: {then: {…}}")
             return RuleParts(True, True, None)
         inner = rule.get("else")
         if not isinstance(inner, dict):
             if inner is None and "else" in rule:
-                message = '"else" says nothing'
+                message = '"else" is empty'
                 self.report.tell("missing-then", (*at, "else"), message, key=True, fix="else: {then: {…}}")
             return RuleParts(True, True, None)
         invalid = self._without_then(inner, self._written((*at, "else")), (*at, "else"))
@@ -205,7 +204,7 @@ class TaskReader:
         if "then" in holder:
             return False
         if written <= {"when"}:
-            self.report.tell("missing-then", at, 'nothing says what to do: add "then"', fix="then: {do: …}")
+            self.report.tell("missing-then", at, 'the rule has no action; add "then"', fix="then: {do: …}")
         return True
 
     def _rule(self, rule: dict[str, JSON], at: Path, last: bool) -> Rule | None:
@@ -215,11 +214,13 @@ class TaskReader:
         inside: Path = (*at, "else", "then") if otherwise else (*at, "then")
         if "do" not in then:
             if "do" not in self._written(inside):
-                self.report.tell("missing-do", inside, '"then" must say what to do: "do"', fix="do: continue")
+                self.report.tell("missing-do", inside, '"then" needs a directive: "do"', fix="do: continue")
             return None
         self._check_directive_keys(then, inside)
         if otherwise and then["do"] == "skip":
-            self.report.tell("else-skip", (*inside, "do"), '"else" with "skip" would skip the task always')
+            self.report.tell(
+                "else-skip", (*inside, "do"), '"do: skip" under "else" would always skip the task'
+            )
             return None
         return Rule(
             when=None if otherwise else rule.get("when"),
@@ -235,17 +236,17 @@ class TaskReader:
         )
 
     def _check_directive_keys(self, then: dict[str, JSON], at: Path) -> None:
-        """`to` goes with jump, `attempts` with retry, and so on."""
+        """Check the keys that belong to one directive: `to` to jump, `attempts` to retry, and so on."""
         for directive, keys in _DIRECTIVE_KEYS.items():
             for key in keys:
                 if key in then and then["do"] != directive:
-                    message = f'"{key}" goes with do: {directive}, not with do: {then["do"]}'
+                    message = f'"{key}" belongs to do: {directive} and has no effect with do: {then["do"]}'
                     self.report.tell("no-effect", (*at, key), message, key=True)
         if then["do"] == "jump" and "to" not in then and "to" not in self._written(at):
-            self.report.tell("missing-key", at, 'do: jump needs "to": the task to go on with', fix="to: …")
+            self.report.tell("missing-key", at, 'do: jump needs "to": the task to continue with', fix="to: …")
 
     def writes(self, data: dict[str, JSON], at: Path) -> dict[str, JSON]:
-        """`set`: targets are ctx.*, step.*, iter.* (D29)."""
+        """The valid entries of `set`. Targets are ctx.*, step.* and iter.* (D29)."""
         good: dict[str, JSON] = {}
         for target, value in data.items():
             scope, _, rest = target.partition(".")
@@ -257,11 +258,11 @@ class TaskReader:
                 good[target] = value
                 continue
             if scope in ("workload", "input", "output", "keychain"):
-                message = f'"{target}": {scope} can not be written'
+                message = f'"{target}": {scope} is read-only'
             elif scope in ("ctx", "step", "iter"):
-                message = f'"{target}" is not a path like {scope}.name'
+                message = f'"{target}" is not a valid target; write {scope}.name'
             else:
-                message = f'"{target}" is not a scope that can be written: ctx.*, step.* or iter.*'
+                message = f'"{target}" is not a valid target; set writes to ctx.*, step.* or iter.*'
             suggestion = self.report.near(scope, ("ctx", "step", "iter"))
             fix = (
                 f"{suggestion}.{rest}"
@@ -283,7 +284,7 @@ _STEP_POLICY = ("lifecycle", "failure", "limits")
 
 
 class ReadResult(NamedTuple):
-    """What could be read. `playbook` is None when the document is no mapping at all."""
+    """The parts that could be read. `playbook` is None if the document is not a mapping."""
 
     document: Document
     playbook: Playbook | None
@@ -291,7 +292,7 @@ class ReadResult(NamedTuple):
 
 
 def read(text: str | bytes, kinds: Kinds, file: str = "<playbook>") -> ReadResult:
-    """Text → Playbook. All problems of YAML and shape at once."""
+    """Read a playbook from text, and report all problems of its YAML and its shape."""
     document, problems = source.parse(text, file)
     report = ProblemReport(document)
     report.problems = problems
@@ -317,7 +318,7 @@ class _Reader:
         metadata = dict(data.get("metadata", {}))
         steps = tuple(self._step(each, ("workflow", i)) for i, each in _numbered(data.get("workflow")))
         self._unique("duplicate-step", "step", [(each.name, (*each.at, "step")) for each in steps])
-        if "workflow" in data and not steps and not root.entries["workflow"].items:  # type: ignore[union-attr]  # a list, or it were not left
+        if "workflow" in data and not steps and not root.entries["workflow"].items:  # type: ignore[union-attr]  # it is valid, so it is a list
             self.report.tell("missing-key", ("workflow",), "a playbook needs at least one step", key=True)
         workload = data.get("workload", {})
         self._data(workload, ("workload",))
@@ -333,16 +334,18 @@ class _Reader:
         )
 
     def _keychain(self, entries: JSON) -> tuple[Credential, ...]:
-        found = []
+        credentials = []
         for index, entry in _numbered(entries):
             fields = {key: value for key, value in entry.items() if key not in ("name", "kind")}
             at: Path = ("keychain", index)
             self._data(fields, at)
-            found.append(
+            credentials.append(
                 Credential(name=entry.get("name", ""), kind=entry.get("kind", ""), fields=fields, at=at)
             )
-        self._unique("duplicate-name", "keychain entry", [(each.name, (*each.at, "name")) for each in found])
-        return tuple(found)
+        self._unique(
+            "duplicate-name", "keychain entry", [(each.name, (*each.at, "name")) for each in credentials]
+        )
+        return tuple(credentials)
 
     def _step(self, data: dict[str, JSON], at: Path) -> Step:
         spec = data.get("spec", {})
@@ -352,7 +355,9 @@ class _Reader:
         arcs = None if following is None else self._arcs(following.get("arcs"), (*at, "next", "arcs"))
         name = data.get("step", "")
         if "tool" not in data and "next" not in data and not self._has(at, "tool", "next"):
-            self.report.tell("empty-step", at, f'step "{name}" has neither tool nor next; it does nothing')
+            self.report.tell(
+                "empty-step", at, f'step "{name}" has neither "tool" nor "next", so it does nothing'
+            )
         return Step(
             name=name,
             desc=data.get("desc"),
@@ -394,7 +399,9 @@ class _Reader:
                 "bad-value", where, f'"{tolerate}" is neither a number nor a percentage', fix='"25%"'
             )
         if tolerate is not None and failure.get("mode") != "best_effort":
-            self.report.tell("misplaced-key", where, '"tolerate" goes with mode: best_effort (D87)', key=True)
+            self.report.tell(
+                "misplaced-key", where, '"tolerate" is valid only with mode: best_effort', key=True
+            )
         return {key: policy[key] for key in _STEP_POLICY if key in policy}
 
     def _admit(self, rules: JSON, at: Path) -> tuple[Guard, ...] | None:
@@ -426,14 +433,21 @@ class _Reader:
                 suggestion = self.report.near(reducer, REDUCERS)
                 known = ", ".join(REDUCERS)
                 self.report.tell(
-                    "unknown-reducer", where, f'"{reducer}" is no reducer: {known}', fix=suggestion
+                    "unknown-reducer",
+                    where,
+                    f'there is no reducer "{reducer}"; use one of {known}',
+                    fix=suggestion,
                 )
             if not target.startswith("ctx."):
-                self.report.tell("bad-set-target", where, f'"{target}": reducers fold ctx.* (D47)', key=True)
+                self.report.tell(
+                    "bad-set-target", where, f'"{target}": a reducer can write only to ctx.*', key=True
+                )
         if data.get("iterator") in ("index", "parent"):
             name = data["iterator"]
             self.report.tell(
-                "bad-name", (*at, "iterator"), f"iter.{name} has a meaning; choose another iterator"
+                "bad-name",
+                (*at, "iterator"),
+                f"iter.{name} is reserved; choose another name for the iterator",
             )
         return Loop(
             items=data.get("in"),
@@ -447,22 +461,22 @@ class _Reader:
         )
 
     def _single_value(self, spec: dict[str, JSON], policy: dict[str, JSON], key: str, at: Path) -> JSON:
-        """loop.spec.policy.mode means loop.spec.mode; both with different values is a problem (D64)."""
+        """A key that may be under loop.spec or loop.spec.policy; two different values are a problem (D64)."""
         if key in spec and key in policy and spec[key] != policy[key]:
             message = f"loop.spec.{key} is {spec[key]} and loop.spec.policy.{key} is {policy[key]}"
             self.report.tell("conflicting-values", (*at, "spec", "policy", key), message, key=True)
         return spec.get(key, policy.get(key))
 
     def _arcs(self, arcs: JSON, at: Path) -> tuple[Arc, ...]:
-        found = []
+        result = []
         for index, arc in _numbered(arcs):
             where = (*at, index)
             if "step" not in arc:
                 continue
             if "to" in arc and not is_template(arc["step"]):
-                message = '"to" limits the targets of a template; this arc has a fixed target'
+                message = '"to" lists the targets of a template, but the target of this arc is constant'
                 self.report.tell("misplaced-key", (*where, "to"), message, key=True)
-            found.append(
+            result.append(
                 Arc(
                     step=arc["step"],
                     when=arc.get("when"),
@@ -471,7 +485,7 @@ class _Reader:
                     at=where,
                 )
             )
-        return tuple(found)
+        return tuple(result)
 
     def _has_all_arcs(self, arcs: tuple[Arc, ...] | None, at: Path) -> bool:
         written = self.document.find((*at, "next", "arcs"))
@@ -480,12 +494,10 @@ class _Reader:
         return not self._has(at, "next")
 
     def _data(self, value: JSON, at: Path) -> None:
-        """Data is never rendered: braces in it are probably a mistake."""
+        """Warn about templates in data, which are not evaluated."""
         if isinstance(value, str):
             if is_template(value):
-                message = (
-                    f"{at[0]} is data, so this template stays as it is; build the value where it is used"
-                )
+                message = f"templates in {at[0]} are not evaluated; write it in the step that uses the value"
                 self.report.tell("template-in-data", at, message)
         elif isinstance(value, dict):
             for key, each in value.items():
@@ -498,13 +510,13 @@ class _Reader:
         self.tasks.unique(code, what, names)
 
     def _has(self, at: Path, *keys: str) -> bool:
-        """Does one of the keys stand there, whatever its value?"""
+        """Is one of the keys present, with any value?"""
         tree = self.document.find(at)
         return isinstance(tree, source.Mapping) and any(key in tree.entries for key in keys)
 
 
 def _numbered(items: JSON) -> list[tuple[int, dict[str, JSON]]]:
-    """The records that could be read, with their places in the list."""
+    """The valid records of a list, with their indexes."""
     return [(index, item) for index, item in enumerate(items or []) if item is not None]
 
 
@@ -520,7 +532,7 @@ def _executor(data: dict[str, JSON]) -> Executor:
 
 
 def _layered(spec: dict[str, JSON]) -> dict[str, JSON]:
-    """The part of a spec that feeds the layering of task specs."""
+    """The part of a spec that takes part in the layering of task specs."""
     return {key: value for key, value in spec.items() if key not in _SPEC_STRUCTURE}
 
 

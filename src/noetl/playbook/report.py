@@ -14,7 +14,7 @@ _WORD_CHARS_MAX = 100
 
 
 class ProblemReport:
-    """Collects the problems of one document and knows where its parts stand."""
+    """Collects the problems of one document, with their positions."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -40,12 +40,15 @@ class ProblemReport:
         return self.document.at(path)
 
     def near(self, word: str, known: Iterable[str]) -> str | None:
-        """What was probably meant. Comparing is slow: after thousands of mistakes there are no more hints."""
+        """The known name most similar to `word`; None if none is similar.
+
+        Comparing is slow, so a document with thousands of mistakes gets no more suggestions.
+        """
         names = sorted(known)
         self._compared += len(names)
         if self._compared > NAMES_COMPARED_MAX:
             return None
-        # The letters of a very short word stand in many a longer one that has nothing to do with it.
-        alike = 0.6 if len(word) > 2 else 0.75
-        found = difflib.get_close_matches(word[:_WORD_CHARS_MAX], names, n=1, cutoff=alike)
-        return found[0] if found else None
+        # The letters of a very short word occur in many unrelated longer words.
+        cutoff = 0.6 if len(word) > 2 else 0.75
+        matches = difflib.get_close_matches(word[:_WORD_CHARS_MAX], names, n=1, cutoff=cutoff)
+        return matches[0] if matches else None

@@ -1,4 +1,4 @@
-"""Shapes: what may stand where in a document, as data. One table serves reader, JSON Schema and docs."""
+"""Shapes: the schema of a document as data, used by the reader, the JSON Schema and the docs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ NAME_PATTERN = r"[A-Za-z_][A-Za-z0-9_-]*"  # steps, tasks, keychain entries, par
 
 
 class TextShape(NamedTuple):
-    """Text. `templated`: it may hold templates; `statements`: `{% %}` too (text fields of tools, D13)."""
+    """Text. `templated`: it may contain templates; `statements`: also `{% %}` (text fields of tools, D13)."""
 
     templated: bool = False
     statements: bool = False
     name: bool = False  # must be a name
-    sql: bool = False  # every `{{ }}` in it is bound, and never pasted
+    sql: bool = False  # every `{{ }}` in it is bound as a parameter, never inserted as text
 
 
 class BooleanShape(NamedTuple):
@@ -24,7 +24,7 @@ class BooleanShape(NamedTuple):
 
 
 class NumberShape(NamedTuple):
-    """A number of at least `minimum`."""
+    """A number, with an optional minimum."""
 
     minimum: float | None = None
     whole: bool = False
@@ -41,7 +41,7 @@ class GuardShape(NamedTuple):
 
 
 class TemplateShape(NamedTuple):
-    """A template that gives the value."""
+    """A template that returns the value."""
 
 
 class AnyShape(NamedTuple):
@@ -49,11 +49,11 @@ class AnyShape(NamedTuple):
 
 
 class NullShape(NamedTuple):
-    """Nothing at all."""
+    """An empty value."""
 
 
 class MapShape(NamedTuple):
-    """A mapping with keys of the author's own."""
+    """A mapping with keys that the author chooses."""
 
     of: Shape = AnyShape()
 
@@ -63,7 +63,7 @@ class ListShape(NamedTuple):
 
 
 class ReservedShape(NamedTuple):
-    """Accepted, answered with a warning, without effect (D64)."""
+    """A key without effect that is accepted with a warning (D64)."""
 
 
 class KeyShape(NamedTuple):
@@ -72,12 +72,12 @@ class KeyShape(NamedTuple):
     shape: Shape
     doc: str
     required: bool = False
-    default: JSON = None  # shown in the docs and the schema; None: none, or said in the doc
+    default: JSON = None  # shown in the docs and the schema; None: no default, or described in `doc`
     example: str | None = None
 
 
 class RetiredKey(NamedTuple):
-    """A key that once had, or never gets, a meaning here: the answer that teaches more than `unknown-key`."""
+    """A key of an older dialect, or a common mistake, with a message more helpful than `unknown-key`."""
 
     code: str
     message: str
@@ -91,7 +91,7 @@ class RecordShape(NamedTuple):
     doc: str
     keys: Mapping[str, KeyShape]
     retired: Mapping[str, RetiredKey] = {}
-    extra: Shape | None = None  # shape of the keys that are not listed; None: there are none
+    extra: Shape | None = None  # shape of the keys that are not listed; None: they are not allowed
     wrong_types: Mapping[
         str, RetiredKey
     ] = {}  # what to say when something else stands there: "a list", "text", …
@@ -103,11 +103,11 @@ class KindShape(NamedTuple):
     title: str
     doc: str
     kinds: Mapping[str, RecordShape]
-    unknown: RecordShape  # read by this when the kind is not known, so that the rest is checked all the same
+    unknown: RecordShape  # the shape for an unknown kind, so that the remaining keys are checked
 
 
 class UnionShape(NamedTuple):
-    """One of several shapes, told apart by what kind of value stands there."""
+    """One of several shapes, chosen by the type of the value."""
 
     shapes: tuple[Shape, ...]
 
@@ -131,7 +131,7 @@ Shape: TypeAlias = (
 
 
 def sql_paths(keys: Mapping[str, KeyShape]) -> frozenset[tuple[str, ...]]:
-    """Where SQL stands among the fields of a tool: ("query",), ("copy", "query")."""
+    """The paths of the SQL fields of a tool: ("query",), ("copy", "query")."""
     paths: set[tuple[str, ...]] = set()
     for name, key in keys.items():
         if isinstance(key.shape, TextShape) and key.shape.sql:
@@ -142,12 +142,12 @@ def sql_paths(keys: Mapping[str, KeyShape]) -> frozenset[tuple[str, ...]]:
 
 
 def describe(shape: Shape) -> str:
-    """A shape in words, for messages and docs."""
+    """A shape as text, for messages and docs."""
     match shape:
         case TextShape(name=True):
             return "a name"
         case TextShape(sql=True):
-            return "SQL, every `{{ }}` in it bound"
+            return "SQL, with every `{{ }}` bound as a parameter"
         case TextShape(templated=True):
             return "text or a template"
         case TextShape():

@@ -1,4 +1,9 @@
-"""Source XX XX XX"""
+"""Parses YAML text into a tree in which every value and every key has a line and a column.
+
+The module composes the event stream of PyYAML itself and lazily, so that hostile text is rejected early.
+It accepts YAML 1.2 core values without tags and merge keys, and limits size, depth, values and aliases.
+It does not depend on the language of playbooks.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +23,8 @@ from noetl.playbook.yaml_scalars import CONSTANTS, NUMBER_START, resolve
 TEXT_BYTES_MAX = 1 << 20
 DEPTH_MAX = 64
 VALUES_MAX = 200_000
-ALIASED_MAX = 10_000  # values that aliases stand for, in all
-KNOWN_MAX = 1_000  # words whose value is remembered
+ALIASED_MAX = 10_000  # values that all aliases together expand to
+KNOWN_MAX = 1_000  # scalars whose value is cached
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -31,7 +36,7 @@ class Scalar(Struct, frozen=True, gc=False):
     """A value without parts: null, boolean, number or text."""
 
     value: bool | int | float | str | None
-    start: int  # where it stands: offsets into the text
+    start: int  # offsets into the text
     end: int
 
 
@@ -42,7 +47,7 @@ class Sequence(Struct, frozen=True, gc=False):
 
 class Mapping(Struct, frozen=True, gc=False):
     entries: dict[str, Tree]
-    keys: dict[str, int]  # where each key stands
+    keys: dict[str, int]  # the offset of each key
     start: int
 
 
@@ -50,23 +55,23 @@ Tree: TypeAlias = Scalar | Sequence | Mapping
 
 
 class _Lines:
-    """Where the lines of a text begin, found out when somebody first asks for a place."""
+    """The offsets of the lines of a text, computed when a position is first needed."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._starts: list[int] = []
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Line and column."""
+        """Line and column of an offset, both from 1."""
         if not self._starts:
-            lines = f"{self._text}.".splitlines(keepends=True)  # the last one has a character at least
+            lines = f"{self._text}.".splitlines(keepends=True)  # so that the last line is not empty
             self._starts = [0, *accumulate(map(len, lines[:-1]))]
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
 
 
 class Document(NamedTuple):
-    """One text, read. `root` is None when it holds no value or could not be read to its end."""
+    """A parsed text. `root` is None if the text has no value or could not be parsed completely."""
 
     file: str
     text: str
@@ -90,7 +95,7 @@ class Document(NamedTuple):
         return tree
 
     def at(self, path: Path) -> Mark:
-        """Where the value at `path` begins; the nearest value around it when there is none."""
+        """The start of the value at `path`, or of the innermost existing value around it."""
         for length in range(len(path), -1, -1):
             tree = self.find(path[:length])
             if tree is not None:
@@ -98,7 +103,7 @@ class Document(NamedTuple):
         return Mark(self.file, 1, 1)
 
     def key_at(self, path: Path) -> Mark:
-        """Where the key that `path` ends in stands."""
+        """The position of the last key of `path`."""
         around = self.find(path[:-1])
         key = path[-1] if path else None
         if isinstance(around, Mapping) and isinstance(key, str) and key in around.keys:
@@ -106,12 +111,12 @@ class Document(NamedTuple):
         return self.at(path)
 
     def locate(self, path: Path, word: str | None) -> Mark:
-        """Where `word` stands inside the text at `path`; where that text begins when it is not found."""
+        """The position of `word` inside the text at `path`; the start of the text if it is not found."""
         tree = self.find(path)
         if not word or not isinstance(tree, Scalar):
             return self.at(path)
-        found = re.search(rf"(?<![\w.]){re.escape(word)}(?!\w)", self.text[tree.start : tree.end])
-        return self.at(path) if found is None else self.mark(tree.start + found.start())
+        match = re.search(rf"(?<![\w.]){re.escape(word)}(?!\w)", self.text[tree.start : tree.end])
+        return self.at(path) if match is None else self.mark(tree.start + match.start())
 
 
 class ParsedDocument(NamedTuple):
@@ -120,7 +125,7 @@ class ParsedDocument(NamedTuple):
 
 
 def parse(text: str | bytes, file: str = "<playbook>") -> ParsedDocument:
-    """Read one YAML document. All problems of one reading are told, unless one of them ends it."""
+    """Parse one YAML document, and report all problems up to one that prevents further parsing."""
     if isinstance(text, bytes):
         try:
             decoded = text.decode("utf-8")
@@ -153,18 +158,18 @@ def plain(tree: Tree | None) -> JSON:
 
 
 class _Stop(Exception):
-    """Reading can not go on."""
+    """A problem that prevents further parsing."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
 
 
-_Extent: TypeAlias = tuple[int, int]  # how many values a tree holds, and how many levels
+_Extent: TypeAlias = tuple[int, int]  # the number of values in a tree, and the number of levels
 _SCALAR_EXTENT: _Extent = (1, 1)
 
 
 class _Composer:
-    """Events → Tree, with every limit checked before the value is made."""
+    """Builds a tree from events, and checks every limit before it creates a value."""
 
     def __init__(self, text: str, file: str) -> None:
         self.text = text
@@ -173,8 +178,10 @@ class _Composer:
         self.values = 0
         self.aliased = 0
         self.lines = _Lines(text)
-        self.known = CONSTANTS.copy()  # and numbers: where there are many, most stand there more than once
-        self.anchors: dict[str, tuple[Tree, _Extent] | None] = {}  # None: not closed yet
+        self.known = CONSTANTS.copy()  # and numbers, because a text with many numbers usually repeats them
+        self.anchors: dict[
+            str, tuple[Tree, _Extent] | None
+        ] = {}  # None: the anchored value is not complete yet
 
     def document(self) -> Tree | None:
         size = len(self.text.encode("utf-8", "surrogatepass"))
@@ -187,7 +194,7 @@ class _Composer:
                 )
             )
         try:
-            # Events are drawn one by one, never drained: what is refused costs nothing behind it.
+            # Events are read one by one, so that rejected text after this point costs nothing.
             self.next_event = _LOADER(self.text).get_event
             return self._document()
         except yaml.MarkedYAMLError as error:
@@ -223,7 +230,7 @@ class _Composer:
             self.anchors[anchor] = None
         tag: str | None = getattr(event, "tag", None)
         if tag is not None:
-            self._report("yaml-tag", event, f'tag "{self._tag(event)}" is not allowed')
+            self._report("yaml-tag", event, f'the tag "{self._tag(event)}" is not allowed')
         if isinstance(event, yaml.ScalarEvent):
             made: tuple[Tree, _Extent] = (self._scalar(event), _SCALAR_EXTENT)
         elif isinstance(event, yaml.SequenceStartEvent):
@@ -243,11 +250,11 @@ class _Composer:
         return _Stop(problem("yaml-too-many-values", self._at(event), f"more than {VALUES_MAX:,} values"))
 
     def _tag(self, event: yaml.Event) -> str:
-        """The tag in the author's own words."""
+        """The tag as the author wrote it."""
         mark = event.start_mark
         assert mark is not None
-        words = [word for word in self.text[mark.index : mark.index + 200].split() if word.startswith("!")]
-        return words[0] if words else "!"
+        message = [word for word in self.text[mark.index : mark.index + 200].split() if word.startswith("!")]
+        return message[0] if message else "!"
 
     def _scalar(self, event: yaml.ScalarEvent) -> Scalar:
         self.values += 1
@@ -279,7 +286,7 @@ class _Composer:
         self._count(start)
         items: list[Tree] = []
         more, height, next_event, scalar = 0, 0, self.next_event, self._scalar
-        # What nearly all values are comes first: a hostile text has very many of them.
+        # The fast path for scalars comes first, because hostile text may contain very many of them.
         leaf = _SCALAR if depth <= DEPTH_MAX else None
         while True:
             event = next_event()
@@ -313,8 +320,10 @@ class _Composer:
                 continue
             if name in keys:
                 first = Mark(self.file, *self.lines.position(keys[name]))
-                related = (Related(first, "it stands here first"),)
-                self._report("duplicate-key", event, f'key "{name}" stands here twice', related=related)
+                related = (Related(first, "first occurrence"),)
+                self._report(
+                    "duplicate-key", event, f'the key "{name}" occurs twice in this mapping', related=related
+                )
                 continue
             entries[name], keys[name] = tree, key.start
         at = start.start_mark
@@ -329,40 +338,40 @@ class _Composer:
             return None
         if not isinstance(key.value, str):
             written = self.text[key.start : key.end]
-            self._report("yaml-key", event, f"key {written} is not text", fix=f'"{written}":')
+            self._report("yaml-key", event, f"the key {written} is not text", fix=f'"{written}":')
             return None
-        if key.value == "<<" == self.text[key.start : key.end]:  # quoted it is a key like any other
+        if key.value == "<<" == self.text[key.start : key.end]:  # in quotes it is an ordinary key
             self._report("yaml-merge", event, 'the merge key "<<" is not part of YAML 1.2')
             return None
         return key.value
 
     def _alias(self, event: yaml.AliasEvent, depth: int) -> tuple[Tree, _Extent]:
         if event.anchor not in self.anchors:
-            raise _Stop(problem("yaml-syntax", self._at(event), f'alias "*{event.anchor}" names no anchor'))
+            raise _Stop(problem("yaml-syntax", self._at(event), f'the alias "*{event.anchor}" has no anchor'))
         known = self.anchors[event.anchor]
         if known is None:
             raise _Stop(problem("yaml-alias-cycle", self._at(event), f'"*{event.anchor}" contains itself'))
         _, (values, height) = known
         self.aliased += values
         if self.aliased > ALIASED_MAX:
-            words = f"aliases stand for more than {ALIASED_MAX:,} values"
-            raise _Stop(problem("yaml-alias-limit", self._at(event), words))
+            message = f"the aliases expand to more than {ALIASED_MAX:,} values"
+            raise _Stop(problem("yaml-alias-limit", self._at(event), message))
         if depth + height - 1 > DEPTH_MAX:
             raise _Stop(problem("yaml-too-deep", self._at(event), f"nested deeper than {DEPTH_MAX} levels"))
         return known
 
     def _unreadable(self) -> Problem:
-        """PyYAML says only that some character is not allowed: find the first one ourselves."""
+        """The first character that is not allowed. PyYAML does not report its position."""
         for index, char in enumerate(self.text):
             if not (char.isprintable() or char in "\t\n\r\x85\xa0\ufeff" or "\ue000" <= char <= "\ufffd"):
                 line, column = self.text.count("\n", 0, index) + 1, index - self.text.rfind("\n", 0, index)
                 return problem(
                     "yaml-encoding",
                     Mark(self.file, line, column),
-                    f"character U+{ord(char):04X} is not allowed",
+                    f"the character U+{ord(char):04X} is not allowed",
                 )
         return problem(
-            "yaml-encoding", Mark(self.file, 1, 1), "the text holds characters that YAML does not allow"
+            "yaml-encoding", Mark(self.file, 1, 1), "the text contains characters that YAML does not allow"
         )
 
     def _at(self, event: yaml.Event) -> Mark:
@@ -392,24 +401,28 @@ class YamlHint(NamedTuple):
 
 
 def syntax_hint(text: str, error: yaml.MarkedYAMLError) -> YamlHint:
-    """PyYAML's own words where we know no better ones."""
-    mark, found = error.problem_mark, error.problem or ""
+    """Explain a syntax error; for unknown errors, return the message of PyYAML."""
+    mark, reason = error.problem_mark, error.problem or ""
     before, char = (text[: mark.index], text[mark.index : mark.index + 1]) if mark else ("", "")
     if char == "\t":
-        return YamlHint("a tab stands here, and YAML is indented with spaces", "indent with spaces")
-    if found.endswith("cannot start any token"):
-        return YamlHint(f'a value can not begin with "{char}"', "put it in quotes")
-    if found in _UNFIT and not before.rpartition("\n")[2].strip():
-        message = "this line does not fit those above it: it is indented otherwise, or mixes a list with keys"
-        return YamlHint(message, "indent it as the lines above that it belongs to")
-    if found == _TWO_COLONS:
-        message = "a `: ` inside of a value: it has no quotes, or its line is indented too far"
-        return YamlHint(message, "put the value in quotes, or indent it as the line above")
-    return YamlHint(" ".join(filter(None, (error.context, found))))
+        return YamlHint("a tab is not allowed here; YAML is indented with spaces", "indent with spaces")
+    if reason.endswith("cannot start any token"):
+        return YamlHint(f'a value cannot start with "{char}"', "put it in quotes")
+    if reason in _UNFIT and not before.rpartition("\n")[2].strip():
+        message = (
+            "this line does not match the lines above: its indentation differs, or it mixes a list with keys"
+        )
+        return YamlHint(message, "indent it like the lines above that it belongs to")
+    if reason == _TWO_COLONS:
+        message = "`: ` inside a value: the value needs quotes, or its line is indented too far"
+        return YamlHint(message, "put the value in quotes, or indent it like the line above")
+    return YamlHint(" ".join(filter(None, (error.context, reason))))
 
 
 def key_hint(text: str, index: int) -> YamlHint:
-    """Of a key that is a mapping or a list, which begins at `index`: mostly a template without its quotes."""
+    """Explain a key that is a mapping or a list at `index`: usually it is a template without quotes."""
     if index and text[index - 1 : index + 1] == "{{":
-        return YamlHint("a template stands in quotes, else YAML reads its braces", '"{{ … }}"')
+        return YamlHint(
+            "put the template in quotes; without them YAML reads its braces as a mapping", '"{{ … }}"'
+        )
     return YamlHint("a key must be text, not a list or a mapping")

@@ -1,4 +1,4 @@
-"""Spec layering: kind defaults < executor < step < loop < task (D60, D63), with the origin of each value."""
+"""Spec layering: kind defaults < executor < step < loop < task (D60, D63), with the source of each value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SpecLayer(NamedTuple):
 
 
 class EffectiveSpec(NamedTuple):
-    """What holds for a task, and which layer says so."""
+    """The merged spec of a task, and the layer that each value comes from."""
 
     values: dict[str, JSON]
     origin: dict[str, str]  # "timeout.connect" → "step.spec"
@@ -32,7 +32,7 @@ def merge(outer: JSON, inner: JSON) -> JSON:
 
 
 def layers(playbook: Playbook, pipeline: Pipeline, task: Task, kinds: Kinds) -> list[SpecLayer]:
-    """Outermost first. At each level what is said for the kind lies under what is said without it."""
+    """The layers, outermost first. On each level, general settings override those for the kind."""
     kind = kinds.get(task.kind)
     result = [SpecLayer("kind defaults", dict(kind.defaults) if kind else {})]
     result.append(SpecLayer("executor.spec.policy", _from_policy(playbook.executor)))
@@ -48,20 +48,20 @@ def layers(playbook: Playbook, pipeline: Pipeline, task: Task, kinds: Kinds) -> 
 
 
 def effective_spec(playbook: Playbook, pipeline: Pipeline, task: Task, kinds: Kinds) -> EffectiveSpec:
-    """The spec that the task runs with."""
+    """The spec that a task runs with."""
     values: dict[str, JSON] = {}
     origin: dict[str, str] = {}
     for layer in layers(playbook, pipeline, task, kinds):
         leaves = dict(_leaves(layer.values))
         values = merge(values, layer.values)
-        # A scalar replaces a whole map and a map a scalar: what is no longer there has no origin.
+        # A scalar replaces a map, and a map a scalar; the origins of replaced values are dropped below.
         origin = {**origin, **dict.fromkeys(leaves, layer.name)}
     remaining = dict(_leaves(values))
     return EffectiveSpec(values, {path: origin[path] for path in remaining})
 
 
 def _from_policy(executor: Executor) -> dict[str, JSON]:
-    """executor.spec.policy.defaults, results and limits say some of the same things (D64)."""
+    """The settings of executor.spec.policy (defaults, results, limits) that are also keys of a spec (D64)."""
     policy = executor.policy
     defaults, results, limits = (policy.get(name) or {} for name in ("defaults", "results", "limits"))
     values: dict[str, JSON] = {}

@@ -1,6 +1,7 @@
-"""Compares a tree with a shape: every difference is told with its position.
+"""Validates a YAML tree against a shape, and reports every mismatch with its position.
 
-What is left when everything unknown and everything of a wrong type is taken away goes on to the other checks.
+Validation returns the data without unknown keys and without values of the wrong type, so that the remaining
+checks can continue with it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ NAME = re.compile(rf"{NAME_PATTERN}\Z")
 
 
 def validate(tree: Tree, shape: Shape, path: Path, report: ProblemReport) -> tuple[bool, JSON]:
-    """(fits, what is left of it). Not fitting has been told."""
+    """Whether the tree matches the shape, and its valid data. A mismatch has been reported."""
     if isinstance(tree, Scalar):
         return _scalar(tree, shape, path, report)
     if isinstance(shape, UnionShape):
@@ -63,7 +64,7 @@ def validate(tree: Tree, shape: Shape, path: Path, report: ProblemReport) -> tup
 
 
 def _items(tree: source.Sequence, of: Shape, path: Path, report: ProblemReport) -> list[JSON]:
-    """What is left of a list. Records keep their places: one that does not fit leaves None."""
+    """The valid items of a list. Records keep their index: an invalid one is replaced by None."""
     parts = [validate(item, of, (*path, index), report) for index, item in enumerate(tree.items)]
     if isinstance(of, RecordShape | KindShape):
         return [value if fits else None for fits, value in parts]
@@ -75,9 +76,7 @@ def _by_kind(tree: source.Mapping, shape: KindShape, path: Path, report: Problem
         labelled = list(tree.entries.values())
         if len(labelled) == 1 and isinstance(labelled[0], source.Mapping) and "kind" in labelled[0].entries:
             label = next(iter(tree.entries))
-            message = (
-                f'"{label}: {{…}}" is the labelled form of the older dialects; `noetl migrate` rewrites it'
-            )
+            message = f'"{label}: {{…}}" is a labelled task of an older dialect; `noetl migrate` rewrites it'
             report.tell("old-dialect", (*path, label), message, key=True, fix=f"- name: {label}")
             fits, inner = _by_kind(labelled[0], shape, (*path, label), report)
             return fits, {**inner, "name": label} if fits else None
@@ -89,11 +88,11 @@ def _by_kind(tree: source.Mapping, shape: KindShape, path: Path, report: Problem
     record = shape.kinds.get(kind.value)
     if record is None:
         suggestion = report.near(kind.value, shape.kinds)
-        hint = f'did you mean "{suggestion}"?' if suggestion else f"known: {_list(sorted(shape.kinds))}"
+        hint = f'did you mean "{suggestion}"?' if suggestion else f"known kinds: {_list(sorted(shape.kinds))}"
         report.tell(
             "unknown-kind",
             (*path, "kind"),
-            f'no {shape.title} of kind "{kind.value}"; {hint}',
+            f'there is no {shape.title} of kind "{kind.value}"; {hint}',
             fix=suggestion,
         )
         record = shape.unknown
@@ -103,7 +102,7 @@ def _by_kind(tree: source.Mapping, shape: KindShape, path: Path, report: Problem
 def validate_record(
     tree: source.Mapping, record: RecordShape, path: Path, report: ProblemReport
 ) -> dict[str, JSON]:
-    """The known keys whose values fit. A null stands for a key that was left out."""
+    """The known keys with valid values. A key with null counts as left out."""
     kept: dict[str, JSON] = {}
     for name, value in tree.entries.items():
         key = record.keys.get(name)
@@ -135,7 +134,7 @@ def report_unknown_key(name: str, record: RecordShape, path: Path, report: Probl
     if suggestion:
         message += f'; did you mean "{suggestion}"?'
     else:
-        message += f"; it has {_list(record.keys)}"
+        message += f"; its keys are {_list(record.keys)}"
     report.tell("unknown-key", path, message, key=True, fix=suggestion)
 
 
@@ -156,7 +155,7 @@ def _scalar(tree: Scalar, shape: Shape, path: Path, report: ProblemReport) -> tu
 
 
 def _value(value: JSON, shape: Shape, path: Path, report: ProblemReport) -> tuple[bool, JSON]:
-    """The value has the right type; is it one that may stand here?"""
+    """Validate a value that has the right type."""
     match shape:
         case ChoiceShape(values) if value not in values:
             suggestion = report.near(value, values)
@@ -169,10 +168,14 @@ def _value(value: JSON, shape: Shape, path: Path, report: ProblemReport) -> tupl
         case TextShape(templated=False, name=False) | TextShape(templated=True):
             return True, value
         case TextShape() if is_template(value):
-            report.tell("not-a-template", path, f'"{value}": a name can not be a template')
+            report.tell("not-a-template", path, f'"{value}": a name cannot be a template')
             return False, None
         case TextShape() if not NAME.match(value):
-            report.tell("bad-name", path, f'"{value}" is not a name: letters, digits, "_" and "-"')
+            report.tell(
+                "bad-name",
+                path,
+                f'"{value}" is not a valid name; use letters, digits, "_" and "-"',
+            )
             return False, None
     return True, value
 
@@ -192,7 +195,7 @@ _TYPES: dict[type, Callable[[JSON], bool]] = {
 
 
 def _kind_fits(tree: Tree, shape: Shape) -> bool:
-    """Is this the kind of value that the shape is about?"""
+    """Does the value have the type that the shape describes?"""
     if isinstance(shape, AnyShape | ReservedShape):
         return True
     if isinstance(shape, UnionShape):
@@ -217,7 +220,7 @@ def _takes_null(shape: Shape) -> bool:
 
 
 def _reserved(path: Path, report: ProblemReport) -> tuple[bool, JSON]:
-    report.tell("reserved", path, f'"{path[-1]}" is reserved and has no effect', key=True)
+    report.tell("reserved", path, f'"{path[-1]}" is reserved for a later version and has no effect', key=True)
     return False, None
 
 
@@ -226,13 +229,13 @@ def _wrong(shape: Shape, tree: Tree, path: Path, report: ProblemReport) -> tuple
         report.tell(retired.code, path, retired.message, key=True, fix=retired.fix)
         return False, None
     where = f'"{path[-1]}"' if path and isinstance(path[-1], str) else "this"
-    words = f"{where} is {tree_kind(tree)}; expected {describe(shape)}"
-    report.tell("wrong-type", path, words, key=not isinstance(tree, Scalar))
+    message = f"{where} is {tree_kind(tree)}; expected {describe(shape)}"
+    report.tell("wrong-type", path, message, key=not isinstance(tree, Scalar))
     return False, None
 
 
 def tree_kind(tree: Tree) -> str:
-    """What stands there, in words."""
+    """The type of a YAML value, for messages."""
     match tree:
         case source.Mapping():
             return "a mapping"
@@ -252,5 +255,5 @@ def _example(name: str, key: KeyShape) -> str | None:
     return None if key.example is None else f"{name}: {key.example}"
 
 
-def _list(words: Iterable[str]) -> str:
-    return ", ".join(f'"{word}"' for word in words)
+def _list(message: Iterable[str]) -> str:
+    return ", ".join(f'"{word}"' for word in message)

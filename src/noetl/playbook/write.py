@@ -1,4 +1,4 @@
-"""Playbook → canonical document → YAML text: the way back. What is a default is left out."""
+"""Writes a Playbook as a canonical document and as YAML text, without default values."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def write(playbook: Playbook) -> str:
 
 
 def emit(value: JSON) -> str:
-    """YAML text of plain data, such that our reader gives the very same data back."""
+    """Plain data as YAML text. The reader returns exactly the same data for it."""
     text: str = yaml.emit(_events(value), width=2**31, allow_unicode=True)
     return text
 
 
 def document(playbook: Playbook) -> dict[str, JSON]:
-    """The canonical document as plain data: two texts that mean the same give the same document."""
+    """The canonical document as plain data. Two texts with the same meaning have the same document."""
     executor = playbook.executor
     spec = _some({"entry_step": executor.entry_step, "policy": executor.policy, **executor.spec})
     return {
@@ -115,7 +115,7 @@ def _arc(arc: Arc) -> dict[str, JSON]:
 
 
 def _some(values: dict[str, JSON]) -> dict[str, JSON]:
-    """Without what says nothing."""
+    """Without empty values."""
     return {key: value for key, value in values.items() if value is not None and value != {} and value != []}
 
 
@@ -151,11 +151,11 @@ def _scalar(value: JSON) -> yaml.ScalarEvent:
 
 
 def _style(text: str) -> str | None:
-    """Plain where our reader gives the very same text back; a block for lines; else double quotes."""
+    """Plain if the reader returns the same text for it, a block for several lines, else double quotes."""
     if "\n" in text and _is_block(text):
         return "|"
     if text[:1].isdigit() and not text.strip(_NUMBER_CHARS):
-        return '"'  # `00` and `12:30` are text to us, and numbers to other readers and to people
+        return '"'  # `00` and `12:30` are text here, but numbers for other YAML readers
     try:
         return None if resolve(text) == text and isinstance(resolve(text), str) and text != "<<" else '"'
     except ValueError:

@@ -1,4 +1,4 @@
-"""What an unquoted word means by the core schema of YAML 1.2: null, a boolean, a number, or itself."""
+"""The value of an unquoted scalar in the core schema of YAML 1.2: null, a boolean, a number or text."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _NOT_JSON: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)\Z|\.(?:nan|NaN|NAN)\Z")
 
 
 def resolve(text: str) -> bool | int | float | str | None:
-    """What an unquoted YAML 1.2 scalar means. Raises ValueError for a number that JSON can not hold."""
+    """The value of an unquoted YAML 1.2 scalar. Raises ValueError for a number that JSON cannot represent."""
     if text.isdigit() and text.isascii() and text[0] != "0" and len(text) < 19:
-        return int(text)  # what nearly all numbers are
+        return int(text)  # a fast path for most numbers
     if text in CONSTANTS:
         return CONSTANTS[text]
     if text[0] not in NUMBER_START:
@@ -29,7 +29,7 @@ def resolve(text: str) -> bool | int | float | str | None:
     base = 10 if _INT.match(text) else 0 if _RADIX.match(text) else None
     if base is not None:
         if len(text) > 30 or not -(2**63) <= (whole := int(text, base)) < 2**63:
-            raise ValueError("a whole number must fit 64 bits")
+            raise ValueError("a whole number must fit in 64 bits")
         return whole
     if _FLOAT.match(text):
         if not math.isfinite(number := float(text)):

@@ -114,7 +114,7 @@ def _prepared(
         if parameter.kind == "pattern":
             context.pattern_work += compile_cost(value)
             if context.pattern_work > FUEL_MAX:
-                raise limit_exceeded("FUEL_MAX", FUEL_MAX, "the template has too many regular expressions")
+                raise limit_exceeded("FUEL_MAX", "the template has too many regular expressions")
             return Pattern(value), None
         if parameter.kind == "replacement" and before and isinstance(before[-1], Pattern):
             return Replacement(value, before[-1]), None
@@ -230,13 +230,13 @@ def _map(name: str, args: Arguments, context: CompileContext) -> Prepare | None:
     def prepare(scope: Scope, meter: Meter) -> ItemFunction:
         change = ready(scope, meter)
 
-        def limit_exceeded(value: JSON) -> JSON:
+        def over_items(value: JSON) -> JSON:
             items = take_items(meter, value, "the value")
             meter.items(len(items))
             meter.charge(_ITEM_COST * len(items))
             return [take_any(meter, change(item), "the value") for item in items]
 
-        return limit_exceeded
+        return over_items
 
     return prepare
 
@@ -251,11 +251,11 @@ def _map_attribute(name: str, args: Arguments, context: CompileContext) -> Prepa
     def prepare(scope: Scope, meter: Meter) -> ItemFunction:
         path, fallback = attribute(scope, meter), default(scope, meter)
 
-        def limit_exceeded(value: JSON) -> JSON:
+        def over_items(value: JSON) -> JSON:
             items = take_items(meter, value, "the value")
             return column(meter, items, path, MISSING if fallback is None else fallback)
 
-        return limit_exceeded
+        return over_items
 
     return prepare
 
@@ -266,7 +266,7 @@ _NOTHING = Expr(lambda _scope, _meter: "", constant=True, value="")
 def _select(name: str, args: Arguments, context: CompileContext) -> Prepare | None:
     """select, reject, selectattr and rejectattr: apply a test to each item or to an attribute of it."""
     by_attribute = name.endswith("attr")
-    wanted = not name.startswith("reject")
+    keep = not name.startswith("reject")
     attribute = _attribute(name, args, context) if by_attribute else None
     test = _test(
         name, args._replace(positional=args.positional[1:] if by_attribute else args.positional), context
@@ -279,15 +279,15 @@ def _select(name: str, args: Arguments, context: CompileContext) -> Prepare | No
         holds = ready(scope, meter)
         get = None if attribute is None else _get(attribute.runs[0](scope, meter))
 
-        def limit_exceeded(value: JSON) -> JSON:
+        def over_items(value: JSON) -> JSON:
             items = take_items(meter, value, "the value")
             meter.items(len(items))
             meter.charge(_ITEM_COST * len(items))
             if get is None:
-                return [item for item in items if holds(item) is wanted]
-            return [item for item in items if holds(get(item)) is wanted]
+                return [item for item in items if holds(item) is keep]
+            return [item for item in items if holds(get(item)) is keep]
 
-        return limit_exceeded
+        return over_items
 
     return prepare
 

@@ -27,17 +27,16 @@ FUNCTIONS: BuiltinTable = {}
 def numbers(meter: Meter, start: int, stop: int | None, step: int) -> list[int]:
     if step == 0:
         raise TemplateError("the step of range must not be 0")
-    wanted = range(0, start, step) if stop is None else range(start, stop, step)
+    numbers_range = range(0, start, step) if stop is None else range(start, stop, step)
     # len() fails for a very long range, so check whether it has an item beyond the limit.
-    if wanted[RANGE_MAX : RANGE_MAX + 1]:
+    if numbers_range[RANGE_MAX : RANGE_MAX + 1]:
         raise limit_exceeded(
             "RANGE_MAX",
-            RANGE_MAX,
             "range has too many numbers; for more items use a list in workload, or a reference from a task",
         )
-    meter.items(len(wanted))
-    meter.allocate(32 * len(wanted))
-    return list(wanted)
+    meter.items(len(numbers_range))
+    meter.allocate(32 * len(numbers_range))
+    return list(numbers_range)
 
 
 @register(

@@ -31,8 +31,8 @@ PATTERN_PROGRAM_MAX = 2_000  # instructions of a compiled regular expression
 PATTERN_MEMORY_MAX = 262_144  # bytes that RE2 may use for one regular expression
 
 
-def limit_exceeded(name: str, limit: int, what: str) -> TemplateError:
-    return TemplateError(f"{what} (limit {name}: {limit:,})")
+def limit_exceeded(name: str, what: str) -> TemplateError:
+    return TemplateError(f"{what} (limit {name}: {globals()[name]:,})")
 
 
 class Meter:
@@ -49,36 +49,32 @@ class Meter:
     def charge(self, units: int) -> None:
         left = self.fuel - units
         if left < 0:
-            raise limit_exceeded("FUEL_MAX", FUEL_MAX, "the template needs too much work")
+            raise limit_exceeded("FUEL_MAX", "the template needs too much work")
         self.fuel = left
 
     def allocate(self, size: int) -> None:
         left = self.memory - size
         if left < 0:
-            raise limit_exceeded("ROOM_MAX", MEMORY_MAX, "the template creates too much data")
+            raise limit_exceeded("MEMORY_MAX", "the template creates too much data")
         self.memory = left
 
     def text(self, chars: int) -> None:
         """Check the limit and charge for a text of `chars` characters, before it is created."""
         if chars > TEXT_CHARS_MAX:
-            raise limit_exceeded(
-                "TEXT_CHARS_MAX", TEXT_CHARS_MAX, f"the template creates a text of {chars:,} characters"
-            )
+            raise limit_exceeded("TEXT_CHARS_MAX", f"the template creates a text of {chars:,} characters")
         self.charge(1 + (chars >> 8))
 
     def keep(self, text: str) -> str:
         """Count a text that was created, and return it."""
         if len(text) > TEXT_CHARS_MAX:
-            raise limit_exceeded(
-                "TEXT_CHARS_MAX", TEXT_CHARS_MAX, "the template creates a text that is too long"
-            )
+            raise limit_exceeded("TEXT_CHARS_MAX", "the template creates a text that is too long")
         self.allocate(getsizeof(text))
         return text
 
     def items(self, count: int) -> None:
         """Check the limit and charge for a list of `count` items, before it is created."""
         if count > ITEMS_MAX:
-            raise limit_exceeded("ITEMS_MAX", ITEMS_MAX, f"the template creates a list of {count:,} items")
+            raise limit_exceeded("ITEMS_MAX", f"the template creates a list of {count:,} items")
         self.charge(1 + count)
         self.allocate(56 + 8 * count)
 
@@ -101,7 +97,7 @@ def json_text(value: JSON, meter: Meter | None = None) -> str:
         # Writing a number takes time proportional to the square of its digits. Only data has such numbers.
         bits = value.bit_length()
         if bits > BITS_MAX:
-            raise limit_exceeded("BITS_MAX", BITS_MAX, "the number is too large to be written as text")
+            raise limit_exceeded("BITS_MAX", "the number is too large to be written as text")
         meter.charge(bits * bits >> 15)
     text = scalar_text(value)
     if text is not None:

@@ -41,7 +41,7 @@ def compile_path(tree: nodes.Expr, context: CompileContext, optional: bool) -> E
     rest = steps[len(known) :]
     if not isinstance(root, nodes.Name):
         start = context.expression(root)
-        found = _below(start, tuple(known)) if known else start
+        expr = _below(start, tuple(known)) if known else start
     elif root.name in context.variables:
         if root.name == "loop" and known and known[0] not in LOOP_FIELDS:
             fix = f"loop has {', '.join(LOOP_FIELDS)}"
@@ -49,16 +49,16 @@ def compile_path(tree: nodes.Expr, context: CompileContext, optional: bool) -> E
         slot = context.variables[root.name]
         context.used.add(slot)
         start = Expr(lambda _scope, meter: meter.slots[slot], label=root.name)
-        found = _below(start, tuple(known)) if known else start
+        expr = _below(start, tuple(known)) if known else start
     elif root.name == "output" and not known and context.projector is not None:
-        found = context.projector.whole()
+        expr = context.projector.whole()
     else:
         path: ScopePath = (root.name, *known)
         context.read(path, root.lineno, optional=optional)
-        found = Expr(_static(path), label=path_text(path), path=path)
+        expr = Expr(_static(path), label=path_text(path), path=path)
     for step in rest:
-        found = _next(found, step, context)
-    return found
+        expr = _next(expr, step, context)
+    return expr
 
 
 def _taken_apart(tree: nodes.Expr, context: CompileContext) -> tuple[nodes.Expr, list[Step]]:
@@ -156,8 +156,8 @@ def _next(start: Expr, step: Step, context: CompileContext) -> Expr:
         key_value = key_run(scope, meter)
         if type(key_value) is Undefined:
             raise undefined(key_value)
-        found = lookup(value, key_value)
-        return Undefined(f"{label}[{subscript_text(key_value)}]") if found is MISSING else found
+        item = lookup(value, key_value)
+        return Undefined(f"{label}[{subscript_text(key_value)}]") if item is MISSING else item
 
     return Expr(subscript, label=f"{label}[…]", cost=start.cost + key.cost + 2)
 
@@ -179,12 +179,12 @@ def _slice(start: Expr, tree: nodes.Slice, context: CompileContext) -> Expr:
             raise TemplateError("the step of a slice must not be 0")
         if type(value) is not list and type(value) is not str:
             return missing
-        wanted = slice(*places)
-        count = len(range(*wanted.indices(len(value))))
+        bounds = slice(*places)
+        count = len(range(*bounds.indices(len(value))))
         if type(value) is str:
             meter.text(count)
-            return meter.keep(str(value[wanted]))
+            return meter.keep(str(value[bounds]))
         meter.items(count)
-        return value[wanted]
+        return value[bounds]
 
     return Expr(cut, label=f"{label}[…]", cost=start.cost + 6 + sum(end.cost for end in ends if end))

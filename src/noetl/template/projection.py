@@ -103,19 +103,19 @@ def _is_data(tree: nodes.Node) -> bool:
 
 def _digest(tree: nodes.Node) -> str:
     """Equal for equal expressions, regardless of their position and white space."""
-    words: list[str] = []
+    parts_text: list[str] = []
     rest: list[JSON] = [tree]
     while rest:
         each = rest.pop()
         if isinstance(each, nodes.Node):
-            words.append(type(each).__name__)
+            parts_text.append(type(each).__name__)
             rest.extend(value for _, value in each.iter_fields())
         elif isinstance(each, list | tuple):
-            words.append(f"{len(each)} of")
+            parts_text.append(f"{len(each)} of")
             rest.extend(each)
         else:
-            words.append(repr(each))
-    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
+            parts_text.append(repr(each))
+    return hashlib.sha256("\0".join(parts_text).encode()).hexdigest()[:16]
 
 
 def evaluate_parts(parts: Iterable[ProjectedPart], scope: Scope) -> Iterator[tuple[str, dict[str, JSON]]]:

@@ -36,9 +36,7 @@ class Pattern:
 
     def __init__(self, text: str) -> None:
         if len(text) > PATTERN_CHARS_MAX:
-            raise limit_exceeded(
-                "PATTERN_CHARS_MAX", PATTERN_CHARS_MAX, f"the pattern has {len(text):,} characters"
-            )
+            raise limit_exceeded("PATTERN_CHARS_MAX", f"the pattern has {len(text):,} characters")
         try:
             self.regexp = re2.compile(text, _OPTIONS)
         except re2.error as error:
@@ -47,18 +45,16 @@ class Pattern:
             raise TemplateError("the pattern contains half a surrogate pair") from None
         self.price: int = self.regexp.programsize
         if self.price > PATTERN_PROGRAM_MAX:
-            raise limit_exceeded(
-                "PATTERN_PROGRAM_MAX", PATTERN_PROGRAM_MAX, f'the pattern "{text[:60]}" is too large'
-            )
+            raise limit_exceeded("PATTERN_PROGRAM_MAX", f'the pattern "{text[:60]}" is too large')
         self.groups: int = self.regexp.groups
         self.names: dict[str, int] = self.regexp.groupindex
         self.local = _LOCAL.fullmatch(text) is not None
 
-    def group(self, wanted: JSON) -> int:
+    def group(self, group: JSON) -> int:
         """The number of a group, from its number or its name."""
-        number = self.names.get(wanted) if type(wanted) is str else wanted
+        number = self.names.get(group) if type(group) is str else group
         if type(number) is not int or not 0 <= number <= self.groups:
-            raise TemplateError(f'the pattern has no group "{wanted}"')
+            raise TemplateError(f'the pattern has no group "{group}"')
         return number
 
     def charge(self, meter: Meter, size: int) -> None:
@@ -84,9 +80,7 @@ class Pattern:
             pieces += (data[end:start], filled)
             size += start - end + len(filled)
             if size > TEXT_CHARS_MAX * 4:
-                raise limit_exceeded(
-                    "TEXT_CHARS_MAX", TEXT_CHARS_MAX, "the template creates a text that is too long"
-                )
+                raise limit_exceeded("TEXT_CHARS_MAX", "the template creates a text that is too long")
             meter.allocate(len(filled) + 120)
             end = stop
             if made == count:
@@ -124,8 +118,8 @@ class Replacement:
             if backslash:
                 self._pieces.append(b"\\")
             else:
-                wanted = name or number
-                self._pieces.append(pattern.group(int(wanted) if wanted.isdecimal() else wanted))
+                group = name or number
+                self._pieces.append(pattern.group(int(group) if group.isdecimal() else group))
             end = match.end()
         self._pieces.append(_encoded(text[end:]))
 
@@ -171,5 +165,5 @@ def _text(meter: Meter, data: bytes | None) -> str | None:
 
 
 def _reason(error: Exception) -> str:
-    words = error.args[0] if error.args else ""
-    return words.decode(errors="replace") if isinstance(words, bytes) else str(words)
+    message = error.args[0] if error.args else ""
+    return message.decode(errors="replace") if isinstance(message, bytes) else str(message)

@@ -170,11 +170,11 @@ def take_map(_: Meter, value: JSON, label: str) -> JSON:
     raise wrong(value, label, "a map")
 
 
-def wrong(value: JSON, label: str, wanted: str) -> TemplateError:
+def wrong(value: JSON, label: str, expected: str) -> TemplateError:
     """The error for a value of the wrong kind."""
     if type(value) is Undefined:
         return undefined(value)
-    return TemplateError(f"{label} is {kind_of(value)}, not {wanted}")
+    return TemplateError(f"{label} is {kind_of(value)}, not {expected}")
 
 
 TAKES: dict[str, Callable[[Meter, JSON, str], JSON]] = {

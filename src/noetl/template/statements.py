@@ -256,7 +256,7 @@ _SQL_WRITES = {"value": _bound, "list": _bound_list, "name": _written}
 def _count(meter: Meter, text: str) -> None:
     meter.written += len(text)
     if meter.written > TEXT_CHARS_MAX:
-        raise limit_exceeded("TEXT_CHARS_MAX", TEXT_CHARS_MAX, "the template creates a text that is too long")
+        raise limit_exceeded("TEXT_CHARS_MAX", "the template creates a text that is too long")
 
 
 def _slot(name: str, context: CompileContext) -> int:

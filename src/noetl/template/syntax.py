@@ -134,16 +134,16 @@ def parse(source: str) -> Syntax:
 def tag_sources(source: str) -> list[str]:
     """The source text of each {{ }}, {% if %}, {% elif %} and {% for %}, in order."""
     sources: list[str] = []
-    words: list[str] = []
+    tag: list[str] = []
     for _, kind, text in _ENVIRONMENT.lex(source):
         if kind in ("variable_begin", "block_begin"):
-            words = []
+            tag = []
         elif kind == "variable_end":
-            sources.append(f"{{{{ {' '.join(''.join(words).split())} }}}}")
-        elif kind == "block_end" and words[:1] in (["if"], ["elif"], ["for"]):
-            sources.append(f"{{% {' '.join(''.join(words).split())} %}}")
-        elif words or kind != "whitespace":
-            words.append(text)
+            sources.append(f"{{{{ {' '.join(''.join(tag).split())} }}}}")
+        elif kind == "block_end" and tag[:1] in (["if"], ["elif"], ["for"]):
+            sources.append(f"{{% {' '.join(''.join(tag).split())} %}}")
+        elif tag or kind != "whitespace":
+            tag.append(text)
     return sources
 
 

@@ -1,4 +1,4 @@
-"""The JSON Schema accepts what the reader accepts, and refuses what a schema can refuse."""
+"""The JSON Schema accepts what the reader accepts, and rejects what a schema can reject."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ REJECTS = sorted((ROOT / "tests/fixtures/rejects").glob("*.yaml"))
 PROBLEMS = [
     ROOT / f"tests/fixtures/problems/{name}.yaml"
     for name, code in CODES.items()
-    # A schema sees these two as well, though they are of other levels.
+    # A schema also detects these two, although they belong to other levels.
     if code.level != "L1" and name not in ("not-a-guard", "unknown-reducer")
 ]
 BYTES_MAX = 200_000  # an editor reads it at every start
 
-# Errors of shape that a schema can not see, and why.
+# Errors of the shape that a schema cannot detect, and why.
 BEYOND_A_SCHEMA = {
     "duplicate-step": "a name is compared with other names",
     "duplicate-task": "a name is compared with other names",
@@ -61,7 +61,7 @@ def of(body: str) -> list[str]:
 
 
 def refused(text: str) -> bool:
-    """Does the reader find an error of level L2 that a schema can see?"""
+    """Does the reader report an error of level L2 that a schema can detect?"""
     found = {each.code for each in read(text, kinds()).problems if each.severity == "error"}
     return any(CODES[code].level == "L2" and code not in BEYOND_A_SCHEMA for code in found)
 
@@ -98,12 +98,12 @@ def test_every_key_has_a_description() -> None:
 
 
 @pytest.mark.parametrize("file", GOOD, ids=lambda file: file.stem)
-def test_what_is_a_playbook_fits(file: Path) -> None:
+def test_a_valid_playbook_matches_the_schema(file: Path) -> None:
     assert complaints(file.read_text()) == []
 
 
 @pytest.mark.parametrize("file", [*REJECTS, *PROBLEMS], ids=lambda file: file.stem)
-def test_what_the_reader_refuses_does_not_fit_and_everything_else_does(file: Path) -> None:
+def test_the_schema_rejects_what_the_reader_rejects_and_accepts_the_rest(file: Path) -> None:
     text = file.read_text()
     found = complaints(text)
     assert bool(found) == refused(text), found
@@ -132,7 +132,7 @@ def test_a_key_without_a_value_counts_as_left_out() -> None:
     assert len(of("- step:\n  tool: {kind: noop}")) == 1
 
 
-def test_the_fields_of_a_tool_stand_beside_kind_or_under_input_d9() -> None:
+def test_the_fields_of_a_tool_may_be_beside_kind_or_under_input_d9() -> None:
     assert of("- step: start\n  tool: {kind: http, url: x}") == []
     assert of("- step: start\n  tool: {kind: http, input: {url: x}}") == []
     assert len(of("- step: start\n  tool: {kind: http, input: {method: GET}}")) == 1
@@ -153,11 +153,11 @@ def test_each_kind_has_its_own_keys() -> None:
     assert len(task["properties"]["kind"]["markdownEnumDescriptions"]) == len(kinds())
 
 
-def test_what_is_reserved_is_marked_d64() -> None:
+def test_reserved_keys_are_marked_d64() -> None:
     assert "deprecationMessage" in schema()["$defs"]["arc"]["properties"]["spec"]
 
 
-def test_what_a_snippet_writes_is_a_playbook() -> None:
+def test_the_snippets_form_a_valid_playbook() -> None:
     snippets = {
         name: part["defaultSnippets"][0]["body"]
         for name, part in {"playbook": schema(), **schema()["$defs"]}.items()

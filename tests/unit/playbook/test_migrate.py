@@ -1,4 +1,4 @@
-"""`noetl migrate` as a whole: texts before and after, notes with their places, refusals."""
+"""Migration of whole documents: texts before and after, notes with positions, rejections."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def test_exact_arcs_carry_failures_as_they_did_before_d80(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["v2_all", "v10_payload"])
-def test_annotated_notes_stand_above_what_they_are_about(name: str) -> None:
+def test_annotated_notes_are_written_above_the_part_they_describe(name: str) -> None:
     assert migrate(text(f"{name}.before"), annotate=True).text == text(f"{name}.annotated")
 
 
 @pytest.mark.parametrize("name", ["v2_all.annotated", "v2_all.exact", "v10_all.after", "json.after"])
-def test_what_came_out_goes_through_unchanged(name: str) -> None:
+def test_migrating_the_result_again_changes_nothing(name: str) -> None:
     document = text(name)
     assert migrate(document, annotate=True, exact=True) == Migration(document, "canonical", (), False)
 
@@ -103,7 +103,7 @@ def test_notes_of_v10_point_into_the_original_text() -> None:
     migration = migrate(text("v10_payload.before"), "old.yaml")
     assert migration.dialect == "v10"
     assert migration.notes[0] == Note(
-        Mark("old.yaml", 1, 1), '"noetl.io/v1" has become noetl.io/v2', "api-version"
+        Mark("old.yaml", 1, 1), '"noetl.io/v1" has been changed to noetl.io/v2', "api-version"
     )
     assert noted(migration) == [
         (1, 1, "api-version"),
@@ -121,10 +121,10 @@ def test_notes_of_v10_point_into_the_original_text() -> None:
     ]
 
 
-def test_a_note_says_file_line_column_code_and_words() -> None:
+def test_a_note_has_file_line_column_code_and_message() -> None:
     note = migrate(step("tool: {kind: noop, auth: pg}\nnext: end\n"), "a.yaml").notes[0]
     assert str(note) == (
-        'a.yaml:6:30: keychain-stored: nothing declares the credential "pg": it is declared under'
+        'a.yaml:6:30: keychain-stored: the undeclared credential "pg" has been declared under'
         " `keychain` with kind `stored`"
     )
 
@@ -159,7 +159,7 @@ def test_text_that_is_not_yaml_is_refused_with_its_place() -> None:
 
 
 @pytest.mark.parametrize("document", ["", "- a\n", "text", "42\n"])
-def test_what_is_no_mapping_is_no_playbook(document: str) -> None:
+def test_a_document_that_is_not_a_mapping_is_not_a_playbook(document: str) -> None:
     assert told(document) == [("not-a-playbook", 1, 1)]
 
 
@@ -183,7 +183,7 @@ def test_reserved_words_are_refused_all_at_once_with_advice_d61() -> None:
         (7, 5, "write a rule with `do: retry` under the task's `spec.policy.rules`"),
         (8, 49, "write a rule with `do: retry` under the task's `spec.policy.rules`"),
         (10, 29, "add a task that stores the data and returns a reference"),
-        (11, 9, "write the tasks as a list under `tool`; it is an ordered pipeline"),
+        (11, 9, "write the tasks as a list under `tool`, which is a pipeline"),
         (13, 9, "add a task that stores the data and returns a reference"),
         (15, 21, "write rules under the task's `spec.policy.rules`, or guards on `next.arcs`"),
     ]
@@ -193,7 +193,9 @@ def test_reserved_words_are_refused_all_at_once_with_advice_d61() -> None:
 def test_vars_at_the_root_is_refused_with_advice_d3() -> None:
     (problem,) = refused(body("vars: {a: 1}\nworkflow: []\n"))
     assert (problem.code, problem.at.line, problem.at.column) == ("old-dialect", 4, 1)
-    assert problem.fix == "move the values to `workload`, and write those that change to `ctx` with `set`"
+    assert (
+        problem.fix == "move constant values to `workload`, and write values that change to `ctx` with `set`"
+    )
 
 
 def test_mixed_dialects_are_refused_and_both_places_named_d1() -> None:
@@ -207,10 +209,10 @@ def test_mixed_dialects_are_refused_and_both_places_named_d1() -> None:
         """)
     )
     assert str(problem) == (
-        't.yaml:10:11: mixed-dialects: "eval" is of v2, but "step.input" at 6:5 is of the canonical form'
+        't.yaml:10:11: mixed-dialects: "eval" belongs to v2, but "step.input" at 6:5 belongs to the canonical form'
     )
     assert [(each.at.line, each.note) for each in problem.related] == [
-        (6, '"step.input" is of the canonical form')
+        (6, '"step.input" belongs to the canonical form')
     ]
 
 
@@ -239,7 +241,7 @@ def test_v2_rules_beside_v10_rules_are_mixed_d1() -> None:
         ("when: '{{ true }}'\nspec: {policy: 5}", (6, 5)),
     ],
 )
-def test_what_has_no_place_in_the_canonical_form_is_refused_with_its_own(
+def test_constructs_without_a_canonical_form_are_rejected_with_positions(
     lines: str, place: tuple[int, int]
 ) -> None:
     assert told(step(lines)) == [("old-dialect", *place)]
@@ -268,7 +270,7 @@ def test_author_words_in_a_note_never_break_the_line_of_a_comment() -> None:
           - step: "a\\nworkload: evil"
     """)
     migration = migrate(document, annotate=True)
-    assert '# migrate: the arc to "a workload: evil" is taken after success only' in migration.text
+    assert '# migrate: the arc to "a workload: evil" is taken only after success' in migration.text
     assert migrate(migration.text).changed is False
 
 
@@ -276,4 +278,4 @@ def test_a_document_that_grows_over_the_limit_is_refused() -> None:
     lines = "".join(f"      - step: s{i}\n" for i in range(500))
     document = f"{HEAD}workflow:\n  - step: start\n    next:\n{lines}"
     (problem,) = refused(document + "#" + "x" * (1_048_000 - len(document)))
-    assert problem.message.startswith("this document can not be rewritten by rule (yaml-too-large: ")
+    assert problem.message.startswith("this document cannot be migrated automatically (yaml-too-large: ")

@@ -1,4 +1,4 @@
-"""The examples of the seed documents, migrated: whole texts, and the check finds no error in them."""
+"""The examples of the seed documents are migrated without errors; the whole texts are compared."""
 
 from __future__ import annotations
 

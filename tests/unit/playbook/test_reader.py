@@ -1,4 +1,4 @@
-"""The canonical reader: shape problems, all of them, with code and position."""
+"""The reader reports all problems of the shape, with code and position."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_a_document_that_is_no_mapping_is_not_a_playbook() -> None:
     assert read("just text", kinds()).playbook is None
 
 
-def test_all_problems_are_told_at_once_and_the_rest_is_read() -> None:
+def test_all_problems_are_reported_at_once_and_the_rest_is_read() -> None:
     found = reading("""\
         workflow:
         - step: start
@@ -46,7 +46,7 @@ def test_root_keys_are_those_of_the_language_and_vars_is_named_d3() -> None:
     assert "workflow" in found.problems[1].message
 
 
-def test_what_must_be_there_is_asked_for() -> None:
+def test_missing_required_keys_are_reported() -> None:
     found = read("kind: Playbok\nmetadata: {name: x}\n", kinds(), "t.yaml")
     assert told(found.problems) == [
         ("bad-value", 1, 7),
@@ -57,10 +57,10 @@ def test_what_must_be_there_is_asked_for() -> None:
     assert found.problems[0].fix == "Playbook"
 
 
-def test_no_guess_is_made_of_two_letters_that_stand_in_another_word() -> None:
+def test_two_letters_that_occur_in_another_word_get_no_suggestion() -> None:
     (found,) = reading("id: x\nworkflow: [{step: start, tool: {kind: noop}}]\n").problems
     assert (found.code, found.fix) == ("unknown-key", None)
-    assert found.message.startswith('playbook has no key "id"; it has "apiVersion", "kind", ')
+    assert found.message.startswith('playbook has no key "id"; its keys are "apiVersion", "kind", ')
 
 
 def test_unknown_keys_get_a_did_you_mean_at_every_level_d4() -> None:
@@ -113,7 +113,7 @@ def test_the_labelled_form_is_old_d8() -> None:
     assert "noetl migrate" in found.problems[0].message
 
 
-def test_tool_fields_may_stand_beside_kind_or_under_input_but_not_twice_d9() -> None:
+def test_tool_fields_may_be_beside_kind_or_under_input_but_not_both_d9() -> None:
     beside = reading(task("kind: http\nurl: x\nmethod: POST")).playbook
     under = reading(task("kind: http\ninput: {url: x, method: POST}")).playbook
     assert beside is not None
@@ -131,20 +131,20 @@ def test_kinds_with_free_input_keep_their_fields_beside_kind_d9() -> None:
     assert (read_task.fields, read_task.input) == ({"code": "result = 1"}, {"rows": 3, "code": 4})
 
 
-def test_a_tool_says_which_fields_it_needs() -> None:
+def test_the_required_fields_of_a_tool_are_checked() -> None:
     assert told(reading(task("kind: http")).problems) == [("missing-key", 7, 7)]
     assert told(reading(task("kind: postgres")).problems) == [("missing-key", 7, 7)]
     assert told(reading(task("kind: shell\nsh: ls\nargv: [ls]")).problems) == [("misplaced-key", 8, 7)]
     assert told(reading(task("kind: http\nurl: [x]")).problems) == [("wrong-type", 8, 7)]
 
 
-def test_a_template_may_stand_for_any_value_of_a_tool_field() -> None:
+def test_any_field_of_a_tool_may_be_a_template() -> None:
     body = "kind: http\nurl: '{{ x }}'\nmethod: '{{ m }}'\nparams: '{{ p }}'\nspec: {timeout: 3}"
     assert reading(task(body)).problems == []
     assert told(reading(task("kind: http\nurl: x\nparams: text")).problems) == [("wrong-type", 9, 15)]
 
 
-def test_set_stands_on_steps_tasks_arcs_and_in_then_and_nowhere_else_under_spec_d10() -> None:
+def test_set_is_allowed_on_steps_tasks_arcs_and_in_then_and_nowhere_else_under_spec_d10() -> None:
     found = reading("""\
         workflow:
         - step: start
@@ -171,7 +171,7 @@ def test_set_stands_on_steps_tasks_arcs_and_in_then_and_nowhere_else_under_spec_
         ("{when: '{{ ctx.a }}', do: fail}", (10, 41)),
     ],
 )
-def test_a_rule_says_what_to_do_under_then_d11_d89(rule: str, position: tuple[int, int]) -> None:
+def test_the_action_of_a_rule_is_under_then_d11_d89(rule: str, position: tuple[int, int]) -> None:
     found = reading(task(f"kind: noop\nspec:\n  policy:\n    rules: [{rule}]"))
     assert told(found.problems) == [("missing-then", *position)]
 
@@ -187,7 +187,7 @@ def test_a_rule_says_what_to_do_under_then_d11_d89(rule: str, position: tuple[in
         ("{else: {then: {do: jump, to: }}}", "missing-key"),
     ],
 )
-def test_a_null_says_nothing_and_is_never_dropped_in_silence_d4(rule: str, code: str) -> None:
+def test_a_null_counts_as_left_out_and_a_required_key_is_reported_d4(rule: str, code: str) -> None:
     found = reading(task(f"kind: noop\nspec:\n  policy:\n    rules: [{rule}]"))
     assert [each.code for each in found.problems] == [code]
 
@@ -213,7 +213,7 @@ def test_keys_beside_the_wrong_directive_have_no_effect_and_say_so() -> None:
     assert told(found.problems) == [("no-effect", 8, 63), ("no-effect", 8, 56)]
 
 
-def test_else_stands_last_and_skip_never_in_it_d26() -> None:
+def test_else_is_the_last_rule_and_never_contains_skip_d26() -> None:
     rules = "[{else: {then: {do: skip}}}, {when: '{{ a }}', then: {do: fail}}]"
     found = reading(task(f"kind: noop\nspec: {{policy: {{rules: {rules}}}}}"))
     assert [each.code for each in found.problems] == ["rule-order"]
@@ -250,7 +250,7 @@ def test_placeholders_are_accepted_with_a_warning_d64() -> None:
     assert {each.severity for each in found.problems} == {"warning"}
 
 
-def test_loop_policy_means_loop_spec_and_may_not_differ_d64() -> None:
+def test_loop_policy_is_the_same_as_loop_spec_and_must_not_differ_d64() -> None:
     body = "workflow:\n- step: start\n  loop: {{in: [1], iterator: x, spec: {{mode: {0}, policy: {{mode: {1}}}}}}}\n  next: {{arcs: []}}\n"
     same = reading(body.format("parallel", "parallel"))
     assert same.problems == []
@@ -321,7 +321,7 @@ def test_a_name_must_not_hide_a_scope() -> None:
 
 
 def test_thousands_of_mistakes_do_not_make_the_reader_slow() -> None:
-    """Hints cost comparisons: the first mistakes get one, and then there are no more."""
+    """Suggestions need comparisons, so only the first mistakes get one."""
     steps = "".join(f"- step: s{number}\n  stpe: 1\n  next: {{arcs: []}}\n" for number in range(2_000))
     problems = reading("workflow:\n" + steps).problems
     assert len(problems) == 2_000

@@ -1,4 +1,4 @@
-"""Every example of the five seed documents migrates from its own dialect, and what comes out has no errors."""
+"""Every example of the five seed documents migrates from its own dialect, and the result has no errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DIALECTS = {
     "004": {"canonical"},
 }
 
-# What the documents' own examples do, and is advised against or without effect; nothing else is warned of.
+# The warnings that the examples of the documents are expected to have.
 WARNED = {"reserved", "no-effect", "retry-without-delay", "no-else"}
 
 

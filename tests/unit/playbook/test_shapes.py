@@ -1,4 +1,4 @@
-"""Shapes say where SQL stands among the fields of a tool, and what it is called."""
+"""Shapes: the paths of SQL fields, and descriptions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from noetl.playbook.shapes import describe, sql_paths
 from tests.playbooks import kinds
 
 
-def test_sql_is_known_wherever_it_stands() -> None:
+def test_sql_fields_are_found_at_any_depth() -> None:
     found = {name: sql_paths(kinds()[name].fields.keys) for name in ("postgres", "sqlite", "noop")}
     assert found == {
         "postgres": {("query",), ("command",), ("copy", "query")},
@@ -16,4 +16,7 @@ def test_sql_is_known_wherever_it_stands() -> None:
 
 
 def test_sql_is_called_so() -> None:
-    assert describe(kinds()["sqlite"].fields.keys["query"].shape) == "SQL, every `{{ }}` in it bound"
+    assert (
+        describe(kinds()["sqlite"].fields.keys["query"].shape)
+        == "SQL, with every `{{ }}` bound as a parameter"
+    )

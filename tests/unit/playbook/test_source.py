@@ -1,4 +1,4 @@
-"""YAML with positions: values, limits, and what is refused."""
+"""YAML with positions: values, limits, and rejected text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_every_value_and_key_knows_its_line_and_column() -> None:
     assert document.at(("a", 0, "missing", "deeper")) == Mark("p.yaml", 2, 5)
 
 
-def test_lines_end_where_yaml_says_so() -> None:
+def test_lines_end_at_the_line_breaks_of_yaml() -> None:
     document = parse("a: 1\r\nb: 2\rc: 3\x85d: 4\u2028e: 5\u2029f: |\r\n  x\r\n\r\n  y\ng:").document
     places = [(mark.line, mark.column) for key in "abcdefg" for mark in (document.key_at((key,)),)]
     assert places == [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (10, 1)]
@@ -46,14 +46,14 @@ def test_a_word_is_found_inside_its_text() -> None:
     assert document.locate(("t",), "absent") == Mark("<playbook>", 2, 4)
 
 
-def test_a_key_that_stands_twice_is_told_with_the_first_place() -> None:
+def test_a_duplicate_key_is_reported_with_its_first_position() -> None:
     parsed = parse("a: 1\nb: {c: 1, c: 2}\na: 2\n")
     assert codes(parsed) == [("duplicate-key", 2, 11), ("duplicate-key", 3, 1)]
     assert parsed.problems[1].related[0].at == Mark("<playbook>", 1, 1)
     assert plain(parsed.document.root) == {"a": 1, "b": {"c": 1}}
 
 
-def test_everything_that_does_not_end_the_reading_is_told_at_once() -> None:
+def test_all_problems_up_to_a_fatal_one_are_reported_at_once() -> None:
     text = "1: a\n? [x]\n: b\n<<: {}\nt: !!str 3\nn: .nan\nbig: 99999999999999999999\nhuge: 1e999\n"
     assert codes(parse(text)) == [
         ("yaml-key", 1, 1),
@@ -114,11 +114,11 @@ def test_bytes_must_be_utf_8_and_may_begin_with_a_byte_order_mark() -> None:
     assert plain(parse(b"\xef\xbb\xbfa: 1").document.root) == {"a": 1}
 
 
-def test_aliases_within_the_limit_stand_for_their_values() -> None:
+def test_aliases_within_the_limit_expand_to_their_values() -> None:
     assert value("a: &x {k: [1]}\nb: *x\n") == {"a": {"k": [1]}, "b": {"k": [1]}}
 
 
-def test_an_alias_counts_with_the_depth_of_what_it_stands_for() -> None:
+def test_an_alias_counts_with_the_depth_of_its_value() -> None:
     deep = "[" * 40 + "]" * 40
     assert codes(parse(f"a: &d {deep}\nb: {'[' * 30}*d{']' * 30}")) == [("yaml-too-deep", 2, 34)]
 

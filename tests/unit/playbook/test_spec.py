@@ -1,4 +1,4 @@
-"""Spec layering, a pure function."""
+"""Spec layering is a pure function."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_task_beats_loop_beats_step_beats_executor_beats_kind_d60() -> None:
     }
 
 
-def test_a_map_named_after_the_kind_lies_under_the_same_level_d63() -> None:
+def test_general_settings_override_those_of_the_kind_on_the_same_level_d63() -> None:
     found = of_start("""\
         executor: {spec: {http: {timeout: 9}, shell: {timeout: 99}}}
         workflow:

@@ -1,4 +1,4 @@
-"""Playbook → text: what is written reads back the same, and strings stay strings."""
+"""A written playbook reads back the same, and strings stay strings."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_value_keeps_its_type(value: JSON) -> None:
     assert type(found["k"]) is type(value)
 
 
-def test_the_canonical_document_says_everything_in_one_way() -> None:
+def test_the_canonical_document_has_one_form_for_everything() -> None:
     playbook = reading("""\
         workflow:
         - step: start

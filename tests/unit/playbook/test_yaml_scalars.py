@@ -1,4 +1,4 @@
-"""Unquoted words: what YAML 1.2 makes of them, and what JSON can not hold."""
+"""The values of unquoted scalars in YAML 1.2, and numbers that JSON cannot represent."""
 
 from __future__ import annotations
 
@@ -53,6 +53,6 @@ def test_plain_scalars_are_read_as_yaml_1_2(text: str, meant: JSON) -> None:
 @pytest.mark.parametrize(
     "text", ["9223372036854775808", "-9223372036854775809", "1e999", ".inf", "-.INF", ".nan"]
 )
-def test_a_number_that_json_can_not_hold_is_refused(text: str) -> None:
+def test_a_number_that_json_cannot_represent_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="must"):
         resolve(text)

@@ -1,4 +1,4 @@
-"""Arguments are checked when a template compiles, as far as they are known."""
+"""Constant arguments are checked when a template is compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of what the tables do not have are faults with a hint."""
+"""Calling a name that is not in the tables is a fault with a suggestion."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ from noetl.template.compile import BadTemplate, Fault, compile_template
         ),
     ],
 )
-def test_what_we_do_not_have_is_a_fault_with_a_hint(words: str, fault: Fault) -> None:
+def test_an_unknown_function_or_method_is_a_fault_with_a_suggestion(words: str, fault: Fault) -> None:
     with pytest.raises(BadTemplate) as bad:
         compile_template("{{ " + words + " }}")
     assert bad.value.faults == (fault,)
 
 
-def test_a_filter_takes_text_from_any_value_and_names_what_is_missing() -> None:
+def test_a_filter_converts_any_value_to_text_and_names_a_missing_one() -> None:
     assert compile_template("{{ [1, 2]|replace(',', ';') }}")({}) == "[1;2]"
 
 

@@ -1,4 +1,4 @@
-"""Equal, ordered, contained."""
+"""Comparison: equality, order and containment."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_values_are_compared_and_undefined_equals_nothing_d14(words: str, value:
         ("1 in n", '"in" needs a list, a map or text, not a number'),
     ],
 )
-def test_what_has_no_order_is_an_error_in_our_words_d14(words: str, message: str) -> None:
+def test_comparing_values_without_an_order_is_an_error_d14(words: str, message: str) -> None:
     with pytest.raises(TemplateError) as error:
         compile_template("{{ " + words + " }}")(SCOPE)
     assert error.value.message == f'"{{{{ {words} }}}}": {message}'

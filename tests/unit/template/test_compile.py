@@ -1,4 +1,4 @@
-"""Templates as the rest of the house sees them."""
+"""The public behaviour of compiled templates."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_guard_that_fails_is_an_error_and_never_silently_false_d16(source: str
         compile_template(source).holds(SCOPE)
 
 
-def test_what_is_undefined_at_the_end_is_an_error_that_names_its_path_d14() -> None:
+def test_an_undefined_result_is_an_error_that_names_its_path_d14() -> None:
     with pytest.raises(TemplateError) as error:
         compile_template("{{ ctx.user.name }}")(SCOPE)
     assert error.value.message == '"{{ ctx.user.name }}": ctx.user.name is undefined'
@@ -95,7 +95,7 @@ def test_a_long_expression_is_shortened_in_its_error() -> None:
     assert (len(words), words[-1], message) == (81, "…", "gone is undefined")
 
 
-def test_a_template_knows_what_it_is() -> None:
+def test_a_template_reports_its_properties() -> None:
     template = compile_template("{{ ctx.n + 1 }}")
     assert (
         template.source,
@@ -129,7 +129,7 @@ def test_evaluation_spends_from_a_meter_of_its_own_each_time() -> None:
     assert {template(SCOPE) for _ in range(FUEL_MAX // 10_000)} == {"12"}
 
 
-def test_what_is_no_json_can_not_come_out() -> None:
+def test_a_result_that_is_not_json_is_an_error() -> None:
     for source in ("{{ call }}", "{{ call ~ '' }}", "a{{ call }}"):
         with pytest.raises(TemplateError):
             compile_template(source)({"call": print})
@@ -145,7 +145,7 @@ def test_an_error_that_we_did_not_foresee_is_still_ours() -> None:
     assert error.value.message == '"{{ a }}": it cannot be evaluated'
 
 
-def test_a_value_is_built_with_its_templates_and_the_rest_is_what_it_was() -> None:
+def test_a_value_is_built_with_its_templates_and_the_rest_is_unchanged() -> None:
     fixed = {"deep": [1, {"a": "b"}]}
     value = compile_value(
         {
@@ -182,7 +182,7 @@ def test_a_value_that_is_nested_without_end_is_refused() -> None:
         compile_value(nested)
 
 
-def test_a_value_allows_statements_if_it_is_told_so() -> None:
+def test_a_value_allows_statements_on_request() -> None:
     source = {"text": "{% if ctx.n %}yes{% endif %}"}
     assert compile_value(source, statements=True)(SCOPE) == {"text": "yes"}
     with pytest.raises(BadTemplate):
@@ -195,7 +195,7 @@ def test_the_calls_of_a_value_are_those_of_its_templates_d17() -> None:
     assert value({}, Moment("t", "s"))[0] == "t"
 
 
-def test_a_bad_template_is_told_with_its_message() -> None:
+def test_a_bad_template_has_the_messages_of_its_faults() -> None:
     with pytest.raises(BadTemplate, match='there is no filter "nope"') as bad:
         compile_template("{{ a|nope }}")
     assert bad.value.faults == (Fault("unknown-filter", 'there is no filter "nope"', 1, "nope"),)

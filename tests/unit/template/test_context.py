@@ -1,4 +1,4 @@
-"""What compiling collects: all faults, not only the first."""
+"""Compiling collects all faults, not only the first."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_faults_are_found_inside_arguments_and_faulty_filters() -> None:
     assert [fault.needle for fault in bad.value.faults] == ["zilch", "nada", "nope", "upper"]
 
 
-def test_the_same_fault_twice_in_a_line_is_told_once() -> None:
+def test_the_same_fault_twice_in_a_line_is_reported_once() -> None:
     with pytest.raises(BadTemplate) as bad:
         compile_template("{{ a|nope }}{{ b|nope }}")
     assert len(bad.value.faults) == 1
 
 
-def test_what_was_meant_is_the_reason_or_the_nearest_name() -> None:
+def test_a_suggestion_is_the_reason_or_the_nearest_name() -> None:
     context = CompileContext({}, compile_path, None)
     known, omitted = ["upper", "lower"], {"random": "it is chance"}
     assert [context.suggestion(name, known, omitted) for name in ("random", "uppper", "qqq")] == [

@@ -31,7 +31,7 @@ SCOPE: dict[str, object] = {"ctx": {"a": 1, "s": "x", "no": "No", "l": [1], "z":
         ("1 if ctx.missing else 2", 2),
     ],
 )
-def test_an_expression_gives_a_value_with_its_type_d12(words: str, value: object) -> None:
+def test_an_expression_keeps_the_type_of_its_value_d12(words: str, value: object) -> None:
     found = compile_template("{{ " + words + " }}")(SCOPE)
     assert (found, type(found)) == (value, type(value))
 
@@ -54,11 +54,11 @@ def test_an_expression_gives_a_value_with_its_type_d12(words: str, value: object
         ("ctx.a == 2 and ctx.l", False),
     ],
 )
-def test_truth_is_the_same_everywhere_and_logic_gives_an_operand_d15(words: str, value: object) -> None:
+def test_truth_is_the_same_everywhere_and_logic_returns_an_operand_d15(words: str, value: object) -> None:
     assert compile_template("{{ " + words + " }}")(SCOPE) == value
 
 
-def test_what_is_not_needed_is_not_evaluated() -> None:
+def test_an_operand_that_is_not_needed_is_not_evaluated() -> None:
     for words in ("1 if true else 1 / 0", "true or 1 / 0", "not (false and 1 / 0)"):
         assert compile_template("{{ " + words + " }}").holds(SCOPE), words
     compile_template("{{ ctx.a|default(1 / 0) }}")(SCOPE)  # would raise
@@ -93,7 +93,7 @@ def test_undefined_never_gets_into_a_value_d14(words: str, message: str) -> None
         ("1" + " + 1" * 70, "an expression is nested too deeply (limit EXPRESSION_DEPTH_MAX: 64)"),
     ],
 )
-def test_a_literal_that_we_can_not_keep_is_a_fault(words: str, message: str) -> None:
+def test_a_literal_outside_the_limits_is_a_fault(words: str, message: str) -> None:
     with pytest.raises(BadTemplate) as bad:
         compile_template("{{ " + words + " }}")
     assert bad.value.faults == (Fault("bad-template", message, 1),)

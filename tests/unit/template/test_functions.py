@@ -20,7 +20,7 @@ MOMENT = Moment("2026-01-31T12:00:00Z", "e/fetch#1/1")
         ("range(10000)|length", 10_000),
     ],
 )
-def test_range_gives_a_list(words: str, value: object) -> None:
+def test_range_returns_a_list(words: str, value: object) -> None:
     assert compile_template("{{ " + words + " }}")({}) == value
 
 

@@ -1,4 +1,4 @@
-"""default, map, select and their kin."""
+"""Filters that apply other filters or tests: default, map, select and the others."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SCOPE: dict[str, object] = {
         ("'ab'|map('upper')|join", "AB"),
     ],
 )
-def test_what_is_done_to_each_item(words: str, value: object) -> None:
+def test_a_filter_is_applied_to_each_item(words: str, value: object) -> None:
     assert compile_template("{{ " + words + " }}")(SCOPE) == value
 
 
@@ -61,7 +61,7 @@ def test_what_is_done_to_each_item(words: str, value: object) -> None:
         ("words|map('center', two ~ '')", '"center": width is text, not a whole number'),
     ],
 )
-def test_what_can_not_be_done_says_why_d14(words: str, message: str) -> None:
+def test_an_impossible_operation_is_an_error_with_a_reason_d14(words: str, message: str) -> None:
     with pytest.raises(TemplateError) as error:
         compile_template("{{ " + words + " }}")(SCOPE)
     assert error.value.message == f'"{{{{ {words} }}}}": {message}'
@@ -91,7 +91,9 @@ def test_what_can_not_be_done_says_why_d14(words: str, message: str) -> None:
         ("a|default(1, false, 3)", "bad-arguments", '"default": takes 2 arguments, not 3'),
     ],
 )
-def test_what_is_named_is_checked_when_it_compiles(words: str, code: str, message: str) -> None:
+def test_names_of_filters_and_tests_are_checked_when_the_template_compiles(
+    words: str, code: str, message: str
+) -> None:
     with pytest.raises(BadTemplate) as bad:
         compile_template("{{ " + words + " }}")
     assert [(fault.code, fault.message) for fault in bad.value.faults] == [(code, message)]

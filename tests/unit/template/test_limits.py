@@ -1,4 +1,4 @@
-"""The meter: what it counts, and the name that each limit gives in its error."""
+"""The meter counts work and memory, and every limit is named in its error."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from noetl.template.values import TemplateError
     ("spend", "name"),
     [
         (lambda meter: meter.charge(FUEL_MAX + 1), "FUEL_MAX"),
-        (lambda meter: meter.allocate(MEMORY_MAX + 1), "ROOM_MAX"),
+        (lambda meter: meter.allocate(MEMORY_MAX + 1), "MEMORY_MAX"),
         (lambda meter: meter.text(TEXT_CHARS_MAX + 1), "TEXT_CHARS_MAX"),
         (lambda meter: meter.keep("x" * (TEXT_CHARS_MAX + 1)), "TEXT_CHARS_MAX"),
         (lambda meter: meter.items(ITEMS_MAX + 1), "ITEMS_MAX"),
         (lambda meter: json_text(1 << 20_000, meter), "BITS_MAX"),
     ],
 )
-def test_a_limit_that_is_passed_says_its_name(spend: Callable[[Meter], object], name: str) -> None:
+def test_an_exceeded_limit_is_named_in_the_error(spend: Callable[[Meter], object], name: str) -> None:
     with pytest.raises(TemplateError, match=rf"\(limit {name}: [0-9,]+\)$"):
         spend(Meter())
 

@@ -38,7 +38,7 @@ SCOPE: dict[str, object] = {"s": "a-b-a", "m": {"k": 1, "items": 2}, "l": [1, 2,
         ("'42'.isdigit()", True),
     ],
 )
-def test_a_method_gives_its_answer(words: str, value: object) -> None:
+def test_a_method_returns_its_result(words: str, value: object) -> None:
     assert compile_template("{{ " + words + " }}")(SCOPE) == value
 
 

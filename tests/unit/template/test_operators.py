@@ -1,4 +1,4 @@
-"""Calculation: numbers of 64 bits, finite floats, and nothing that repeats or formats."""
+"""Calculation: numbers of 64 bits, finite floats, and no repetition or formatting of text."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_numbers_are_calculated_and_keep_their_type_d12(source: str, value: obje
         ("-missing", "missing is undefined"),
     ],
 )
-def test_what_can_not_be_calculated_says_why(words: str, message: str) -> None:
+def test_an_impossible_calculation_is_an_error_with_a_reason(words: str, message: str) -> None:
     with pytest.raises(TemplateError) as error:
         compile_template("{{ " + words + " }}")(SCOPE)
     assert error.value.message == f'"{{{{ {words} }}}}": {message}'

@@ -1,4 +1,4 @@
-"""Names and lookups, and what they read."""
+"""Names, lookups, and the paths that they read."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_path_is_looked_up(words: str, value: object) -> None:
         ("ctx.user.tags.append", "ctx.user.tags.append", ("ctx", "user", "tags", "append")),
     ],
 )
-def test_what_is_missing_is_named_by_its_path_d14(words: str, named: str, path: object) -> None:
+def test_a_missing_value_is_named_by_its_path_d14(words: str, named: str, path: object) -> None:
     with pytest.raises(TemplateError) as error:
         compile_template("{{ " + words + " }}")(SCOPE)
     assert (error.value.message, error.value.path) == (f'"{{{{ {words} }}}}": {named} is undefined', path)
@@ -78,7 +78,7 @@ def test_what_is_missing_is_named_by_its_path_d14(words: str, named: str, path: 
         ("word[::0]", "the step of a slice must not be 0"),
     ],
 )
-def test_a_subscript_that_can_not_be_is_an_error(words: str, message: str) -> None:
+def test_an_invalid_subscript_is_an_error(words: str, message: str) -> None:
     with pytest.raises(TemplateError) as error:
         compile_template("{{ " + words + " }}")(SCOPE)
     assert error.value.message.endswith(message)
@@ -108,7 +108,7 @@ def test_a_subscript_that_can_not_be_is_an_error(words: str, message: str) -> No
         ("{{ 'a.b' }}", []),
     ],
 )
-def test_a_template_knows_what_it_reads(source: str, reads: list[Read]) -> None:
+def test_a_template_reports_the_paths_that_it_reads(source: str, reads: list[Read]) -> None:
     assert list(compile_template(source).reads) == reads
 
 

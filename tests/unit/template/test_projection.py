@@ -1,4 +1,4 @@
-"""Parts of a template that are evaluated where the data is: which they are, and what is recorded of them (D52)."""
+"""The parts of a template that a worker evaluates, and what is recorded of them (D52)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_lean_template_is_compiled_once() -> None:
     assert template.projected(truth_only=True) is not template.projected()
 
 
-def test_the_same_expression_has_the_same_key_wherever_it_stands() -> None:
+def test_the_same_expression_has_the_same_key_at_any_position() -> None:
     [key] = keys("{{ output.data.n + 1 }}")
     assert keys("{{ ctx.m * (output.data.n   + 1) }}") == [key]
     assert [part.key for part in compile_value({"a": ["n: {{ output.data.n + 1 }}"]}).projected().parts] == [
@@ -39,7 +39,7 @@ def test_the_same_expression_has_the_same_key_wherever_it_stands() -> None:
     assert keys("{{ output.data['n + 1'] }}") != [key]
 
 
-def test_a_part_of_which_only_the_truth_is_asked_has_a_key_of_its_own() -> None:
+def test_a_part_used_only_for_its_truth_has_a_key_of_its_own() -> None:
     [value], [truth] = keys("{{ output.data.rows }}"), keys("{{ output.data.rows }}", asks=True)
     assert truth == f"?{value}"
 
@@ -59,7 +59,7 @@ def test_a_part_of_which_only_the_truth_is_asked_has_a_key_of_its_own() -> None:
         ("{{ output[ctx.n] }}", False, [{"rows": [1, 2], "empty": "", "none": None}]),
     ],
 )
-def test_what_is_true_is_kept_only_where_its_value_counts_d52(
+def test_a_true_value_is_stored_only_if_its_value_is_used_d52(
     text: str, asks: bool, kept: list[JSON]
 ) -> None:
     scope = {"output": {"data": {"rows": [1, 2], "empty": "", "none": None}}}
@@ -77,7 +77,7 @@ def test_output_itself_is_everything_with_the_data_in_it_d52() -> None:
     }
 
 
-def test_what_was_refused_is_an_error_of_that_kind_with_the_authors_words() -> None:
+def test_an_error_entry_raises_an_error_of_its_kind_that_quotes_the_expression() -> None:
     projected = compile_template("{{ output.data.rows }}").projected()
     picked = {part.key: error_entry("payload-too-large", "it is large") for part in projected.parts}
     with pytest.raises(TemplateError) as caught:
@@ -86,7 +86,7 @@ def test_what_was_refused_is_an_error_of_that_kind_with_the_authors_words() -> N
     assert caught.value.message == '"{{ output.data.rows }}": it is large'
 
 
-def test_what_takes_too_much_work_is_an_error_and_so_is_all_that_follows() -> None:
+def test_after_the_fuel_is_used_up_all_further_parts_are_errors() -> None:
     scope = {"output": {"data": list(range(10_000))}}
     values = [f"{{{{ output.data | map('string') | join('{n}') | length }}}}" for n in range(9)]
     found = [entry for _, entry in evaluate_parts(compile_value(values).projected().parts, scope)]

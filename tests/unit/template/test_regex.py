@@ -1,4 +1,4 @@
-"""Regular expressions: bounded patterns, fair prices."""
+"""Regular expressions: limits on patterns, and the cost of searching."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ from noetl.template.values import TemplateError
         ("\ud800", "the pattern contains half a surrogate pair"),
     ],
 )
-def test_a_pattern_that_we_do_not_take_says_why(
-    text: str, message: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_rejected_pattern_has_a_reason(text: str, message: str, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(TemplateError) as error:
         Pattern(text)
     assert (error.value.message, capfd.readouterr()) == (message, ("", ""))

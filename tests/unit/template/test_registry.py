@@ -1,4 +1,4 @@
-"""Signatures are written once, as text; the tables and the checks are made from them."""
+"""The tables and the argument checks are derived from signatures in text form."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def test_a_parameter_takes_its_kind_only(kind: str, accepts: list[object], refus
     )
 
 
-def test_a_parameter_that_may_be_null_says_so() -> None:
+def test_the_expected_type_of_a_nullable_parameter_mentions_null() -> None:
     parameter = Parameter("p", "int", nullable=True, required=True, default=None)
     assert (parameter.accepts(None), parameter.expected) == (True, "a whole number or null")
 
 
-def test_what_stands_before_the_bar_is_taken_as_text_or_items() -> None:
+def test_the_value_before_the_bar_is_converted_to_text_or_items() -> None:
     meter = Meter()
     assert take_text(meter, [1], "a") == "[1]"
     assert take_items(meter, {"a": 1, "b": 2}, "a") == ["a", "b"]

@@ -1,4 +1,4 @@
-"""Templates in SQL: every {{ }} is a value between two pieces of text, or the author is told why not."""
+"""Templates in SQL: every {{ }} is bound as a value, or the author gets a problem with a fix."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def bound(source: str) -> tuple[list[str], list[JSON]]:
         ("({{ x }},{{ t }})", ["(", ",", ")"], [5, "users"]),
         ("{{ x }}::int", ["", "::int"], [5]),
         ("l[{{ x }}]", ["l[", "]"], [5]),
-        # Quotes that hold nothing else are understood.
+        # Quotes that contain only the value are removed.
         ("VALUES ('{{ t }}', {{ x }}, '{{ rows|tojson }}')", ["VALUES (", ", ", ", ", ")"],
          ["users", 5, '[{"a":1,"b":"q"},{"a":2,"b":"w"}]']),
         ("IN ({{ xs|sql_list }})", ["IN (", ", ", ")"], [1, "a"]),
@@ -84,14 +84,14 @@ def test_every_tag_is_a_value_between_two_pieces(source: str, text: list[str], v
         ("{% if x %}{{ t }}{% endif %}", "sql-not-a-value"),
     ],
 )  # fmt: skip
-def test_what_can_not_be_a_value_is_told(source: str, code: str) -> None:
+def test_a_position_that_cannot_be_bound_is_a_fault(source: str, code: str) -> None:
     with pytest.raises(BadTemplate) as refused:
         compile_template(source, sql=True)
     assert {fault.code for fault in refused.value.faults} == {code}
     assert all(fault.fix for fault in refused.value.faults)
 
 
-def test_what_is_undefined_is_an_error_with_the_authors_words() -> None:
+def test_an_undefined_value_is_an_error_that_quotes_the_expression() -> None:
     with pytest.raises(TemplateError, match=r'"\{\{ gone }}": gone is undefined'):
         bound("a = {{ x }} AND b = {{ gone }}")
 
@@ -112,13 +112,13 @@ def test_only_the_fields_that_hold_sql_are_compiled_so() -> None:
     }
 
 
-def test_the_length_of_what_is_made_has_a_limit() -> None:
+def test_the_length_of_the_output_is_limited() -> None:
     many = "{% for a in l %}{% for b in l %}{{ b }},{% endfor %}{% endfor %}"
     with pytest.raises(TemplateError, match="limit"):
         compile_template("x " + many, sql=True)({"l": list(range(2_000))})
 
 
-def test_a_playbook_says_where_in_its_sql_something_is_wrong() -> None:
+def test_a_fault_in_sql_has_a_position_in_the_playbook() -> None:
     problems = checked("""
         workload: {name: a}
         keychain: [{name: pg, kind: postgres_credential, dsn: {env: DSN}}]

@@ -1,4 +1,4 @@
-"""SQL, cut into what matters: quotes, comments, words, parameters, ends of statements."""
+"""The SQL tokenizer: quotes, comments, words, parameters, ends of statements."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ SCOPE: dict[str, object] = {
         ("  a {{- v -}}  b", "  a5b"),
     ],
 )
-def test_values_stand_in_text_as_json_writes_them_d12(source: str, text: object) -> None:
+def test_values_inside_text_are_written_as_json_d12(source: str, text: object) -> None:
     assert compile_template(source)(SCOPE) == text
 
 
@@ -60,7 +60,7 @@ def test_values_stand_in_text_as_json_writes_them_d12(source: str, text: object)
         "{% for i in range(3) %}{% if i is odd %}{{ i }}{% endif %}{% endfor %}",
     ],
 )
-def test_statements_write_what_jinja_writes_d13(source: str) -> None:
+def test_statements_write_the_same_text_as_jinja_d13(source: str) -> None:
     theirs = jinja2.Environment(keep_trailing_newline=True).from_string(source).render(**SCOPE)
     assert compile_template(source, statements=True)(SCOPE) == theirs
 
@@ -99,7 +99,7 @@ def test_an_error_repeats_the_words_of_its_own_tag(source: str, message: str) ->
 
 
 @pytest.mark.parametrize("name", ["if", "for"])
-def test_statements_stand_in_text_fields_only_d13(name: str) -> None:
+def test_statements_are_allowed_only_in_text_fields_d13(name: str) -> None:
     source = "{% if a %}{% endif %}" if name == "if" else "{% for a in b %}{% endfor %}"
     with pytest.raises(BadTemplate) as bad:
         compile_template(source)

@@ -1,4 +1,4 @@
-"""Reading a template: what Jinja's parser says, in our words, and what it never gets to see."""
+"""Parsing: messages of Jinja2's parser, and templates that are rejected before they are parsed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from noetl.template.syntax import BadTemplate, Fault, TemplateStatement, parse, 
         ("x" * 70_000, "the template has 70,000 characters (limit TEMPLATE_CHARS_MAX: 65,536)", 1),
     ],
 )
-def test_a_template_that_can_not_be_read_has_one_fault(source: str, message: str, line: int) -> None:
+def test_a_template_that_cannot_be_parsed_has_one_fault(source: str, message: str, line: int) -> None:
     with pytest.raises(BadTemplate) as bad:
         parse(source)
     assert bad.value.faults == (Fault("bad-template", message, line),)

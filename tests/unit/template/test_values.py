@@ -1,4 +1,4 @@
-"""Plain JSON values: undefined, truth, paths, how much a value is."""
+"""Plain JSON values: undefined values, truth, paths, and the size of a value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from noetl.template.values import (
 @pytest.mark.parametrize(
     "value", [False, None, 0, 0.0, "", [], {}, "false", "False", "NO", "none", "NULL", "0"]
 )
-def test_what_is_false_is_false_in_any_case_d15(value: object) -> None:
+def test_false_values_are_false_in_upper_and_lower_case_d15(value: object) -> None:
     assert truth(value) is False
 
 
@@ -62,7 +62,7 @@ def test_undefined_is_false_and_equals_nothing_not_even_itself_d14() -> None:
         (ValueSize(1, 2), 0, MISSING),
     ],
 )
-def test_a_lookup_goes_into_maps_lists_and_texts_only(value: object, key: object, found: object) -> None:
+def test_only_maps_lists_and_texts_can_be_looked_into(value: object, key: object, found: object) -> None:
     assert lookup(value, key) is found or lookup(value, key) == found
 
 
@@ -101,7 +101,7 @@ def test_scalars_are_written_as_json_and_text_as_it_is_d12() -> None:
 
 
 @pytest.mark.parametrize("value", [object(), ["\ud800"]])
-def test_what_json_can_not_carry_is_an_error(value: object) -> None:
+def test_a_value_that_json_cannot_represent_is_an_error(value: object) -> None:
     with pytest.raises(TemplateError):
         to_json(value)
 

@@ -1,4 +1,4 @@
-"""The generations of the language: the canonical form and its reader, and the way from v2 and v10 to it.
+"""Migration of the older dialects v2 and v10 to the canonical form.
 
-The engine knows the canonical form only; everything old stays in here.
+Only this package knows the older dialects. The rest of NoETL handles the canonical form only.
 """

@@ -1,6 +1,7 @@
-"""`args` of arcs: what a token carried becomes `set` on the arc and `input` on its target (004 §10).
+"""`args` of arcs: the payload of a token becomes `set` on the arc and `input` on its target (004 §10).
 
-The values wait in `ctx.<step>_input`, which is read when the arc fires, so every token has its own.
+The values are stored in `ctx.<step>_input`, which the target reads when the arc fires, so that every token
+has its own.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ _BEFORE = ("loop", "tool", "set", *parts.SETS, "next")
 
 
 class Inbox(Struct, kw_only=True):
-    """What comes with the tokens of one step, and what the step reads of it."""
+    """The payload that tokens bring to one step, and the keys of it that the step reads."""
 
-    path: str  # where it waits: "ctx.fetch_input"
+    path: str  # where it is stored: "ctx.fetch_input"
     arcs: int = 0
-    delivered: dict[str, int] = field(default_factory=dict)  # key → by how many arcs
-    whole: bool = False  # some arc brings one value instead of keys
-    reads: dict[str, int] = field(default_factory=dict)  # key → where it is read first
-    starts: bool = False  # tokens come from the request too
+    delivered: dict[str, int] = field(default_factory=dict)  # key → number of arcs that provide it
+    whole: bool = False  # an arc provides a single value instead of keys
+    reads: dict[str, int] = field(default_factory=dict)  # key → offset of its first use
+    starts: bool = False  # the request also creates a token for the step
     open: bool = False  # arcs with computed targets may lead here
 
     def guarantees(self, key: str) -> bool:
-        """Does every token bring it?"""
+        """Does every token provide the key?"""
         return self.delivered.get(key, 0) == self.arcs and self.arcs > 0 and not (self.starts or self.open)
 
     def guaranteed_keys(self) -> frozenset[str]:
@@ -39,46 +40,46 @@ class Inbox(Struct, kw_only=True):
 
 
 def inboxes(root: Map) -> dict[str, Inbox]:
-    """By the name of the step; also for targets that are no steps."""
-    found: dict[str, Inbox] = {}
+    """The inboxes by the name of the step, also for targets that are not steps."""
+    by_step: dict[str, Inbox] = {}
     taken: dict[str, int] = {}
     steps = [step for step in parts.steps(root) if not step.block]
     computed = False
     for step in steps:
-        _inbox(step.name, found, taken)
+        _inbox(step.name, by_step, taken)
     for step in steps:
         for arc in parts.arcs(step.body):
             target = arc.text("step") or ""
             computed = computed or template_tokens.is_template(target)
-            _deliver(_inbox(target, found, taken), arc)
+            _deliver(_inbox(target, by_step, taken), arc)
         for target in _plain_targets(step.body):
-            _inbox(target, found, taken).arcs += 1
-        _read(step.body, found[step.name])
-    for inbox in found.values():
+            _inbox(target, by_step, taken).arcs += 1
+        _read(step.body, by_step[step.name])
+    for inbox in by_step.values():
         inbox.open = computed
-    found[parts.entry_step(root)] = _inbox(parts.entry_step(root), found, taken)
-    found[parts.entry_step(root)].starts = True
-    return found
+    by_step[parts.entry_step(root)] = _inbox(parts.entry_step(root), by_step, taken)
+    by_step[parts.entry_step(root)].starts = True
+    return by_step
 
 
 def check_targets(step: StepPart, names: frozenset[str], findings: Findings) -> None:
-    """Refuse `args` on arcs without a fixed target, and note those that no step is there to read."""
+    """Reject `args` on arcs with a computed target, and add a note for targets that do not exist."""
     for arc in parts.arcs(step.body):
         entry = arc.entry("args")
         target = arc.text("step") or ""
         if entry is None or parts.is_null(entry.value):
             continue
         if template_tokens.is_template(target):
-            words = "the arc's target is computed, so it can not be seen which step reads its `args`"
-            fix = "write `set: {ctx.<name>: …}` and read that where it is needed"
-            findings.refuse(entry.start, words, fix=fix)
+            message = "the target of the arc is computed, so the step that reads its `args` is unknown"
+            fix = "write `set: {ctx.<name>: …}`, and read that value in the target step"
+            findings.refuse(entry.start, message, fix=fix)
         elif target not in names:
-            words = f'no step "{target}" is there to read the `args` of this arc'
-            findings.note(entry.start, "payload-unread", words)
+            message = f'there is no step "{target}" that reads the `args` of this arc'
+            findings.note(entry.start, "payload-unread", message)
 
 
 def bind_input(step: StepPart, inbox: Inbox, workload: list[str], findings: Findings) -> None:
-    """Step `args` → `input`, and what tokens bring is bound there."""
+    """Rename step `args` to `input`, and bind the payload of the tokens there."""
     entry = step.body.entry("args")
     if entry is not None:
         rename(entry, "input")
@@ -110,41 +111,43 @@ def _bound(key: str, inbox: Inbox, workload: list[str], step: StepPart, findings
     if inbox.guarantees(key):
         return pair(key, quoted(f"{{{{ {path} }}}}"))
     if key not in inbox.delivered and not inbox.whole and key in workload:
-        words = f'no arc brings "{key}" to "{step.name}"; it is bound to `workload.{key}`'
-        findings.note(where, "payload-missing", words)
+        message = f'no arc provides "{key}" to "{step.name}"; it is bound to `workload.{key}`'
+        findings.note(where, "payload-missing", message)
         return pair(key, quoted(f"{{{{ workload.{key} }}}}"))
     if key in inbox.delivered or inbox.whole:
-        words = f'not every token of "{step.name}" brings "{key}"; one without it sees an earlier value'
-    else:
-        words = (
-            f'no arc brings "{key}" to "{step.name}"; a request, or an arc further up, may have brought it'
+        message = (
+            f'not every token of "{step.name}" provides "{key}"; a token without it reads an earlier value'
         )
-    findings.note(where, "payload-missing", words)
+    else:
+        message = (
+            f'no arc provides "{key}" to "{step.name}"; a request or an earlier arc may have provided it'
+        )
+    findings.note(where, "payload-missing", message)
     return pair(key, quoted(f"{{{{ {path} | default(none) }}}}"))
 
 
 def _below(body: Map, made: LayoutEntry) -> None:
-    """A new entry above one that a blank line sets off is set off in the same way."""
+    """Put a blank line before a new entry if the next entry has one."""
     position = body.entries.index(made) + 1
     following = body.entries[position] if position < len(body.entries) else None
     if following is not None and following.lead and not following.lead[0].strip():
         made.lead = [""]
 
 
-def _inbox(name: str, found: dict[str, Inbox], taken: dict[str, int]) -> Inbox:
-    """`taken`: identifiers in use, and with which number the next one like it goes on."""
-    if name not in found:
+def _inbox(name: str, by_step: dict[str, Inbox], taken: dict[str, int]) -> Inbox:
+    """The inbox of a step, created if necessary. `taken` maps used identifiers to their last number."""
+    if name not in by_step:
         base = chosen = identifier(name)
         while chosen in taken:
             taken[base] += 1
             chosen = f"{base}_{taken[base]}"
         taken[chosen] = 1
-        found[name] = Inbox(path=f"ctx.{chosen}_input")
-    return found[name]
+        by_step[name] = Inbox(path=f"ctx.{chosen}_input")
+    return by_step[name]
 
 
 def identifier(name: str) -> str:
-    """A step's name as a part of a path."""
+    """The name of a step as part of a path."""
     made = _ODD.sub("_", name) or "step"
     return f"_{made}" if made[0].isdigit() else made
 
@@ -160,7 +163,7 @@ def _deliver(inbox: Inbox, arc: Map) -> None:
 
 
 def _plain_targets(body: Map) -> list[str]:
-    """Arcs that are written as mere names."""
+    """The targets of arcs that are written as names."""
     following = body.get("next")
     if isinstance(following, Map):
         following = following.get("arcs")

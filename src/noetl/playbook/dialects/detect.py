@@ -1,6 +1,6 @@
-"""Which dialect a document is written in, and the signs that show it.
+"""Detects the dialect of a document from markers in it.
 
-The dialects never mix (D1): signs of two of them in one document are for the caller to refuse.
+A document must not mix dialects (D1). If it has markers of two of them, the caller rejects it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from noetl.playbook.dialects.task_names import names_of
 from noetl.playbook.dialects.templates import SCOPES, compared_strings
 
 Dialect: TypeAlias = Literal["v2", "v10", "canonical"]
-# old: of v2 and v10 alike · late: of v10 and the canonical form alike · weak: an old habit that proves little
-# · repair: wrong in every dialect, and mended
+# old: valid in v2 and v10 · late: valid in v10 and the canonical form · weak: typical of old documents, but
+# not a proof · repair: wrong in every dialect, and repaired
 Age: TypeAlias = Literal["v2", "old", "late", "canonical", "weak", "repair"]
 
 _V2_SETS = frozenset({"set_vars", "set_shared", "set_prev"})
@@ -28,10 +28,10 @@ _ROOTS: dict[str, Age] = {
 
 
 class DialectMarker(NamedTuple):
-    """A place that tells the dialect."""
+    """A construct that indicates the dialect."""
 
     age: Age
-    what: str  # in the author's words: `eval`
+    what: str  # as the author wrote it: `eval`
     at: int  # offset in the text
 
 
@@ -39,7 +39,7 @@ class DetectedDialect(NamedTuple):
     dialect: Dialect
     markers: tuple[DialectMarker, ...]
     mixed: tuple[DialectMarker, DialectMarker] | None = (
-        None  # an older sign and a newer one that can not stand together
+        None  # an older and a newer marker that exclude each other
     )
 
     def has(self, age: Age) -> bool:
@@ -47,7 +47,7 @@ class DetectedDialect(NamedTuple):
 
 
 def detect(layout: Layout) -> DetectedDialect:
-    """The dialect of a document; a document without any sign is canonical."""
+    """The dialect of a document. A document without any marker is canonical."""
     markers = tuple(_markers(layout)) if isinstance(layout.root, Map) else ()
     first: dict[str, DialectMarker] = {}
     for marker in markers:
@@ -170,7 +170,7 @@ def _in_templates(step: StepPart, bare: set[str]) -> Iterator[DialectMarker]:
 
 
 def _looks_like_v2(layout: Layout, markers: tuple[DialectMarker, ...]) -> bool:
-    """Labelled tasks with a list under `next`, or a status compared with 'success', which v10 calls 'ok'."""
+    """Does it have labelled tasks and a list under `next`, or compare a status with 'success' (v10: 'ok')?"""
     words = {marker.what for marker in markers}
     if "next as a list" in words and any(word.startswith("- ") for word in words):
         return True
@@ -185,5 +185,5 @@ def _says_success(text: str) -> bool:
     if parsed is None:
         return False
     statuses = [reading for reading in parsed.readings if reading.path == ("outcome", "status")]
-    found = [token for reading in statuses for token in compared_strings(parsed.tokens, reading)]
-    return any(template_tokens.string_value(token) == "success" for token in found)
+    strings = [token for reading in statuses for token in compared_strings(parsed.tokens, reading)]
+    return any(template_tokens.string_value(token) == "success" for token in strings)

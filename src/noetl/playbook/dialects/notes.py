@@ -1,8 +1,7 @@
-"""Notes of a migration as comments in the text, each on the line above what it is about.
+"""The notes and problems of a migration, and notes as comments in the migrated text.
 
-What a migration has to say: notes on what is not exactly the same, problems where it refuses.
-
-Both carry the place in the text that the author wrote, never in the text that comes out.
+A note describes a change that is not exactly equivalent; a problem prevents the migration. Positions refer
+to the original text. As a comment, a note is written on the line above the part that it describes.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ PREFIX = "# migrate: "
 
 
 def annotate(layout: Layout, notes: list[Note]) -> None:
-    """Put each note above the entry that stood nearest before it, unless it is there already."""
+    """Write each note above the nearest entry before its position, unless the comment already exists."""
     root = layout.root
     if not isinstance(root, Map) or not is_block(root):
         return
@@ -42,7 +41,7 @@ def annotate(layout: Layout, notes: list[Note]) -> None:
 
 
 def _entries(group: Map | List) -> Iterator[LayoutEntry]:
-    """Entries that stand in lines, outermost first."""
+    """The entries of block mappings and lists, outermost first."""
     for entry in group.entries:
         yield entry
         if not isinstance(entry.value, Leaf) and is_block(entry.value):
@@ -50,33 +49,33 @@ def _entries(group: Map | List) -> Iterator[LayoutEntry]:
 
 
 NOTES: dict[str, str] = {
-    "api-version": "`apiVersion` or `kind` was missing or old and has been written.",
-    "arc-on-failure": "In v2 and v10 an arc that does not ask how the step ended carried failures too (D80).",
-    "constant-rule": "A rule without a condition got `when: true`.",
-    "dropped": "Something without effect has been left out.",
-    "else-repaired": "An `else` without `then`, or with `then` beside it, has been put right (D11, D89).",
-    "http-body": "`output.data` of an http task is the body of the response (D82).",
-    "keychain-stored": "A credential that nothing declared has been declared with kind `stored` (D81).",
-    "old-ref": "A reference of the old shape `{store, key, checksum, size}` (D53).",
-    "payload-missing": "Not every token brings this key of `args`; without it an older value may be seen.",
-    "payload-unread": "`args` of an arc whose target is not in the playbook: nothing reads it.",
-    "payload-whole": "`args` of an arc is one value, so its keys are not known.",
-    "reference-name": "A reference is written to a name that does not end in `_ref` (D54).",
-    "result-name": "A payload read as `result` is read as `data`.",
-    "set-prev": "`_prev` can not be written; the value is in `step.prev` (D72).",
-    "set-shared": "`set_shared` writes to `ctx`, with a reducer if it named one (D72).",
-    "template-in-code": "Code of a python task is never rendered; values come by `input` (D83).",
-    "success-left": "A string 'success' in a template with a status, left as it is (D21).",
-    "task-names": "Nameless tasks got the names that the dialect gave them (D73).",
-    "unknown-outcome": "A part of `outcome` that the old dialects do not have.",
-    "unread-template": "A template that can not be read stays as it is.",
-    "whole-args": "All of `args` is read at once.",
-    "whole-outcome": "All of `outcome` is read at once.",
+    "api-version": "`apiVersion` or `kind` was missing or old, and has been added or updated.",
+    "arc-on-failure": "In v2 and v10 an arc that does not read the result was also taken after a failure.",
+    "constant-rule": "A rule without a condition has received `when: true`.",
+    "dropped": "A key without effect has been removed.",
+    "else-repaired": "An `else` without `then` inside it has been repaired.",
+    "http-body": "`output.data` of an http task is the body of the response.",
+    "keychain-stored": "A credential that was used but not declared has been declared with kind `stored`.",
+    "old-ref": "A reference of the old form `{store, key, checksum, size}` has been found.",
+    "payload-missing": "Not every token provides this key of `args`; a token without it reads an older one.",
+    "payload-unread": "The target of an arc with `args` is not in the playbook, so no step reads them.",
+    "payload-whole": "`args` of an arc is a single value, so its keys are unknown.",
+    "reference-name": "A reference is assigned to a name that does not end in `_ref`.",
+    "result-name": "The data of a task, formerly `result`, is now read as `data`.",
+    "set-prev": "`_prev` is read-only. The value is written to `step.prev` instead.",
+    "set-shared": "`set_shared` has become a write to `ctx`, with a reducer if it named one.",
+    "template-in-code": "Templates in the code of a python task are not evaluated. Pass values with `input`.",
+    "success-left": "The text 'success' in a template that reads a status has not been changed.",
+    "task-names": "Tasks without a name have received the names that the older dialect gave them.",
+    "unknown-outcome": "The template reads a part of `outcome` that the older dialects do not have.",
+    "unread-template": "A template that cannot be parsed has not been changed.",
+    "whole-args": "The template reads `args` as a whole.",
+    "whole-outcome": "The template reads `outcome` as a whole.",
 }
 
 
 class Note(NamedTuple):
-    """Something that is not exactly equivalent, or that was decided; `at` is in the original text."""
+    """A change that is not exactly equivalent, or a decision. `at` refers to the original text."""
 
     at: Mark
     message: str
@@ -87,7 +86,7 @@ class Note(NamedTuple):
 
 
 class Findings:
-    """Collects what one migration has to say."""
+    """Collects the notes and problems of one migration."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -96,7 +95,7 @@ class Findings:
 
     def note(self, offset: int, code: str, message: str) -> None:
         assert code in NOTES, code
-        # One line, whatever the author's words in it are: it may become a comment.
+        # A note is always one line, because it may become a comment.
         made = Note(self.layout.mark(offset), " ".join(message.split()), code)
         self.notes.setdefault(made)
 

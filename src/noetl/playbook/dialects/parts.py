@@ -1,6 +1,6 @@
-"""Where the parts of a playbook stand in a Layout, in any dialect: steps, blocks, tasks, rules, arcs.
+"""Finds the parts of a playbook in a Layout, in any dialect: steps, blocks, tasks, rules, arcs.
 
-It only finds; what is not shaped as expected is passed over, and the check speaks of it later.
+Parts of an unexpected form are ignored here. The check reports them later.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TASK_KEYS = frozenset({"name", "kind", "desc", "auth", "input", "set", "spec", "
 
 
 class TaskPart(NamedTuple):
-    """One task; `holder` is the item of the list, or the entry `tool`, whose value the task is."""
+    """One task. `holder` is the list item or the entry `tool` that contains it."""
 
     body: Map
     holder: LayoutEntry
@@ -40,8 +40,8 @@ class StepPart(NamedTuple):
     @property
     def iterators(self) -> tuple[str, ...]:
         loop = self.body.get("loop")
-        found = maps(loop) if isinstance(loop, List) else [loop] if isinstance(loop, Map) else []
-        return tuple(name for each in found if (name := each.text("iterator")))
+        loops = maps(loop) if isinstance(loop, List) else [loop] if isinstance(loop, Map) else []
+        return tuple(name for each in loops if (name := each.text("iterator")))
 
 
 class PolicyPart(NamedTuple):
@@ -54,9 +54,9 @@ class PolicyPart(NamedTuple):
 def steps(root: Map) -> list[StepPart]:
     """All steps, then all blocks."""
     workflow, workbook = root.get("workflow"), root.map("workbook")
-    found = [StepPart(each.text("step") or "", each) for each in maps(workflow)]
+    result = [StepPart(each.text("step") or "", each) for each in maps(workflow)]
     blocks = workbook.entries if workbook else []
-    return found + [
+    return result + [
         StepPart(each.name, each.value, block=True) for each in blocks if isinstance(each.value, Map)
     ]
 
@@ -77,7 +77,7 @@ def tasks(step: Map) -> list[TaskPart]:
 
 
 def not_tasks(step: Map) -> list[Node]:
-    """What stands under `tool` and is no task."""
+    """The values under `tool` that are not tasks."""
     tool = step.get("tool")
     if isinstance(tool, List):
         return [entry.value for entry in tool.entries if not isinstance(entry.value, Map)]
@@ -103,7 +103,7 @@ def policy(task: Map) -> PolicyPart | None:
 
 
 def thens(rule: Map) -> Iterator[Map]:
-    """What a rule does: the rule itself in v2, `then`, `else`, `else.then`."""
+    """The mappings that may contain the action of a rule: the rule (v2), `then`, `else`, `else.then`."""
     for holder in (rule, rule.map("else")):
         if holder is not None:
             yield holder
@@ -138,18 +138,18 @@ def workload_keys(root: Map) -> list[str]:
 
 
 def holders(step: Map) -> Iterator[Map]:
-    """Everything in a step that may carry `set` or one of its forebears."""
+    """All mappings of a step that may contain `set` or one of its older forms."""
     yield step
     yield from arcs(step)
     for task in tasks(step):
         yield task.body
-        found = policy(task.body)
-        for rule in found.rules if found else []:
+        rules = policy(task.body)
+        for rule in rules.rules if rules else []:
             yield from thens(rule)
 
 
 def texts(step: Map) -> Iterator[tuple[LayoutEntry, Leaf]]:
-    """Every text in a step that may be a template, with the entry of the step that holds it."""
+    """Every text of a step that may be a template, with the entry of the step that contains it."""
     raw = {id(code) for task in tasks(step) if (code := code_of(task.body)) is not None}
     for entry in step.entries:
         if entry.name != "step":
@@ -157,7 +157,7 @@ def texts(step: Map) -> Iterator[tuple[LayoutEntry, Leaf]]:
 
 
 def code_of(task: Map) -> Leaf | None:
-    """The program of a python task, which is never rendered (D83)."""
+    """The code of a python task, in which templates are not evaluated (D83)."""
     code = task.get("code")
     return code if isinstance(code, Leaf) and task.text("kind") == "python" else None
 

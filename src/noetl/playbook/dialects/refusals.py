@@ -1,6 +1,6 @@
-"""What no migration can carry over: reserved words (D61), `vars` at the root (D3), mixed dialects (D1).
+"""Rejects constructs that cannot be migrated: reserved words (D61), root `vars` (D3), mixed dialects (D1).
 
-Everything is told at once, with its place and what to write instead.
+All of them are reported at once, with their positions and replacements.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from noetl.playbook.dialects.notes import Findings
 
 ADVICE = {
     "case": "write rules under the task's `spec.policy.rules`, or guards on `next.arcs`",
-    "pipe": "write the tasks as a list under `tool`; it is an ordered pipeline",
+    "pipe": "write the tasks as a list under `tool`, which is a pipeline",
     "sink": "add a task that stores the data and returns a reference",
     "retry": "write a rule with `do: retry` under the task's `spec.policy.rules`",
 }
@@ -30,15 +30,15 @@ _AGES = {
 def refuse_reserved(root: Map, findings: Findings) -> None:
     for entry in _reserved(root):
         word = entry.name if entry.name in ADVICE else "sink"
-        message = f'"{word}" is no longer part of the language, and nothing can be put in its place by rule'
+        message = f'"{word}" is no longer part of the language and has no automatic replacement'
         findings.refuse(entry.start, message, code="reserved-word", fix=ADVICE[word])
 
 
 def refuse_root_vars(root: Map, findings: Findings) -> None:
     entry = root.entry("vars")
     if entry is not None:
-        message = '"vars" at the root is of no dialect, and it can not be seen whether its values change'
-        fix = "move the values to `workload`, and write those that change to `ctx` with `set`"
+        message = 'no dialect has "vars" at the root, and the migration cannot know whether its values change'
+        fix = "move constant values to `workload`, and write values that change to `ctx` with `set`"
         findings.refuse(entry.start, message, fix=fix)
 
 
@@ -47,10 +47,12 @@ def refuse_mixed(detected: DetectedDialect, findings: Findings) -> None:
         return
     old, new = detected.mixed
     there = findings.layout.mark(new.at)
-    newer = f"is of {_AGES[new.age]}"
-    message = f'"{old.what}" is of {_AGES[old.age]}, but "{new.what}" at {there.line}:{there.column} {newer}'
+    newer = f"belongs to {_AGES[new.age]}"
+    message = (
+        f'"{old.what}" belongs to {_AGES[old.age]}, but "{new.what}" at {there.line}:{there.column} {newer}'
+    )
     related = (Related(there, f'"{new.what}" {newer}'),)
-    fix = "write the whole document in one dialect; then it can be migrated"
+    fix = "write the whole document in one dialect, and migrate it then"
     findings.refuse(old.at, message, code="mixed-dialects", fix=fix, related=related)
 
 

@@ -1,4 +1,4 @@
-"""The root of a document: `apiVersion` and `kind` written out, credentials declared that tasks name (D81)."""
+"""The root of a document: adds `apiVersion` and `kind`, and declares credentials that tasks use (D81)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write_version(root: Map, findings: Findings) -> None:
         root.entries.insert(0, _fresh(root, "apiVersion", _VERSION))
         findings.note(root.start, "api-version", f"`apiVersion: {_VERSION}` has been added")
     elif isinstance(entry.value, Leaf) and _is_old(entry.value):
-        findings.note(entry.start, "api-version", f'"{entry.value.text}" has become {_VERSION}')
+        findings.note(entry.start, "api-version", f'"{entry.value.text}" has been changed to {_VERSION}')
         set_value(entry, plain(_VERSION))
     kind = root.entry("kind")
     if kind is None:
@@ -43,7 +43,7 @@ def _is_old(version: Leaf) -> bool:
 
 
 def _fresh(root: Map, key: str, value: str) -> LayoutEntry:
-    """A new entry that counts as standing where the document begins."""
+    """A new entry whose position is the start of the document."""
     made = pair(key, plain(value))
     made.start = root.start
     return made
@@ -52,7 +52,7 @@ def _fresh(root: Map, key: str, value: str) -> LayoutEntry:
 def declare_credentials(root: Map, findings: Findings) -> None:
     keychain = root.entry("keychain")
     known = {each.text("name") for each in parts.maps(keychain.value if keychain else None)}
-    wanted: dict[str, Leaf] = {}
+    used: dict[str, Leaf] = {}
     for step in parts.steps(root):
         for task in parts.tasks(step.body):
             for holder in (task.body, task.body.map("input")):
@@ -63,8 +63,8 @@ def declare_credentials(root: Map, findings: Findings) -> None:
                     and auth.text
                     and not template_tokens.is_template(auth.text)
                 ):
-                    wanted.setdefault(auth.text, auth)
-    fresh = {name: leaf for name, leaf in wanted.items() if name not in known}
+                    used.setdefault(auth.text, auth)
+    fresh = {name: leaf for name, leaf in used.items() if name not in known}
     if not fresh:
         return
     made = [item(table(name=name_leaf(name), kind=plain("stored"))) for name in fresh]
@@ -73,17 +73,15 @@ def declare_credentials(root: Map, findings: Findings) -> None:
     elif isinstance(keychain.value, List):
         keychain.value.entries += made
     else:
-        findings.refuse(keychain.start, '"keychain" is not a list, so credentials can not be added to it')
+        findings.refuse(keychain.start, '"keychain" is not a list, so credentials cannot be added to it')
         return
     for name, leaf in fresh.items():
-        words = (
-            f'nothing declares the credential "{name}": it is declared under `keychain` with kind `stored`'
-        )
-        findings.note(leaf.start, "keychain-stored", words)
+        message = f'the undeclared credential "{name}" has been declared under `keychain` with kind `stored`'
+        findings.note(leaf.start, "keychain-stored", message)
 
 
 def _put_keychain(root: Map, old: LayoutEntry | None, items: list[LayoutEntry]) -> None:
-    """After `metadata`, set off by a blank line if the sections are."""
+    """Insert after `metadata`, with a blank line if the other sections have one."""
     if old is not None:
         root.entries.remove(old)
     position = root.index("executor", "workload", "workflow", "workbook")

@@ -1,4 +1,4 @@
-"""Rules of v2 and v10 → `when`/`then` and `else: {then: …}`, wherever the parts stood before (D11, D89)."""
+"""Rules of v2 and v10 → `when`/`then` and `else: {then: …}`, from all older forms (D11, D89)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ _THEN = frozenset({"do", "attempts", "backoff", "delay", "max_delay", "jitter", 
 
 
 def rewrite_rule(rule: Map, findings: Findings, *, v2: bool) -> None:
-    """Bring one rule into the form of today; outside v2 that is a repair, and is said."""
+    """Convert one rule to the canonical form. Outside v2 this is a repair, and a note says so."""
     expr = rule.entry("expr")
     if expr is not None:
         if rule.get("when") is not None:
-            findings.refuse(expr.start, '"expr" is called "when" today, and both stand here', fix="keep one")
+            findings.refuse(
+                expr.start, '"expr" has been renamed to "when", but both are present', fix="keep one"
+            )
             return
         rename(expr, "when")
     otherwise = rule.entry("else")
@@ -25,13 +27,15 @@ def rewrite_rule(rule: Map, findings: Findings, *, v2: bool) -> None:
         if repaired and rule.get("when") is None:
             rule.entries.insert(0, pair("when", plain("true")))
             findings.note(
-                rule.start, "constant-rule", "a rule without a condition always matches: `when: true`"
+                rule.start,
+                "constant-rule",
+                "a rule without a condition always matches; `when: true` has been added",
             )
     if repaired and not v2:
-        words = (
-            "what to do stands under `then`" if otherwise is None else "what to do stands under `else.then`"
+        message = (
+            "the action belongs under `then`" if otherwise is None else "the action belongs under `else.then`"
         )
-        findings.note(rule.start, "else-repaired", f"{words}; it has been moved there")
+        findings.note(rule.start, "else-repaired", f"{message} and has been moved there")
 
 
 def _rewrite_else(rule: Map, otherwise: LayoutEntry, findings: Findings) -> bool:
@@ -41,8 +45,8 @@ def _rewrite_else(rule: Map, otherwise: LayoutEntry, findings: Findings) -> bool
     if not isinstance(inner, Map) or inner.get("then") is not None or inner.get("do") is None:
         return False
     if inner.anchored:
-        words = "this `else` has an anchor, and what is aliased would have to change with it"
-        findings.refuse(otherwise.start, words, fix="write `else: {then: {do: …}}` out where it is used")
+        message = "this `else` has an anchor, so its aliases would change too"
+        findings.refuse(otherwise.start, message, fix="write `else: {then: {do: …}}` in place of each alias")
         return False
     otherwise.value = _wrapped(inner)
     otherwise.gap = otherwise.gap if inner.style == "flow" else otherwise.gap.rstrip()
@@ -50,7 +54,7 @@ def _rewrite_else(rule: Map, otherwise: LayoutEntry, findings: Findings) -> bool
 
 
 def _fill_null_else(rule: Map, otherwise: LayoutEntry) -> bool:
-    """`- else:` with `then`, or even `do`, beside it instead of below it."""
+    """Repair `- else:` with `then` or `do` beside it instead of inside it."""
     beside = [entry for entry in rule.entries if entry is not otherwise]
     if not beside:
         return False
@@ -67,7 +71,7 @@ def _move_under_then(rule: Map) -> bool:
     inner = Map() if then is None else then.value
     if not isinstance(inner, Map):
         return False
-    # What `then` says already is not said twice; the check speaks of what is left beside it.
+    # Keys that `then` already has are not moved; the check reports the remaining ones.
     loose = [entry for entry in rule.entries if entry.name in _THEN and inner.get(entry.name) is None]
     if not loose:
         return False
@@ -79,7 +83,7 @@ def _move_under_then(rule: Map) -> bool:
 
 
 def _wrapped(inner: Map) -> Map:
-    """`{do: …}` → `{then: {do: …}}`, in braces or in lines as it was."""
+    """`{do: …}` → `{then: {do: …}}`, in the same style, flow or block."""
     wrapper = Map(entries=[pair("then", inner)], start=inner.start)
     if inner.style == "flow":
         wrapper.style, wrapper.base = "flow", inner.base

@@ -36,15 +36,15 @@ _NEW_NAMES = {"checksum": "sha256", "size": "bytes"}
 
 
 class SetRewriter:
-    """Turns the old forms of one holder (a step, a task, an arc, a `then`) into `set`."""
+    """Converts the older forms in one holder (a step, a task, an arc, a `then`) to `set`."""
 
     def __init__(self, findings: Findings, loop: Map | None) -> None:
         self.findings = findings
-        self.loop = loop  # of the step around; reducers are declared there (D47)
+        self.loop = loop  # the loop of the step; reducers are declared there (D47)
         self.reduced: set[str] = set()  # targets that have a reducer
 
     def gather(self, holder: Map, inbox: str | None = None) -> None:
-        """`inbox`: where the `args` of an arc go; None when the holder is no arc."""
+        """Convert all older forms of a holder. `inbox` is the target of `args`; None if it is not an arc."""
         names = {*parts.SETS, "args"} if inbox else set(parts.SETS)
         target: LayoutEntry | None = None
         for entry in [each for each in holder.entries if each.name in names]:
@@ -62,7 +62,7 @@ class SetRewriter:
                 drop(holder, target)
 
     def _join(self, target: LayoutEntry, other: LayoutEntry) -> None:
-        """Put the writes of `other` behind those of `target`, each with its comments."""
+        """Append the writes of `other` to those of `target`, each with its comments."""
         assert isinstance(target.value, Map)
         assert isinstance(other.value, Map)
         for entry in (target, other):
@@ -77,16 +77,16 @@ class SetRewriter:
         names = {entry.name for entry in target.value.entries}
         for entry in other.value.entries:
             if entry.name in names:
-                words = f'"{entry.name}" would be written twice in one `set`'
-                self.findings.refuse(entry.start, words, fix="rename one of the two")
+                message = f'"{entry.name}" would be written twice in one `set`'
+                self.findings.refuse(entry.start, message, fix="rename one of the two")
         target.value.entries += other.value.entries
 
     def _converted(self, entry: LayoutEntry, inbox: str | None) -> LayoutEntry | None:
-        """The entry as `set`; None when nothing is left of it, or it has been refused."""
+        """The entry as `set`; None if it is empty or rejected."""
         value, name = entry.value, entry.name
         if name == "set_prev":
-            words = "`_prev` can not be written: the value is in `step.prev`, to be read there"
-            self.findings.note(entry.start, "set-prev", words)
+            message = "`_prev` is read-only; the value is written to `step.prev`, so read it there"
+            self.findings.note(entry.start, "set-prev", message)
             return self._single(entry, "step.prev")
         if parts.is_null(value):
             return None
@@ -99,11 +99,11 @@ class SetRewriter:
                 prefix_key(each, f"{inbox}." if name == "args" else _PREFIXES[name])
             return entry
         if name == "args" and inbox and isinstance(value, Leaf) and value.style != "*":
-            words = "`args` is one value; its keys are bound as the target step reads them"
-            self.findings.note(entry.start, "payload-whole", words)
+            message = "`args` is a single value; the keys that the target step reads are bound"
+            self.findings.note(entry.start, "payload-whole", message)
             return self._single(entry, inbox)
-        words = f'"{name}" is not written as a mapping here, so its targets can not be seen'
-        self.findings.refuse(entry.start, words, fix=f"write the keys out: {name}: {{key: value}}")
+        message = f'"{name}" is not a mapping, so its targets are unknown'
+        self.findings.refuse(entry.start, message, fix=f"write the keys out: {name}: {{key: value}}")
         return None
 
     def _single(self, entry: LayoutEntry, path: str) -> LayoutEntry:
@@ -119,30 +119,30 @@ class SetRewriter:
         return entry
 
     def _reducer(self, entry: LayoutEntry) -> None:
-        """`{total: {sum: …}}` or `{total: {op: sum, value: …}}` names a reducer; else a note."""
+        """Declare the reducer of `{total: {sum: …}}` or `{total: {op: sum, value: …}}`, or add a note."""
         reducer, value = _reduced(entry.value)
         name = entry.name
         if reducer is None or value is None:
-            words = (
-                f"`{name}` is written to `ctx.{name}`; parallel iterations that differ fail the step unless"
-                " `loop.spec.policy.reduce` names a reducer"
+            message = (
+                f"`{name}` is written to `ctx.{name}`; the step fails if parallel iterations write different"
+                " values, unless `loop.spec.policy.reduce` names a reducer"
             )
-            self.findings.note(entry.start, "set-shared", words)
+            self.findings.note(entry.start, "set-shared", message)
             return
         set_value(entry, value)
         reduce = self._declared()
-        words = f"`{name}` is written to `ctx.{name}` and folded by the reducer `{reducer}`"
+        message = f"`{name}` is written to `ctx.{name}` with the reducer `{reducer}`"
         if reduce is None:
-            words = (
-                f"`{name}` is written to `ctx.{name}`; there is no single loop that could take `{reducer}`"
+            message = (
+                f"`{name}` is written to `ctx.{name}`; there is no single loop for the reducer `{reducer}`"
             )
-        self.findings.note(entry.start, "set-shared", words)
+        self.findings.note(entry.start, "set-shared", message)
         if reduce is not None and f"ctx.{name}" not in self.reduced:
             self.reduced.add(f"ctx.{name}")
             reduce.entries.append(pair(f"ctx.{name}", plain(reducer)))
 
     def _declared(self) -> Map | None:
-        """`loop.spec.policy.reduce`, made if there is none."""
+        """`loop.spec.policy.reduce`, created if necessary."""
         reduce = self.loop
         for key in ("spec", "policy", "reduce"):
             reduce = None if reduce is None else ensure_map(reduce, key)
@@ -157,14 +157,14 @@ class SetRewriter:
                 and is_reference(entry.value.text)
                 and not entry.name.endswith("_ref")
             ):
-                words = (
-                    f'"{entry.name}" takes a reference, so its name must end in "_ref" wherever it is used'
+                message = (
+                    f'"{entry.name}" receives a reference, so its name must end in "_ref" wherever it is used'
                 )
-                self.findings.note(entry.start, "reference-name", words)
+                self.findings.note(entry.start, "reference-name", message)
 
 
 def ensure_map(holder: Map, key: str) -> Map | None:
-    """The mapping under `key`, made if there is none; None when something else stands there."""
+    """The mapping under `key`, created if necessary; None if the key has a value of another type."""
     entry = holder.entry(key)
     if entry is None:
         converted = Map()
@@ -212,7 +212,5 @@ def _map_reference(entry: LayoutEntry, findings: Findings) -> None:
     value.entries = [pair("type", name_leaf(kind)), pair("locator", Map(entries=locator))]
     if meta:
         value.entries.append(pair("meta", Map(entries=meta)))
-    words = (
-        f"the reference has the shape of today (D53): type {kind}; see that `auth_reference` is not needed"
-    )
-    findings.note(entry.start, "old-ref", words)
+    message = f"the reference has the current form with type {kind}; check whether it needs `auth_reference`"
+    findings.note(entry.start, "old-ref", message)

@@ -1,4 +1,4 @@
-"""Names of tasks: `- label: {…}` and tasks without a name become tasks with `name:` (D8, D73)."""
+"""Task names: labelled tasks `- label: {…}` and tasks without a name become tasks with `name:` (D8, D73)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from noetl.playbook.dialects.parts import StepPart, TaskPart
 
 
 def names_of(body: Map) -> list[str]:
-    """The names of a pipeline's tasks, those without one as the dialect numbers them."""
+    """The names of the tasks of a pipeline. Tasks without a name are numbered as in the older dialect."""
     first = numbering(body)
     return [task.name or f"task_{position + first}" for position, task in enumerate(parts.tasks(body))]
 
 
 def numbering(body: Map) -> int:
-    """1 when the jumps fit only the numbering from 1, else 0 (D73)."""
+    """The first number: 1 if the jumps are valid only when numbering starts at 1, else 0 (D73)."""
     tasks = parts.tasks(body)
     named = {task.name for task in tasks if task.name}
     targets = {to for task in tasks for to in _targets(task.body)} - named
@@ -33,22 +33,24 @@ def name_tasks(step: StepPart, findings: Findings) -> None:
         elif task.body.get("name") is None and in_list:
             name = f"task_{position + first}"
             task.body.entries.insert(0, pair("name", name_leaf(name)))
-            where = "from 1, since only so its jumps find their tasks" if first else "from 0"
+            where = "from 1, because of the targets of its jumps" if first else "from 0"
             findings.note(
-                task.body.start, "task-names", f'a task without a name is "{name}"; tasks are counted {where}'
+                task.body.start,
+                "task-names",
+                f'a task without a name has been named "{name}"; tasks are numbered {where}',
             )
 
 
 def _unlabel(task: TaskPart, label: LayoutEntry, findings: Findings) -> None:
     """`- fetch: {kind: http}` → `- {name: fetch, kind: http}`."""
     if task.body.anchored:
-        words = f'the task "{label.name}" has an anchor, and what is aliased would get its name too'
-        findings.refuse(label.start, words, fix="write the task out where it is used")
+        message = f'the task "{label.name}" has an anchor, so its aliases would receive the same name'
+        findings.refuse(label.start, message, fix="write the task out in place of each alias")
         return
     named = task.body.take("name")
     if named is not None and not (isinstance(named.value, Leaf) and named.value.text == label.name):
         findings.refuse(
-            named.start, f'the task is called "{label.name}" and has another name too', fix="keep one"
+            named.start, f'the task has the label "{label.name}" and a different name', fix="keep one"
         )
         return
     assert label.key is not None
@@ -72,5 +74,5 @@ def _unlabel(task: TaskPart, label: LayoutEntry, findings: Findings) -> None:
 
 def _targets(body: Map) -> list[str]:
     policy = parts.policy(body)
-    found = [then.text("to") for rule in (policy.rules if policy else []) for then in parts.thens(rule)]
-    return [to for to in found if to]
+    targets = [then.text("to") for rule in (policy.rules if policy else []) for then in parts.thens(rule)]
+    return [to for to in targets if to]

@@ -1,7 +1,7 @@
-"""Template text → tokens with their places, and the paths that it reads (`outcome.http.status`).
+"""Splits template text into tokens with positions, and finds the paths that it reads (`outcome.http.status`).
 
-Jinja2's own lexer does the work, so that text, strings and comments are never taken for expressions.
-It knows nothing of dialects.
+It uses Jinja2's lexer, so that text, strings and comments are never mistaken for expressions. It does not
+depend on the dialects.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from jinja2 import Environment, TemplateError
 
-TEMPLATE_CHARS_MAX = 64 * 1024  # longer text is not looked into
-BRACKET_TOKENS_MAX = 1_000  # how far the end of a bracket is looked for
+TEMPLATE_CHARS_MAX = 64 * 1024  # longer text is not parsed
+BRACKET_TOKENS_MAX = 1_000  # tokens that are searched for a closing bracket
 
-_LEXER = Environment(keep_trailing_newline=True)  # it only lexes; nothing is ever rendered
+_LEXER = Environment(keep_trailing_newline=True)  # only the lexer is used
 _KEYWORDS = frozenset(
     {
         "and", "or", "not", "in", "is", "if", "else", "elif", "endif", "for", "endfor", "recursive", "set",
@@ -33,7 +33,7 @@ class TemplateToken(NamedTuple):
 
 
 class PathPart(NamedTuple):
-    """One step of a path: `.name`, or `['name']`, with the dot or the brackets."""
+    """One part of a path: `.name` or `['name']`, including the dot or the brackets."""
 
     name: str
     start: int
@@ -42,14 +42,14 @@ class PathPart(NamedTuple):
 
 
 class PathRead(NamedTuple):
-    """A path as it stands in a template."""
+    """A path that a template reads."""
 
     root: str
     parts: tuple[PathPart, ...]
     start: int
-    end: int  # of the last part
-    first: int  # its place among the tokens
-    after: int  # the place of the token behind it
+    end: int  # end of the last part
+    first: int  # index of its first token
+    after: int  # index of the token after it
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -57,9 +57,9 @@ class PathRead(NamedTuple):
 
 
 class ParsedTemplate(NamedTuple):
-    tokens: list[TemplateToken]  # of expressions and statements, white space left out
+    tokens: list[TemplateToken]  # of expressions and statements, without white space
     readings: list[PathRead]
-    bound: frozenset[str]  # names that the template itself makes: for, set, macro
+    bound: frozenset[str]  # names that the template itself defines: for, set, macro
     typed: bool  # exactly one {{ expression }}
 
 
@@ -68,7 +68,7 @@ def is_template(text: str) -> bool:
 
 
 def parse(source: str) -> ParsedTemplate | None:
-    """None when Jinja2 can not read it."""
+    """None if Jinja2 cannot tokenize it."""
     if len(source) > TEMPLATE_CHARS_MAX:
         return None
     try:
@@ -79,7 +79,7 @@ def parse(source: str) -> ParsedTemplate | None:
     outside: list[str] = []
     pos = 0
     for type, text in lexed:
-        # `{{-` drops the white space before it, so each token is looked for from where the last ended.
+        # `{{-` drops the white space before it, so each token is searched from the end of the previous one.
         start = source.find(text, pos)
         if start < 0 or source[pos:start].strip():
             return None
@@ -95,13 +95,13 @@ def parse(source: str) -> ParsedTemplate | None:
 
 
 def free_reads(text: str) -> list[PathRead]:
-    """The paths that a template reads from outside; none when it is no template."""
+    """The paths that a template reads from its scope; an empty list if the text is not a template."""
     parsed = parse(text) if is_template(text) else None
     return [reading for reading in parsed.readings if reading.root not in parsed.bound] if parsed else []
 
 
 def attribute(name: str) -> str:
-    """`.name`, or `['na me']` where a name is no identifier."""
+    """`.name`, or `['na me']` if the name is not an identifier."""
     if name.isidentifier() and name.isascii():
         return f".{name}"
     escaped = name.replace("\\", "\\\\").replace("'", "\\'")
@@ -109,12 +109,12 @@ def attribute(name: str) -> str:
 
 
 def string_value(token: TemplateToken) -> str:
-    """What a string token says, as far as it has no escapes."""
+    """The value of a string token without escapes."""
     return token.text[1:-1]
 
 
 def closing_bracket(tokens: list[TemplateToken], position: int) -> int:
-    """The place of the bracket that closes the one at `place`; the last one looked at when there is none."""
+    """The index of the bracket that closes the one at `position`; the last index searched if none does."""
     depth = 0
     limit = min(len(tokens), position + BRACKET_TOKENS_MAX)
     for index in range(position, limit):
@@ -126,17 +126,17 @@ def closing_bracket(tokens: list[TemplateToken], position: int) -> int:
 
 
 def _readings(tokens: list[TemplateToken]) -> list[PathRead]:
-    found: list[PathRead] = []
+    reads: list[PathRead] = []
     for position, token in enumerate(tokens):
         if token.type == "name" and token.text not in _KEYWORDS and not _is_something_else(tokens, position):
             parts, after = _parts(tokens, position + 1)
             end = parts[-1].end if parts else token.end
-            found.append(PathRead(token.text, tuple(parts), token.start, end, position, after))
-    return found
+            reads.append(PathRead(token.text, tuple(parts), token.start, end, position, after))
+    return reads
 
 
 def _is_something_else(tokens: list[TemplateToken], position: int) -> bool:
-    """A filter, a test, an attribute, a function, the name of an argument, the word of a statement."""
+    """Is it a filter, a test, an attribute, a function, the name of an argument, or a statement keyword?"""
     before = tokens[position - 1] if position else None
     behind = tokens[position + 1] if position + 1 < len(tokens) else None
     if before is not None:

@@ -1,4 +1,8 @@
-"""Templates XX XX XX"""
+"""Rewrites the templates of a document for the canonical form: `outcome.result.x` → `output.data.x`.
+
+The document still has its old structure at this point, because the meaning of a name depends on the step
+and the task around it. Only the changed tokens are replaced; everything else, also white space, stays.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +33,14 @@ _KEPT = frozenset({"status", "error", "meta", "http", "pg", "py", "ref", "data"}
 
 
 class TemplateContext(NamedTuple):
-    """What the names in a template mean where it stands."""
+    """The meaning of the names in a template, depending on its position."""
 
-    kind: str | None = None  # of the task whose outcome is read
+    kind: str | None = None  # kind of the task whose outcome is read
     before: str | None = None  # kind of the task whose result is `_prev`
     labels: frozenset[str] = frozenset()  # tasks of the same pipeline
     bare: Mapping[str, str] = {}  # names without a scope → with it (D81)
     shared: frozenset[str] = frozenset()  # names that `set_shared` writes, so that `vars.x` is `ctx.x`
-    payload: str = "input"  # what `args` is called
+    payload: str = "input"  # the new name of `args`
     guaranteed: frozenset[str] | None = (
         None  # keys of `args` that every token brings; None: all that are read
     )
@@ -54,13 +58,13 @@ class RewriteResult(NamedTuple):
 
 
 def rewrite(source: str, context: TemplateContext) -> RewriteResult:
-    """What has to change in a template, and what has to be said about it."""
+    """The edits of a template, and remarks about it."""
     if not template_tokens.is_template(source):
         return RewriteResult([], [])
     parsed = template_tokens.parse(source)
     if parsed is None:
         return RewriteResult(
-            [], [Remark(0, "unread-template", "the template can not be read; it stays as it is")]
+            [], [Remark(0, "unread-template", "the template cannot be parsed, and has not been changed")]
         )
     rewriter = _Rewriter(parsed, context)
     for reading in parsed.readings:
@@ -94,7 +98,7 @@ class _Rewriter:
             self.args(reading, reading.parts[1:])
         elif root == "_prev" and self.context.before == "http" and reading.parts:
             if reading.parts[0].name in ("data", "status_code", "headers"):
-                words = "`_prev` of an http task is its body (D82), so `_prev.data` may have to be `_prev`"
+                words = "`_prev` of an http task is the response body, so `_prev.data` may have to be `_prev`"
                 self.remark(reading, "http-body", words)
         elif root in self.context.bare:
             self.root(reading, self.context.bare[root])
@@ -102,15 +106,13 @@ class _Rewriter:
             self.root(reading, "output.ref")
         elif root == "result":
             self.root(reading, "output.data")
-            self.remark(reading, "result-name", "`result` is read as the task's data: `output.data`")
+            self.remark(reading, "result-name", "`result` is now read as the data of the task: `output.data`")
 
     def old_reference(self, reading: PathRead) -> None:
         path = reading.path
         for name, inner in pairwise(path):
             if name.endswith("ref") and inner in OLD_REF:
-                words = (
-                    f"a reference has `type`, `locator`, `auth_reference` and `meta` (D53), and no `{inner}`"
-                )
+                words = f"a reference has `type`, `locator`, `auth_reference` and `meta`, but no `{inner}`"
                 self.remark(reading, "old-ref", words)
 
     def root(self, reading: PathRead, name: str) -> None:
@@ -120,11 +122,11 @@ class _Rewriter:
         self.remarks.append(Remark(reading.start, code, message))
 
     def label(self, reading: PathRead) -> None:
-        """The output of an earlier task has the parts of `output`; its payload is `data` and nothing else."""
+        """The output of an earlier task has the parts of `output`; its payload is `data`."""
         if reading.parts and reading.parts[0].name == "result":
             self.part(reading.parts[0], "data")
             name = reading.root
-            self.remark(reading, "result-name", f"`{name}.result` is `{name}.data`")
+            self.remark(reading, "result-name", f"`{name}.result` has become `{name}.data`")
 
     def part(self, part: PathPart, name: str) -> None:
         self.changes.append(TextEdit(part.start, part.end, f"['{name}']" if part.bracketed else f".{name}"))
@@ -135,7 +137,7 @@ class _Rewriter:
     def outcome(self, reading: PathRead) -> None:
         self.root(reading, "output")
         if not reading.parts:
-            words = "the whole `outcome` is read: as `output` it has `data` where it had `result`"
+            words = "the whole `outcome` is read; it is now `output`, with `data` instead of `result`"
             self.remark(reading, "whole-outcome", words)
             return
         first, *rest = reading.parts
@@ -144,7 +146,7 @@ class _Rewriter:
         elif first.name == "result":
             self.result(reading, first, rest[0] if rest else None)
         elif first.name not in _KEPT:
-            words = f"the old dialects know no `outcome.{first.name}`; it is written as `output.{first.name}`"
+            words = f"the older dialects have no `outcome.{first.name}`; it has become `output.{first.name}`"
             self.remark(reading, "unknown-outcome", words)
 
     def result(self, reading: PathRead, first: PathPart, second: PathPart | None) -> None:
@@ -154,34 +156,32 @@ class _Rewriter:
         match None if second is None else second.name:
             case "data":
                 self.drop(first)
-                words = "`output.data` is the body (D82), so `outcome.result.data` becomes `output.data`"
+                words = "`output.data` is the response body: `outcome.result.data` has become `output.data`"
             case "status_code" if second is not None:
                 self.part(first, "http")
                 self.part(second, "status")
-                words = "`outcome.result.status_code` becomes `output.http.status` (D82)"
+                words = "`outcome.result.status_code` has become `output.http.status`"
             case "headers":
                 self.part(first, "http")
-                words = "`outcome.result.headers` becomes `output.http.headers`, in lower case (D82)"
+                words = "`outcome.result.headers` has become `output.http.headers`, with names in lower case"
             case None:
                 self.part(first, "data")
-                words = "`output.data` is the body alone (D82); `outcome.result` held it as `data`"
+                words = "`output.data` is only the response body, which was `outcome.result.data`"
             case name:
                 self.part(first, "data")
-                words = f"`output.data` is the body (D82); see that `{name}` is a part of it"
+                words = f"`output.data` is the response body; check that `{name}` is a part of it"
         self.remark(reading, "http-body", words)
 
     def args(self, reading: PathRead, parts: tuple[PathPart, ...]) -> None:
         name = self.context.payload
         if not parts:
             self.root(reading, name)
-            words = (
-                f"all of `args` is read: `{name}` has the keys that the step's `input` binds, and no others"
-            )
+            words = f"all of `args` is read: `{name}` has only the keys that the step's `input` binds"
             self.remark(reading, "whole-args", words)
             return
         guaranteed = self.context.guaranteed
         if guaranteed is not None and parts[0].name not in guaranteed and not self.defaulted(reading):
-            words = f"not every token brings `{parts[0].name}`; one without it sees an earlier value"
+            words = f"not every token provides `{parts[0].name}`; a token without it reads an earlier value"
             self.remark(reading, "payload-missing", words)
             alone = self.parsed.typed and (reading.first, reading.after) == (1, len(self.parsed.tokens) - 1)
             self.root(reading, name if alone else f"({name}")
@@ -195,7 +195,7 @@ class _Rewriter:
         return behind in (["|", "default"], ["|", "d"])
 
     def statuses(self) -> None:
-        """`'success'` is `'ok'`, where a status is compared with it and nowhere else (D21)."""
+        """Replace `'success'` with `'ok'` where a status is compared with it, and nowhere else (D21)."""
         done: set[int] = set()
         status = [reading for reading in self.parsed.readings if self.is_status(reading)]
         for reading in status:
@@ -209,7 +209,7 @@ class _Rewriter:
                 and template_tokens.string_value(token) == "success"
                 and token.start not in done
             ):
-                words = "a status is `ok` where v2 said `success`; this `success` is left as it is"
+                words = "a status is `ok` where v2 has `success`; this `success` has not been changed"
                 self.remarks.append(Remark(token.start, "success-left", words))
 
     def is_status(self, reading: PathRead) -> bool:
@@ -217,22 +217,22 @@ class _Rewriter:
         return known and len(reading.parts) == 1 and reading.parts[0].name == "status"
 
 
-def compared_strings(found: list[TemplateToken], reading: PathRead) -> list[TemplateToken]:
+def compared_strings(tokens: list[TemplateToken], reading: PathRead) -> list[TemplateToken]:
     """The strings that a path is compared with: by == and !=, from both sides, and by `in`."""
     behind = reading.after
-    while [token.text for token in found[behind : behind + 1]] == ["|"] and behind + 1 < len(found):
+    while [token.text for token in tokens[behind : behind + 1]] == ["|"] and behind + 1 < len(tokens):
         behind += 2
-        if behind < len(found) and found[behind].text == "(":
-            behind = template_tokens.closing_bracket(found, behind) + 1
-    words = [token.text for token in found[behind : behind + 3]]
+        if behind < len(tokens) and tokens[behind].text == "(":
+            behind = template_tokens.closing_bracket(tokens, behind) + 1
+    words = [token.text for token in tokens[behind : behind + 3]]
     strings: list[TemplateToken] = []
     if words[:1] in (["=="], ["!="]):
-        strings += found[behind + 1 : behind + 2]
+        strings += tokens[behind + 1 : behind + 2]
     member = 1 if words[:1] == ["in"] else 2 if words[:2] == ["not", "in"] else 0
     if member and words[member : member + 1] and words[member] in ("[", "("):
-        strings += found[behind + member : template_tokens.closing_bracket(found, behind + member)]
-    if reading.first >= 2 and found[reading.first - 1].text in ("==", "!="):
-        strings.append(found[reading.first - 2])
+        strings += tokens[behind + member : template_tokens.closing_bracket(tokens, behind + member)]
+    if reading.first >= 2 and tokens[reading.first - 1].text in ("==", "!="):
+        strings.append(tokens[reading.first - 2])
     return [token for token in strings if token.type == "string"]
 
 
@@ -270,12 +270,12 @@ def _in_step(step: StepPart, workload: dict[str, str], inbox: Inbox | None, find
 
 
 def _shared(body: Map) -> frozenset[str]:
-    """What the step writes by `set_shared` and not by `set_vars` too."""
+    """The names that the step writes with `set_shared` and not also with `set_vars`."""
     names: dict[str, set[str]] = {"set_shared": set(), "set_vars": set()}
     for holder in parts.holders(body):
-        for key, found in names.items():
+        for key, targets in names.items():
             inner = holder.map(key)
-            found.update(entry.name for entry in inner.entries) if inner else None
+            targets.update(entry.name for entry in inner.entries) if inner else None
     return frozenset(names["set_shared"] - names["set_vars"])
 
 
@@ -285,9 +285,7 @@ def _rewrite(value: Node, context: TemplateContext, findings: Findings) -> None:
         if leaf is not code:
             _rewrite_leaf(leaf, context, findings)
         elif template_tokens.free_reads(leaf.text):
-            words = (
-                "code of a python task is never rendered; bind the values under `input` and use their names"
-            )
+            words = "templates in the code of a python task are not evaluated; bind the values under `input`"
             findings.note(leaf.start, "template-in-code", words)
 
 

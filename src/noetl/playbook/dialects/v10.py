@@ -1,6 +1,6 @@
 """v10 → canonical: `set`, `input`, `name`, arcs (004 §10), and repairs of rules (D11, D89).
 
-Templates have been rewritten before; `noetl.playbook.dialects.v2` has brought v2 as far as v10.
+Templates have already been rewritten, and `noetl.playbook.dialects.v2` has already converted v2 to v10.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from noetl.playbook.dialects.set_keys import SetRewriter
 from noetl.playbook.dialects.task_names import name_tasks
 from noetl.playbook.dialects.v2 import to_router
 
-EXACT = "event.name in ['step.done','step.failed','loop.done']"  # an arc that carries failures too (D80)
+EXACT = (
+    "event.name in ['step.done','step.failed','loop.done']"  # a guard that is also true after a failure (D80)
+)
 
 
 def upgrade(layout: Layout, inboxes: dict[str, Inbox], findings: Findings, *, exact: bool) -> None:
@@ -47,7 +49,7 @@ def upgrade(layout: Layout, inboxes: dict[str, Inbox], findings: Findings, *, ex
 
 
 def repair(step: StepPart, findings: Findings) -> None:
-    """Rules whose parts stand beside `then` instead of in it."""
+    """Repair rules whose action is beside `then` instead of inside it."""
     for task in parts.tasks(step.body):
         policy = parts.policy(task.body)
         for rule in policy.rules if policy and policy.entry.name == "rules" else []:
@@ -61,14 +63,14 @@ def _take_args(body: Map, findings: Findings) -> None:
         return
     if body.get("input") is not None:
         findings.refuse(
-            entry.start, '"args" is called "input" today, and both stand here', fix="keep one of them"
+            entry.start, '"args" has been renamed to "input", but both are present', fix="keep one of them"
         )
         return
     rename(entry, "input")
 
 
 def _guard(arc: Map, findings: Findings, *, exact: bool) -> None:
-    """An arc that does not ask how the step ended carried failures too (D80)."""
+    """In the older dialects, an arc that does not read the result was also taken after a failure (D80)."""
     when = arc.entry("when")
     text = (
         when.value.text if when is not None and isinstance(when.value, Leaf) and not when.value.null else None
@@ -77,8 +79,10 @@ def _guard(arc: Map, findings: Findings, *, exact: bool) -> None:
         return
     target = arc.text("step") or ""
     if not exact:
-        words = f'the arc to "{target}" is taken after success only; in the old dialects after a failure too'
-        findings.note(arc.start, "arc-on-failure", words)
+        message = (
+            f'the arc to "{target}" is taken only after success; it used to be taken after a failure too'
+        )
+        findings.note(arc.start, "arc-on-failure", message)
         return
     parsed = template_tokens.parse(text) if text is not None and template_tokens.is_template(text) else None
     if when is None or text is None or text in ("true", "True", "TRUE"):
@@ -91,8 +95,10 @@ def _guard(arc: Map, findings: Findings, *, exact: bool) -> None:
         inner = text[parsed.tokens[0].end : parsed.tokens[-1].start].strip()
         when.value = quoted(f"{{{{ {EXACT} and ({inner}) }}}}")
     else:
-        words = f'the guard of the arc to "{target}" can not be extended, so it is taken after success only'
-        findings.note(arc.start, "arc-on-failure", words)
+        message = (
+            f'the guard of the arc to "{target}" cannot be extended, so the arc is taken only after success'
+        )
+        findings.note(arc.start, "arc-on-failure", message)
 
 
 def _reads_result(text: str) -> bool:

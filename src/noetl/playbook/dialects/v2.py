@@ -1,6 +1,6 @@
-"""v2 → v10: `eval`, `step.when`, `next_mode` and the list under `next` get the places that v10 gave them.
+"""v2 → v10: moves `eval`, `step.when`, `next_mode` and the list under `next` to where v10 has them.
 
-Names and templates are left to others; what is already in its place is not touched.
+Names and templates are rewritten by other modules. Parts that already have the new form stay unchanged.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ def upgrade(step: StepPart, findings: Findings) -> None:
 
 
 def _move_eval(task: Map, findings: Findings) -> None:
-    """`eval` → `spec.policy.rules`; without `else` an error that no rule fits fails, as in v2 (D23)."""
+    """`eval` → `spec.policy.rules`. Without `else` an unmatched error fails the task, as in v2 (D23)."""
     position = task.index("eval")
     if position is None:
         return
     entry = task.entries[position]
     rules = parts.policy(task)
     if isinstance(entry.value, Leaf) and entry.value.style != "*" and not entry.value.null:
-        findings.refuse(entry.start, '"eval" is a list of rules', fix='eval: [{expr: "{{ … }}", do: …}]')
+        findings.refuse(entry.start, '"eval" must be a list of rules', fix='eval: [{expr: "{{ … }}", do: …}]')
         return
     if isinstance(entry.value, Map):
         findings.refuse(
-            entry.start, '"eval" is a list of rules, not a mapping', fix="put a dash before the rule"
+            entry.start, '"eval" must be a list of rules, not a mapping', fix="write a dash before the rule"
         )
         return
     if parts.is_null(entry.value) or (isinstance(entry.value, List) and not entry.value.entries):
@@ -61,7 +61,7 @@ def _move_eval(task: Map, findings: Findings) -> None:
 
 
 def _put_policy(task: Map, position: int, policy: Map, entry: LayoutEntry, findings: Findings) -> None:
-    """Under the task's `spec`, or under one made where `eval` stood; comments above stay above."""
+    """Put the policy under the task's `spec`, or a new `spec` in place of `eval`. Comments stay above."""
     task.entries.pop(position)
     lead, base = entry.lead, entry.base
     rename(entry, "rules")
@@ -77,7 +77,7 @@ def _put_policy(task: Map, position: int, policy: Map, entry: LayoutEntry, findi
         set_value(spec, Map(entries=[made]))
         return
     if not isinstance(spec.value, Map):
-        findings.refuse(spec.start, '"spec" is not a mapping here, so the rules of `eval` have no place')
+        findings.refuse(spec.start, '"spec" is not a mapping, so the rules of `eval` cannot be moved into it')
         return
     inner = spec.value.entry("policy")
     if inner is not None and isinstance(inner.value, Map):
@@ -124,13 +124,13 @@ def _move_when(body: Map, findings: Findings) -> None:
         set_value(spec, Map())
     policy = ensure_map(spec.value, "policy") if isinstance(spec.value, Map) else None
     if policy is None:
-        findings.refuse(start, '"spec" or its "policy" is not a mapping, so `when` has no place in it')
+        findings.refuse(start, '"spec" or its "policy" is not a mapping, so `when` cannot be moved into it')
         return
     policy.entries.append(pair("admit", admit, lead=_comments_of(lead), base=entry.base))
 
 
 def _move_mode(step: StepPart, findings: Findings) -> None:
-    """`step.spec.next_mode` → `next.spec.mode`; `next` becomes a router by it if need be."""
+    """`step.spec.next_mode` → `next.spec.mode`. If necessary, `next` becomes a mapping with `arcs`."""
     spec = step.body.entry("spec")
     if spec is None or not isinstance(spec.value, Map):
         return
@@ -151,7 +151,7 @@ def _move_mode(step: StepPart, findings: Findings) -> None:
     router = following.value
     inner = ensure_map(router, "spec") if isinstance(router, Map) else None
     if inner is None or not isinstance(router, Map):
-        findings.refuse(mode.start, "`next` is not a list of arcs, so `next_mode` has no place")
+        findings.refuse(mode.start, "`next` is not a list of arcs, so `next_mode` cannot be moved into it")
         return
     rename(mode, "mode")
     inner.entries.append(mode)
@@ -161,7 +161,7 @@ def _move_mode(step: StepPart, findings: Findings) -> None:
 
 
 def to_router(following: LayoutEntry) -> None:
-    """Whatever stands under `next` → `{arcs: [...]}`."""
+    """Any form of `next` → `{arcs: [...]}`."""
     value = following.value
     if isinstance(value, Leaf):
         if value.null or value.style == "*":
@@ -176,7 +176,7 @@ def to_router(following: LayoutEntry) -> None:
                 target = pair("step", each.value)
                 target.tail, each.tail = each.tail, ""
                 each.value = Map(entries=[target], start=each.value.start)
-        # The comment behind `next:` stays there; the list keeps its own indentation.
+        # The comment after `next:` stays there, and the list keeps its indentation.
         following.value = Map(entries=[pair("arcs", value)])
         if value.style == "flow":
             following.value.style, following.value.base = "flow", value.base
@@ -189,5 +189,5 @@ def to_router(following: LayoutEntry) -> None:
 
 
 def _comments_of(lines: list[str]) -> list[str]:
-    """Without the blank lines that set off what is now inside of something else."""
+    """The lines without blank lines, because the part is now nested in another one."""
     return [line for line in lines if line.strip()]

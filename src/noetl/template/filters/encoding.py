@@ -72,7 +72,7 @@ def _reason(error: Exception) -> str:
 
 
 def _too_deep() -> TemplateError:
-    return limit_exceeded("JSON_DEPTH_MAX", JSON_DEPTH_MAX, "the JSON is nested too deeply")
+    return limit_exceeded("JSON_DEPTH_MAX", "the JSON is nested too deeply")
 
 
 def depth_of(value: JSON) -> int:

@@ -43,15 +43,15 @@ def column(
     meter.items(len(items))
     get = getter(attribute)
     meter.charge(len(items) * (4 + 2 * str(attribute).count(".")))
-    found = []
+    values = []
     for index, item in enumerate(items):
         value = get(item)
         if value is MISSING:
             if default is MISSING:
                 raise TemplateError(f'item {index} of the list has no "{attribute}"')
             value = default
-        found.append(value)
-    return found
+        values.append(value)
+    return values
 
 
 @register(

@@ -284,8 +284,8 @@ def split(meter: Meter, text: str, sep: str | None, maxsplit: int) -> list[str]:
     "Returns the first match of an RE2 pattern, or a group of it by number or name; null if there is none",
     ("{{ 'id=42'|regex_search('id=([0-9]+)', 1) }}", '"42"'),
 )
-def regex_search(meter: Meter, text: str, wanted: Pattern | str, group: str | int) -> str | None:
-    ready = wanted if isinstance(wanted, Pattern) else compiled_pattern(meter, wanted)
+def regex_search(meter: Meter, text: str, regex: Pattern | str, group: str | int) -> str | None:
+    ready = regex if isinstance(regex, Pattern) else compiled_pattern(meter, regex)
     place = ready.group(group)
     found = ready.search(meter, text)
     return None if found is None else found[place]
@@ -298,9 +298,9 @@ def regex_search(meter: Meter, text: str, wanted: Pattern | str, group: str | in
     (r"{{ 'a1b22'|regex_replace('[0-9]+', '#') }}", '"a#b#"'),
 )
 def regex_replace(
-    meter: Meter, text: str, wanted: Pattern | str, replacement: Replacement | str, count: int
+    meter: Meter, text: str, regex: Pattern | str, replacement: Replacement | str, count: int
 ) -> str:
-    ready = wanted if isinstance(wanted, Pattern) else compiled_pattern(meter, wanted)
+    ready = regex if isinstance(regex, Pattern) else compiled_pattern(meter, regex)
     if not isinstance(replacement, Replacement):
         meter.charge(len(replacement))
         replacement = Replacement(replacement, ready)

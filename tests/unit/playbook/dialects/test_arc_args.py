@@ -1,4 +1,4 @@
-"""What tokens carried waits in `ctx` and is bound as `input` (004 §10)."""
+"""The payload of tokens is stored in `ctx` and bound as `input` (004 §10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dialect of a document, by its signs."""
+"""The dialect of a document is detected from its markers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_dialect_is_known_by_its_signs_d1(lines: str, dialect: str) -> None:
         ("next: {arcs: [{step: a, args: {}, set: {}}]}", "arc.args", "set"),
     ],
 )
-def test_signs_of_two_dialects_are_told_with_both_places_d1(lines: str, old: str, new: str) -> None:
+def test_markers_of_two_dialects_are_reported_with_both_positions_d1(lines: str, old: str, new: str) -> None:
     mixed = detected(lines).mixed
     assert mixed is not None
     assert (mixed[0].what, mixed[1].what) == (old, new)

@@ -1,4 +1,4 @@
-"""Notes become comments above what they are about."""
+"""Notes are written as comments above the part that they describe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def annotated(text: str, *places: tuple[int, str]) -> str:
     return write(layout)
 
 
-def test_a_note_stands_above_the_entry_of_its_line() -> None:
+def test_a_note_is_written_above_the_entry_of_its_line() -> None:
     text = "a:\n  - b: 1\n    c:\n      d: |\n        x\n        y\n"
     assert annotated(text, (2, "two"), (6, "six"), (1, "one")) == (
         "# migrate: one\na:\n  # migrate: two\n  - b: 1\n"
@@ -23,7 +23,7 @@ def test_a_note_stands_above_the_entry_of_its_line() -> None:
     )
 
 
-def test_a_note_inside_braces_stands_above_their_line() -> None:
+def test_a_note_inside_flow_style_is_written_above_its_line() -> None:
     assert (
         annotated("a:\n  b: {c: 1,\n      d: 2}\n", (3, "x"))
         == "a:\n  # migrate: x\n  b: {c: 1,\n      d: 2}\n"

@@ -1,4 +1,4 @@
-"""Findings collect notes and problems, each once, with the place in the author's text."""
+"""Findings collect each note and problem once, with its position in the original text."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ def findings() -> Findings:
     return Findings(layout)
 
 
-def test_a_note_is_one_line_and_stands_once() -> None:
+def test_a_note_is_one_line_and_is_kept_once() -> None:
     found = findings()
     found.note(5, "dropped", "a\n  b")
     found.note(5, "dropped", "a b")
     assert list(found.notes) == [Note(Mark("t.yaml", 2, 1), "a b", "dropped")]
 
 
-def test_a_refusal_stands_once() -> None:
+def test_a_refusal_is_kept_once() -> None:
     found = findings()
     found.refuse(8, "no", fix="yes")
     found.refuse(8, "no", fix="yes")

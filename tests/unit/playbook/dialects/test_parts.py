@@ -1,4 +1,4 @@
-"""The parts of a playbook are found in any dialect; what is not shaped as expected is passed over."""
+"""The parts of a playbook are found in any dialect; parts of an unexpected form are ignored."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_rules_are_found_old_and_new() -> None:
     assert parts.policy(root("spec: {policy: []}")) is None
 
 
-def test_the_entry_is_what_the_executor_says_or_start_d5() -> None:
+def test_the_entry_step_is_that_of_the_executor_or_start_d5() -> None:
     assert parts.entry_step(root("executor: {spec: {entry_step: a}}")) == "a"
     assert parts.entry_step(root("executor: {}")) == "start"
 

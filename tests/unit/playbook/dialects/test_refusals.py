@@ -1,4 +1,4 @@
-"""What is refused is told with advice; what only sounds like it is let through (D61)."""
+"""Constructs that cannot be migrated are rejected with advice; similar names are accepted (D61)."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_credentials_that_nothing_declares_are_declared_as_stored_d81(before: st
     assert ("keychain-stored" in {note.code for note in migration.notes}) == (before != after)
 
 
-def test_the_keychain_stands_below_metadata_set_off_as_the_sections_are_d81() -> None:
+def test_the_keychain_is_inserted_after_metadata_with_the_spacing_of_the_sections_d81() -> None:
     assert migrate(f"{HEAD}metadata: {{}}\n\n# data\nworkload: {{}}\n\n{STEP}").text == (
         f"{HEAD}metadata: {{}}\n\nkeychain:\n- name: pg\n  kind: stored\n\n# data\nworkload: {{}}\n\n{AFTER}"
     )

@@ -1,4 +1,4 @@
-"""Rules say what to do under `then` (D11, D89)."""
+"""The action of a rule is moved under `then` (D11, D89)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def rewritten(rule: str, *, v2: bool = False) -> tuple[str, list[str]]:
         ("- when: x\n  to: a\n  then: {do: jump}\n", "- when: x\n  then: {do: jump, to: a}\n"),
     ],
 )
-def test_what_stands_beside_then_is_moved_into_it_d11_d89(before: str, after: str) -> None:
+def test_keys_beside_then_are_moved_into_it_d11_d89(before: str, after: str) -> None:
     assert rewritten(before) == (after, ["else-repaired"])
     assert rewritten(before, v2=True) == (after, [])
 
@@ -58,7 +58,7 @@ def test_what_stands_beside_then_is_moved_into_it_d11_d89(before: str, after: st
         "- else: {}\n",
     ],
 )
-def test_what_is_right_or_beyond_repair_is_left_alone(rule: str) -> None:
+def test_correct_rules_and_rules_that_cannot_be_repaired_are_unchanged(rule: str) -> None:
     assert rewritten(rule) == (rule, [])
 
 

@@ -72,7 +72,7 @@ def test_a_declared_reducer_stays() -> None:
     assert gathered(text)[0] == "loop: {spec: {policy: {reduce: {ctx.t: max}}}}\nset: {ctx.t: 1}\n"
 
 
-def test_the_payload_of_an_arc_goes_to_the_inbox_of_its_target() -> None:
+def test_the_payload_of_an_arc_is_written_to_the_inbox_of_its_target() -> None:
     assert gathered("args: {a: 1}\nset_ctx: {b: 2}\n", "ctx.t_input") == (
         "set: {ctx.t_input.a: 1, ctx.b: 2}\n",
         [],
@@ -84,7 +84,7 @@ def test_the_payload_of_an_arc_goes_to_the_inbox_of_its_target() -> None:
     assert gathered("args: {a: 1}\n") == ("args: {a: 1}\n", [])
 
 
-def test_a_reference_needs_a_name_that_says_so_d54() -> None:
+def test_a_reference_needs_a_name_that_ends_in_ref_d54() -> None:
     assert gathered("set_ctx: {a: '{{ output.ref }}', b_ref: '{{ output.ref }}'}\n")[1] == ["reference-name"]
 
 
@@ -127,5 +127,5 @@ def test_a_reference_of_the_old_shape_gets_the_new_one_d53(before: str, after: s
 @pytest.mark.parametrize(
     "value", ["{store: a, key: b}", "{store: a, key: b, size: 1, mine: 2}", "{key: a, size: 1, checksum: 2}"]
 )
-def test_what_only_looks_like_a_reference_is_left_alone_d53(value: str) -> None:
+def test_a_mapping_that_only_resembles_a_reference_is_unchanged_d53(value: str) -> None:
     assert gathered(f"set_ctx: {{a: {value}}}\n") == (f"set: {{ctx.a: {value}}}\n", [])

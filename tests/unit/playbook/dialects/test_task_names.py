@@ -32,14 +32,14 @@ def test_nameless_tasks_are_numbered_as_their_jumps_need_it_d73(target: str, exp
     assert names([JUMP % target, "{kind: noop, name: named}", "{kind: noop}"]) == expected
 
 
-def test_a_note_says_which_numbering_it_is_d73() -> None:
+def test_a_note_names_the_numbering_d73() -> None:
     migration = migrate(HEAD + "  - kind: noop\n")
     assert [(note.code, note.message) for note in migration.notes] == [
-        ("task-names", 'a task without a name is "task_0"; tasks are counted from 0')
+        ("task-names", 'a task without a name has been named "task_0"; tasks are numbered from 0')
     ]
 
 
-def test_a_single_tool_keeps_the_name_that_its_step_gives_it_d8() -> None:
+def test_a_single_tool_keeps_the_name_derived_from_its_step_d8() -> None:
     assert (
         "name"
         not in migrate(

@@ -1,4 +1,4 @@
-"""Old words in templates become new ones, token by token."""
+"""Names of the older dialects in templates are replaced token by token."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_success_that_is_not_compared_is_left_and_said_d21() -> None:
         ("{{ outcome.result.x }}", "{{ output.data.x }}"),
     ],
 )
-def test_the_result_of_an_http_task_is_the_body_and_a_note_says_so_d82(before: str, after: str) -> None:
+def test_the_result_of_an_http_task_is_the_body_and_gets_a_note_d82(before: str, after: str) -> None:
     place = TemplateContext(kind="http")
     assert rewritten(before, place) == after
     assert remarks(before, place) == [(3, "http-body")]
@@ -158,5 +158,5 @@ def test_a_key_that_not_every_token_brings_gets_a_default(before: str, after: st
         ("{{ 'a }}", "unread-template"),
     ],
 )
-def test_what_is_not_exactly_the_same_is_said(text: str, code: str) -> None:
+def test_a_change_that_is_not_equivalent_gets_a_remark(text: str, code: str) -> None:
     assert [each for _, each in remarks(text)] == [code]

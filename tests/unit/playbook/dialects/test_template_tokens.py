@@ -1,4 +1,4 @@
-"""Templates are taken apart by Jinja2's lexer, and the paths that they read are found."""
+"""Templates are split into tokens with Jinja2's lexer, and the paths that they read are found."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_paths_are_found_and_nothing_else_is_taken_for_one(text: str, found: lis
 
 
 @pytest.mark.parametrize("text", ["{{ 'a }}", "{{ a ? b }}", "{{ ) }}"])
-def test_what_jinja_can_not_read_is_not_read(text: str) -> None:
+def test_text_that_jinja_cannot_tokenize_is_not_parsed(text: str) -> None:
     assert template_tokens.parse(text) is None
 
 

@@ -1,4 +1,4 @@
-"""What a name in a template means depends on the step and the task around it."""
+"""The meaning of a name in a template depends on the step and the task around it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""v2's own constructs get the places that v10 gave them."""
+"""Constructs of v2 are moved to where v10 has them."""
 
 from __future__ import annotations
 
@@ -181,5 +181,5 @@ def test_an_alias_of_rules_stays_one() -> None:
         ),
     ],
 )
-def test_whatever_stands_under_next_becomes_a_router(before: str, after: str) -> None:
+def test_every_form_of_next_becomes_a_mapping_with_arcs(before: str, after: str) -> None:
     assert migrated(before) == after

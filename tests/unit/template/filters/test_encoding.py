@@ -1,4 +1,4 @@
-"""JSON, base64, URLs and digests."""
+"""JSON, base64, URLs and hashes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_value_is_written_and_read(words: str, value: object) -> None:
         ("[[1, 2, 3]]|urlencode", "urlencode needs a map, or a list of pairs"),
     ],
 )
-def test_what_can_not_be_written_or_read_says_why(words: str, message: str) -> None:
+def test_values_that_cannot_be_encoded_or_decoded_are_errors(words: str, message: str) -> None:
     with pytest.raises(TemplateError) as error:
         compile_template("{{ " + words + " }}")(SCOPE)
     assert error.value.message == f'"{{{{ {words} }}}}": {message}'

@@ -1,4 +1,4 @@
-"""Filters over lists and maps: order, groups, attributes, and what is not there."""
+"""Filters for lists and maps: order, groups, attributes, and missing values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SCOPE: dict[str, object] = {
         ("[none, 1]|unique", [None, 1]),
     ],
 )
-def test_a_list_filter_gives_its_answer(words: str, value: object) -> None:
+def test_a_list_filter_returns_its_result(words: str, value: object) -> None:
     assert compile_template("{{ " + words + " }}")(SCOPE) == value
 
 
@@ -62,7 +62,7 @@ def test_a_list_filter_gives_its_answer(words: str, value: object) -> None:
         ("{}|dictsort(by='x')", 'dictsort sorts by "key" or "value"'),
     ],
 )
-def test_what_a_list_filter_can_not_do_says_why_d14(words: str, message: str) -> None:
+def test_an_error_of_a_list_filter_has_a_reason_d14(words: str, message: str) -> None:
     with pytest.raises(TemplateError) as error:
         compile_template("{{ " + words + " }}")(SCOPE)
     assert error.value.message == f'"{{{{ {words} }}}}": {message}'

@@ -1,4 +1,4 @@
-"""Filters that give numbers."""
+"""Filters that return numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from noetl.template.compile import TemplateError, compile_template
         ("2|round(0, 'ceil')", 2.0),
     ],
 )
-def test_text_that_is_no_number_gives_the_default(words: str, value: object) -> None:
+def test_text_that_is_not_a_number_gives_the_default(words: str, value: object) -> None:
     found = compile_template("{{ " + words + " }}")({})
     assert (found, type(found)) == (value, type(value))
 
@@ -41,7 +41,7 @@ def test_text_that_is_no_number_gives_the_default(words: str, value: object) -> 
         ("'x'|filesizeformat", "filesizeformat needs a number, not text"),
     ],
 )
-def test_what_is_no_number_for_us_is_an_error(words: str, message: str) -> None:
+def test_a_number_outside_the_limits_is_an_error(words: str, message: str) -> None:
     with pytest.raises(TemplateError) as error:
         compile_template("{{ " + words + " }}")({"a": {"b": "c"}})
     assert error.value.message == f'"{{{{ {words} }}}}": {message}'

@@ -1,4 +1,4 @@
-"""Names for SQL are quoted, whatever they hold, or refused."""
+"""Names for SQL are always quoted, or rejected."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_name_is_put_in_quotes(value: JSON, name: str) -> None:
     ["", ".", "a.", ".a", "a..b", " ", "a\0b", "a\nb", "a]b", "a[b", "a`b", "\ud800", "x" * 64, "ü" * 32,
      "a.b.c.d.e", 5, None, True, {}, [], [5], [""], ["a", None]],
 )  # fmt: skip
-def test_what_is_no_name_is_refused(value: JSON) -> None:
+def test_an_invalid_name_is_rejected(value: JSON) -> None:
     with pytest.raises(TemplateError, match="sql_ident"):
         compile_template("{{ name|sql_ident }}")({"name": value})
 

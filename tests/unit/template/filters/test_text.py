@@ -1,4 +1,4 @@
-"""Filters over text: where they differ from Jinja's, and where they stop."""
+"""Filters for text: differences from Jinja2, and limits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SCOPE: dict[str, object] = {"s": "Grüße, Jürgen", "l": [1, True, None], "p": 
         ("'a<!-- b'|striptags", "a<!-- b"),
     ],
 )
-def test_a_text_filter_gives_its_answer(words: str, value: object) -> None:
+def test_a_text_filter_returns_its_result(words: str, value: object) -> None:
     assert compile_template("{{ " + words + " }}")(SCOPE) == value
 
 
@@ -56,7 +56,7 @@ def test_a_text_filter_gives_its_answer(words: str, value: object) -> None:
         ("s|upper|center(l)", '"center": width is a list, not a whole number'),
     ],
 )
-def test_what_a_text_filter_can_not_do_says_why(words: str, message: str) -> None:
+def test_an_error_of_a_text_filter_has_a_reason(words: str, message: str) -> None:
     with pytest.raises(TemplateError) as error:
         compile_template("{{ " + words + " }}")(SCOPE)
     assert error.value.message == f'"{{{{ {words} }}}}": {message}'

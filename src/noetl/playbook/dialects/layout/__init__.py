@@ -1,1 +1,1 @@
-"""YAML text as a tree that keeps every blank, quote and comment, for rewriting in place."""
+"""Round-trip YAML: a concrete syntax tree that keeps white space, quotes and comments."""

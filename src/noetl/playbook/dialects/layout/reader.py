@@ -1,6 +1,6 @@
-"""YAML text → Layout, from the positions of PyYAML's events.
+"""Reads YAML text into a Layout, from the positions of PyYAML's events.
 
-The text has passed `noetl.playbook.source` before: it is valid and bounded, and its keys are text.
+`noetl.playbook.source` has parsed the text before: it is valid and within the limits, and its keys are text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BLANK_END = re.compile(r"(?:\n[ \t]*)+\Z")
 
 
 def read(text: str, file: str) -> Layout | None:
-    """None when the text holds no value, or is laid out in a way that can not be taken apart (`? key`)."""
+    """None if the text has no value, or a layout that is not supported (`? key`)."""
     reader = _Reader(text)
     try:
         root = reader.document()
@@ -39,15 +39,15 @@ def read(text: str, file: str) -> Layout | None:
 
 
 class _Strange(Exception):
-    """A layout that this reader does not know."""
+    """A layout that this reader does not support."""
 
 
 class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.events: Iterator[yaml.Event] = iter(yaml.parse(text, Loader=_LOADER))
-        self.pos = 0  # where what was read last ends
-        self.last: LayoutEntry | None = None  # the entry whose line is not read to its end
+        self.pos = 0  # the end of the text that has been read
+        self.last: LayoutEntry | None = None  # the entry whose line has not been read completely
         self.prologue = ""
         self.epilogue = ""
 
@@ -70,7 +70,7 @@ class _Reader:
         return root
 
     def block(self, event: yaml.Event) -> tuple[Map | List, str]:
-        """A mapping or list in lines, and the text before its first entry."""
+        """A mapping or list in block style, and the text before its first entry."""
         group: Map | List = (
             List(style="block") if isinstance(event, yaml.SequenceStartEvent) else Map(style="block")
         )
@@ -95,18 +95,18 @@ class _Reader:
         return group, before
 
     def dash(self, event: yaml.Event, first: bool) -> int:
-        """Where the dash of the next item stands."""
+        """The offset of the dash of the next item."""
         start = self.pos
         if first:
             anchor: str | None = getattr(event, "anchor", None)
             start = _start(event) + (0 if anchor is None else len(anchor) + 1)
-        found = _BETWEEN.match(self.text, start)
-        if found is None or self.text[found.end() : found.end() + 1] != "-":
+        match = _BETWEEN.match(self.text, start)
+        if match is None or self.text[match.end() : match.end() + 1] != "-":
             raise _Strange
-        return found.end()
+        return match.end()
 
     def close(self, between: str, previous: LayoutEntry, column: int) -> list[str]:
-        """End the line of the entry read last; comments deeper than `column` stay below the one before."""
+        """End the line of the last entry. Comments deeper than `column` belong to the preceding entry."""
         tail, _, rest = between.partition("\n")
         if self.last is not None:
             self.last.tail, self.last = tail, None
@@ -121,7 +121,7 @@ class _Reader:
         return lines[cut:]
 
     def fill(self, entry: LayoutEntry, event: yaml.Event, column: int) -> None:
-        """Read the value of an entry that stands in lines."""
+        """Read the value of an entry in block style."""
         if not _is_block(event):
             entry.gap = self.text[self.pos : _start(event)]
             entry.value = self.inside(event, column)
@@ -135,7 +135,7 @@ class _Reader:
             group.entries[0].lead = rest.split("\n")[:-1]
 
     def inside(self, event: yaml.Event, base: int) -> Node:
-        """A value within one line, or in braces; `base` is the column of the lines around it."""
+        """A scalar or a flow collection. `base` is the column of the surrounding lines."""
         if isinstance(event, yaml.ScalarEvent | yaml.AliasEvent):
             return self.leaf(event, base)
         group: Map | List
@@ -144,7 +144,7 @@ class _Reader:
         else:
             group = Map(style="flow", base=base, start=_start(event))
         group.anchored = getattr(event, "anchor", None) is not None
-        bare = self.text[group.start] not in "{[&"  # the pair in `[a: b]`
+        bare = self.text[group.start] not in "{[&"  # a single pair such as `[a: b]`
         opened = group.start if bare else self.text.index(group.open, group.start) + 1
         group.open, self.pos = self.text[group.start : opened], opened
         for first in self.events:
@@ -175,7 +175,7 @@ class _Reader:
         style = event.style or ""
         raw = self.text[start:end]
         if style in ("|", ">"):
-            # Blank lines below belong to the layout, unless the author keeps them ("|+").
+            # Blank lines after the scalar belong to the layout, unless "|+" makes them part of the value.
             keep = "+" in raw.split("\n", 1)[0].split("#", 1)[0]
             raw = raw.removesuffix("\n") if keep else _BLANK_END.sub("", raw)
         self.pos = start + len(raw)
@@ -197,7 +197,7 @@ def _is_block(event: yaml.Event) -> bool:
 
 
 def _formatting(root: Node) -> Formatting:
-    """What the author does most often."""
+    """The formatting that the author uses most."""
     maps: Counter[int] = Counter()
     lists: Counter[int] = Counter()
     pads: Counter[str] = Counter()

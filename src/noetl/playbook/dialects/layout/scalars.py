@@ -1,6 +1,7 @@
-"""Replace a few characters inside a YAML scalar and leave its quotes, escapes and line breaks as they are.
+"""Replaces characters inside a YAML scalar without changing its quotes, escapes and line breaks.
 
-It finds out which part of the raw text each character of the value came from. It knows nothing of templates.
+The module determines which part of the raw text each character of the value comes from. It does not depend
+on templates.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _HEX = {"x": 2, "u": 4, "U": 8}
 
 
 class TextEdit(NamedTuple):
-    """`text` instead of the characters start to end of the value."""
+    """Replaces the characters from start to end of the value with `text`."""
 
     start: int
     end: int
@@ -31,7 +32,7 @@ class TextEdit(NamedTuple):
 
 
 class ScalarSource(NamedTuple):
-    """A character of the value, and the part of the raw text that says it."""
+    """A character of the value, and the part of the raw text that represents it."""
 
     char: str
     start: int
@@ -39,7 +40,7 @@ class ScalarSource(NamedTuple):
 
 
 def replace(leaf: Leaf, changes: Iterable[TextEdit]) -> Leaf:
-    """The leaf with its value changed, in the same style; in quotes where that style is not understood."""
+    """The leaf with a changed value in the same style, or in quotes if the style is not supported."""
     ordered = sorted(changes)
     text = _apply(leaf.text, ordered)
     sources = decode(leaf)
@@ -56,7 +57,7 @@ def replace(leaf: Leaf, changes: Iterable[TextEdit]) -> Leaf:
 
 
 class Finder:
-    """Where in the author's text the characters of a value stand; it is taken apart once, on first use."""
+    """Maps characters of a value to offsets in the original text. The scalar is decoded on first use."""
 
     def __init__(self, leaf: Leaf) -> None:
         self.leaf = leaf
@@ -72,7 +73,7 @@ class Finder:
 
 
 def decode(leaf: Leaf) -> list[ScalarSource] | None:
-    """Where each character of the value comes from; None when the raw text is not understood."""
+    """The source of each character of the value; None if the raw text cannot be decoded."""
     anchor = _ANCHOR.match(leaf.raw)
     begin = anchor.end() if anchor and leaf.style != "*" else 0
     match leaf.style:
@@ -100,7 +101,7 @@ def _encode(text: str, style: str) -> str:
 
 
 def _flow(raw: str, pos: int, end: int, style: str) -> list[ScalarSource] | None:
-    """Plain and quoted text, folded where it goes over several lines."""
+    """Plain and quoted text, folded if it has several lines."""
     sources: list[ScalarSource] = []
     while pos < end:
         if (fold := _BREAK.match(raw, pos, end)) is not None:
@@ -125,7 +126,7 @@ def _flow(raw: str, pos: int, end: int, style: str) -> list[ScalarSource] | None
 
 
 def _escape(raw: str, pos: int) -> tuple[str, int] | None:
-    """The character that an escape stands for (an escaped line break for none), and the escape's length."""
+    """The character of an escape ("" for an escaped line break), and the length of the escape."""
     sign = raw[pos + 1 : pos + 2]
     if sign in ("\n", "\r"):
         joined = re.compile(r"\\\r?\n[ \t]*").match(raw, pos)
@@ -137,7 +138,7 @@ def _escape(raw: str, pos: int) -> tuple[str, int] | None:
 
 
 def _block(leaf: Leaf, begin: int) -> list[ScalarSource] | None:
-    """Text in lines, literal or folded; the indentation of the first line with text is that of all."""
+    """A literal or folded block. The first line with text determines the indentation."""
     header = _HEADER.match(leaf.raw, begin)
     if header is None:
         return None
@@ -160,17 +161,17 @@ def _block(leaf: Leaf, begin: int) -> list[ScalarSource] | None:
     if leaf.style == ">":
         sources = _fold(sources)
     text = "".join(each.char for each in sources)
-    bare, wanted = text.rstrip("\n"), leaf.text.rstrip("\n")
-    if bare != wanted:
+    bare, expected = text.rstrip("\n"), leaf.text.rstrip("\n")
+    if bare != expected:
         return None
-    # Chomping decides about the line breaks at the end, and they hold nothing that could change.
+    # Chomping determines the line breaks at the end, which are never changed.
     kept = sources[: len(bare)]
     at = kept[-1].end if kept else header.end()
     return kept + [ScalarSource("\n", at, at)] * (len(leaf.text) - len(bare))
 
 
 def _fold(lines: list[ScalarSource]) -> list[ScalarSource]:
-    """A single line break between two lines of text is a blank; of several, one goes."""
+    """A single line break between two lines of text becomes a space; of several, one is dropped."""
     text = "".join(each.char for each in lines)
     made: list[ScalarSource] = []
     pos = 0

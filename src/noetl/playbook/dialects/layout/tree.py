@@ -1,7 +1,7 @@
-"""YAML text as a tree that still holds every blank, quote and comment of the author.
+"""The concrete syntax tree of YAML text, with all white space, quotes and comments of the author.
 
-What is not touched is written back byte for byte; parts can be taken out, renamed and put in elsewhere.
-It knows YAML's layout and nothing of playbooks.
+Unchanged parts are written back byte for byte. Parts can be removed, renamed and moved. The tree does not
+depend on the language of playbooks.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from msgspec import Struct, field
 from noetl.errors import Mark
 from noetl.playbook.yaml_scalars import resolve
 
-# "auto" is text of ours: braces inside braces, lines elsewhere.
+# "auto" is new text: flow style inside flow style, block style elsewhere.
 Style: TypeAlias = Literal["block", "flow", "auto"]
 
-NEW = -1  # the offset of what was not in the author's text
+NEW = -1  # the offset of a part that was not in the original text
 _SAFE = re.compile(r"[A-Za-z_][\w./-]*\Z")
 _RESERVED = frozenset({"true", "false", "null"})
 
 
 class Leaf(Struct, kw_only=True, eq=False):
-    """A value without parts, as it is written. Style: plain is "", an alias "*", else YAML's own sign."""
+    """A scalar as it is written. Style: "" is plain, "*" an alias, otherwise the indicator of YAML."""
 
     raw: str
-    text: str  # what it says, quotes and escapes undone
+    text: str  # its value, without quotes and escapes
     style: str = ""
     base: int | None = (
-        None  # column of the lines around it, by which its further lines are moved; None: one line
+        None  # column of the surrounding lines, by which its further lines are shifted; None: one line
     )
     start: int = NEW
 
@@ -41,20 +41,20 @@ class Leaf(Struct, kw_only=True, eq=False):
 
 
 class LayoutEntry(Struct, kw_only=True, eq=False):
-    """One line of a mapping or list, with all that stands around it."""
+    """One entry of a mapping or list, with the text around it."""
 
     value: Node
     key: Leaf | None = None  # None: an item of a list
     lead: list[str] = field(default_factory=list)  # whole lines above
-    glue: str = ""  # in braces: what stands before the key
+    glue: str = ""  # flow style: the text before the key
     gap: str = " "  # between the key, or the dash, and the value
     tail: str = ""  # the rest of the line, usually a comment
     after: list[str] = field(
         default_factory=list
-    )  # comments below that are indented deeper than what follows
-    flow: bool = False  # the text around it is that of braces
-    inline: bool = True  # an item whose block begins beside the dash
-    base: int | None = None  # the column it had
+    )  # comments below that are indented deeper than the next entry
+    flow: bool = False  # the text around it has flow style
+    inline: bool = True  # a list item whose block starts on the line of the dash
+    base: int | None = None  # its original column
     start: int = NEW
 
     @property
@@ -66,8 +66,8 @@ class Map(Struct, kw_only=True, eq=False):
     entries: list[LayoutEntry] = field(default_factory=list)
     style: Style = "auto"
     open: str = "{"
-    close: str = ""  # "": to be made
-    rel: int | None = None  # how far it is indented against what it stands in; None: as the document does it
+    close: str = ""  # "": not written yet
+    rel: int | None = None  # indentation relative to its parent; None: as in the rest of the document
     base: int | None = None
     anchored: bool = False
     start: int = NEW
@@ -80,7 +80,7 @@ class Map(Struct, kw_only=True, eq=False):
         return None if entry is None else entry.value
 
     def map(self, key: str) -> Map | None:
-        """The mapping under `key`; None when there is none, or something else."""
+        """The mapping under `key`; None if there is none, or a value of another type."""
         value = self.get(key)
         return value if isinstance(value, Map) else None
 
@@ -89,11 +89,11 @@ class Map(Struct, kw_only=True, eq=False):
         return value.text if isinstance(value, Leaf) and not value.null else None
 
     def index(self, *keys: str) -> int | None:
-        """Where the first of these keys stands."""
+        """The index of the first of these keys."""
         return next((position for position, entry in enumerate(self.entries) if entry.name in keys), None)
 
     def take(self, key: str) -> LayoutEntry | None:
-        """Remove an entry and hand it out."""
+        """Remove an entry and return it."""
         position = self.index(key)
         return None if position is None else self.entries.pop(position)
 
@@ -113,12 +113,12 @@ Node: TypeAlias = Leaf | Map | List
 
 
 class Formatting(Struct, frozen=True, kw_only=True):
-    """How this author indents, so that what is new looks like the rest."""
+    """The formatting that the author uses most, for new text."""
 
     map_indent: int = 2
     list_indent: int = 2
-    pad: str = " "  # inside braces
-    json: bool = False  # all in braces, all keys in double quotes
+    pad: str = " "  # white space inside braces
+    json: bool = False  # flow style only, with all keys in double quotes
 
 
 class Layout(Struct, kw_only=True):
@@ -130,12 +130,12 @@ class Layout(Struct, kw_only=True):
     prologue: str = ""
     epilogue: str = ""
     formatting: Formatting = Formatting()
-    starts: list[int] = field(default_factory=list)  # of lines; made on first use
+    starts: list[int] = field(default_factory=list)  # offsets of lines; computed on first use
 
     def mark(self, offset: int) -> Mark:
-        """Where in the author's text an offset is."""
+        """The position of an offset in the original text."""
         if not self.starts:
-            self.starts = [0, *(found.end() for found in re.finditer("\n", self.text))]
+            self.starts = [0, *(line_end.end() for line_end in re.finditer("\n", self.text))]
         offset = max(offset, 0)
         line = bisect_right(self.starts, offset)
         return Mark(self.file, line, offset - self.starts[line - 1] + 1)
@@ -146,7 +146,7 @@ def plain(text: str) -> Leaf:
 
 
 def quoted(text: str) -> Leaf:
-    """Text of ours, in the quotes that need the fewest escapes."""
+    """New text, in the quotes that need the fewest escapes."""
     if '"' in text and "'" not in text:
         return Leaf(raw=f"'{text}'", text=text, style="'")
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
@@ -154,7 +154,7 @@ def quoted(text: str) -> Leaf:
 
 
 def name_leaf(text: str) -> Leaf:
-    """A name: bare where YAML lets it be text."""
+    """A name, without quotes if YAML reads it as text."""
     return plain(text) if _SAFE.match(text) and text.lower() not in _RESERVED else quoted(text)
 
 
@@ -172,7 +172,7 @@ def table(**values: Node) -> Map:
 
 
 def rename(entry: LayoutEntry, key: str) -> None:
-    """Another key, in the quotes of the old one."""
+    """Change the key of an entry, and keep its quotes."""
     assert entry.key is not None
     old = entry.key
     quote = old.style if old.style in ("'", '"') else ""
@@ -180,7 +180,7 @@ def rename(entry: LayoutEntry, key: str) -> None:
 
 
 def prefix_key(entry: LayoutEntry, prefix: str) -> None:
-    """Put `prefix` before a key, inside its quotes if it has some."""
+    """Put `prefix` before a key, inside its quotes."""
     assert entry.key is not None
     old = entry.key
     raw = old.raw[0] + prefix + old.raw[1:] if old.style in ("'", '"') else prefix + old.raw
@@ -188,14 +188,14 @@ def prefix_key(entry: LayoutEntry, prefix: str) -> None:
 
 
 def append_comment(entry: LayoutEntry, comment: str) -> None:
-    """Let a comment stand behind an entry, which needs a line of its own for it."""
+    """Write a comment after an entry, which then needs a line of its own."""
     if comment.strip():
         to_block(entry)
         entry.tail = f"{entry.tail}  {comment.strip()}" if entry.tail.strip() else comment
 
 
 def to_block(entry: LayoutEntry) -> None:
-    """Take the text around an entry out of the notation of braces; comments go above it."""
+    """Convert the text around an entry from flow to block style. Comments move above the entry."""
     if entry.flow:
         entry.lead = [*entry.lead, *comments(entry.glue), *comments(entry.gap)]
         entry.gap = " " if entry.key is None else ": "
@@ -203,7 +203,7 @@ def to_block(entry: LayoutEntry) -> None:
 
 
 def set_value(entry: LayoutEntry, value: Node) -> None:
-    """Give an entry another value, below its line if that has parts; the comment on the line stays."""
+    """Replace the value of an entry. A mapping or list goes below its line; the comment on the line stays."""
     entry.value = value
     if isinstance(value, Leaf) or entry.flow:
         entry.gap = ": "
@@ -212,7 +212,7 @@ def set_value(entry: LayoutEntry, value: Node) -> None:
 
 
 def leaves(value: Node) -> Iterator[Leaf]:
-    """Every value without parts below `value`; keys are none."""
+    """All scalars below `value`, except keys."""
     if isinstance(value, Leaf):
         yield value
         return
@@ -221,10 +221,10 @@ def leaves(value: Node) -> Iterator[Leaf]:
 
 
 def same_content(one: Node, other: Node) -> bool:
-    """Do both say the same, however they are laid out?"""
+    """Do both have the same content, regardless of their layout?"""
     if isinstance(one, Leaf) and isinstance(other, Leaf):
         if one.style in ("|", ">"):
-            # The last line break depends on whether anything follows.
+            # The last line break depends on the following text.
             return one.style == other.style and one.text.rstrip("\n") == other.text.rstrip("\n")
         return _meaning(one) == _meaning(other)
     if isinstance(one, Leaf) or isinstance(other, Leaf) or isinstance(one, Map) != isinstance(other, Map):
@@ -241,7 +241,7 @@ def _meaning(leaf: Leaf) -> tuple[object, bool]:
 
 
 def detach(group: Map, entry: LayoutEntry) -> None:
-    """Take an entry out; comments that stand before it in braces stay there."""
+    """Remove an entry, but keep the comments before it in flow style."""
     position = group.entries.index(entry)
     group.entries.pop(position)
     if not entry.flow or "#" not in entry.glue:
@@ -254,7 +254,7 @@ def detach(group: Map, entry: LayoutEntry) -> None:
 
 
 def drop(group: Map, entry: LayoutEntry) -> None:
-    """Remove an entry; its comments go to what follows, or stay below what is before."""
+    """Remove an entry, and attach its comments to the next or the preceding entry."""
     position = group.entries.index(entry)
     detach(group, entry)
     above = [line.strip() for line in entry.lead if line.strip()]
@@ -272,5 +272,5 @@ def drop(group: Map, entry: LayoutEntry) -> None:
 
 
 def comments(glue: str) -> list[str]:
-    """The comments in what stands between two values in braces."""
+    """The comments in the text between two values in flow style."""
     return [line[line.index("#") :].rstrip() for line in glue.split("\n") if "#" in line]

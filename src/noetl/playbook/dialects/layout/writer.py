@@ -1,4 +1,4 @@
-"""Layout → YAML text. What was not touched comes out byte for byte; what was moved is indented anew."""
+"""Writes a Layout as YAML text. Unchanged parts stay byte for byte, and moved parts are indented again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write(layout: Layout) -> str:
 
 
 def shift(text: str, by: int) -> str:
-    """Move all lines but the first."""
+    """Indent all lines except the first by `by` columns."""
     if by == 0 or "\n" not in text:
         return text
     first, *rest = text.split("\n")
@@ -45,7 +45,7 @@ def shift_line(line: str, by: int) -> str:
 
 
 def is_block(group: Map | List) -> bool:
-    """Are its entries written in lines, and not in braces?"""
+    """Are its entries written in block style, not in flow style?"""
     return bool(group.entries) and (group.style != "flow" or _needs_lines(group))
 
 
@@ -54,7 +54,7 @@ class _Writer:
         self.formatting = formatting
 
     def lines(self, group: Map | List, column: int) -> list[str]:
-        """A group that stands in lines of its own, each line with its indentation."""
+        """The lines of a group in block style, with their indentation."""
         made: list[str] = []
         for entry in self.block_entries(group):
             lead, body = self.entry(entry, column)
@@ -71,7 +71,7 @@ class _Writer:
             text = value.raw if isinstance(value, Leaf) else self.flow_text(value)
             text = shift(text, 0 if value.base is None else column - value.base)
             gap = entry.gap + " " if text and entry.gap in (":", "") else entry.gap
-            # The last line of the gap is the indentation of the value: blank, and to be moved all the same.
+            # The last line of the gap is the indentation of the value, which is shifted although it is blank.
             return lead, head + shift(gap + "x", delta)[:-1] + text + entry.tail
         gap = entry.gap if "\n" not in entry.gap else ":"
         if value.style == "flow" and (anchor := value.open[:-1].strip()):
@@ -82,7 +82,7 @@ class _Writer:
             above, body = self.entry(first, inner)
             below = _moved(first.after, first, inner)
             others = self.lines(_like(value, rest), inner)
-            # What stands above the first entry can not stand behind the dash.
+            # Lines above the first entry cannot be written after the dash.
             lead += [shift_line(line, column - inner) for line in above]
             lead += [" " * column + entry.tail.strip()] if entry.tail.strip() else []
             return lead, "\n".join([head + gap + body[inner:], *below, *others])
@@ -95,7 +95,7 @@ class _Writer:
         return lead, "\n".join([line, *self.lines(value, column + rel)])
 
     def block_entries(self, group: Map | List) -> list[LayoutEntry]:
-        """The entries of a group as they stand in lines."""
+        """The entries of a group, converted to block style."""
         for entry in group.entries:
             to_block(entry)
         if group.style == "flow" and (left := comments(group.close)):
@@ -121,13 +121,13 @@ class _Writer:
         return made + (close if group.open else "")
 
     def leaf(self, leaf: Leaf) -> str:
-        """A leaf in braces; what is new in a JSON document gets the quotes that JSON needs."""
+        """A scalar in flow style. New scalars in a JSON document get quotes."""
         if not self.formatting.json or leaf.style in ("'", '"') or leaf.start != NEW:
             return leaf.raw
         return leaf.raw if leaf.raw in ("true", "false", "null") else f'"{leaf.raw}"'
 
     def pad(self, group: Map | List) -> str:
-        """What stands between a brace and the first entry."""
+        """The white space between a brace and the first entry."""
         if not group.entries:
             return ""
         existing = next((e.glue for e in group.entries if e.flow and not e.glue.strip()), None)
@@ -137,7 +137,7 @@ class _Writer:
 
 
 def _needs_lines(value: Node) -> bool:
-    """Does it hold something that can not stand in braces: a block, text in lines, a comment?"""
+    """Does it contain a part that is not possible in flow style: a block, a block scalar, a comment?"""
     if isinstance(value, Leaf):
         return value.style in ("|", ">")
     if value.style == "block" and value.entries:
@@ -152,14 +152,14 @@ def _needs_lines(value: Node) -> bool:
 
 
 def _moved(lines: list[str], entry: LayoutEntry, column: int) -> list[str]:
-    """Whole lines around an entry, indented for its new column."""
+    """The lines around an entry, indented for its new column."""
     if entry.base is None:
         return [" " * column + line.strip() if line.strip() else line for line in lines]
     return [shift_line(line, column - entry.base) for line in lines]
 
 
 def _separated(glue: str, position: int, pad: str) -> str:
-    """What stands before an entry in braces, with a comma where its new place needs one."""
+    """The text before an entry in flow style, with a comma if its new position needs one."""
     comma = glue.lstrip().startswith(",")
     if position == 0:
         return pad if comma and "#" not in glue else glue.replace(",", "", 1) if comma else glue

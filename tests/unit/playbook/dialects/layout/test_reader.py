@@ -1,4 +1,4 @@
-"""YAML text is taken apart so that it can be put together again byte for byte."""
+"""YAML text is read such that it can be written back byte for byte."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_offsets_become_lines_and_columns_from_one() -> None:
     ]
 
 
-def test_comments_that_are_deeper_than_what_follows_stay_below_the_entry_before() -> None:
+def test_comments_deeper_than_the_next_entry_stay_below_the_preceding_entry() -> None:
     root = laid_out("a:\n  b: 1\n  # of a\n# of c\nc: 2\n").root
     assert isinstance(root, Map)
     assert [(entry.name, entry.lead, entry.after) for entry in root.entries] == [

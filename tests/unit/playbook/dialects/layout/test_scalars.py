@@ -1,4 +1,4 @@
-"""A few characters of a value are replaced, and its quotes, escapes and lines stay."""
+"""Characters of a value are replaced without changing its quotes, escapes and lines."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_letter_of_a_value_can_be_replaced_in_every_style(raw: str) -> Non
             assert leaf(after.raw).text == after.text
 
 
-def test_what_is_not_replaced_keeps_its_escapes() -> None:
+def test_characters_that_are_not_replaced_keep_their_escapes() -> None:
     after = replace(leaf('"\\u00e9 outcome \\x41"'), [TextEdit(2, 9, "output")])
     assert (after.raw, after.text) == ('"\\u00e9 output \\x41"', "é output A")
 

@@ -1,4 +1,4 @@
-"""Small tools for parts of a Layout: names, quotes, comments."""
+"""Functions for parts of a Layout: names, quotes, comments."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_comment_behind_an_entry_takes_it_out_of_braces() -> None:
     )
 
 
-def test_an_entry_that_stands_in_lines_is_left_alone() -> None:
+def test_a_block_entry_is_unchanged() -> None:
     entry = LayoutEntry(key=plain("a"), value=plain("1"), gap=":   ", base=4)
     to_block(entry)
     assert (entry.gap, entry.base) == (":   ", 4)
@@ -83,7 +83,7 @@ def test_comments_are_found_between_values_in_braces() -> None:
     assert comments(", # one\n  # two\n  ") == ["# one", "# two"]
 
 
-def test_null_is_told_from_the_word_in_quotes() -> None:
+def test_null_differs_from_the_quoted_word() -> None:
     assert [plain("").null, plain("~").null, quoted("null").null, plain("x").null] == [
         True,
         True,

@@ -1,4 +1,4 @@
-"""What is moved, added or taken away keeps its comments and stands where YAML lets it stand."""
+"""Moved, added and removed parts keep their comments and are valid YAML."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_new_entries_look_like_those_around_them() -> None:
     assert write(layout) == "a:\n    b: 1\nc:\n- d\ne:\n    f:\n    - g: 1\n"
 
 
-def test_in_braces_commas_follow_what_is_added_and_taken_away() -> None:
+def test_in_flow_style_commas_follow_added_and_removed_entries() -> None:
     layout, root = laid_out("a: { b: 1, c: 2 }\n")
     inner = root.map("a")
     assert inner is not None
@@ -77,7 +77,7 @@ def test_braces_open_into_lines_when_something_comes_in_that_needs_lines() -> No
     assert write(layout) == "a:  # tail\n  b: 1\n  # one\n  c: [2]\n  d:\n    - e: |\n        x\n"
 
 
-def test_what_stands_above_the_first_entry_of_an_item_goes_above_its_dash() -> None:
+def test_lines_above_the_first_entry_of_an_item_move_above_its_dash() -> None:
     layout, root = laid_out("a:\n  - b: 1\n    # of c\n    c: 2\n")
     items = root.get("a")
     assert isinstance(items, List)
