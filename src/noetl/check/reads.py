@@ -326,13 +326,19 @@ class _Owner:
         self.input_keys = set(owner.input) | (
             calls.inputs.get(owner.name, set()) if isinstance(owner, Block) else set()
         )
-        writes = [each for each, _ in task_writes(owner)]
-        own = (owner.loops[-1].iterator, "index") if owner.loops else ()
-        self.iter_paths = _Paths("iter", writes, own)
-        self.step_paths = _Paths("step", [*writes, owner.set])
+        self._owner = owner
         self._calls = calls
         pipeline = program.pipeline(owner.name, block=isinstance(owner, Block))
         self._tasks = pipeline.source_tasks
+
+    @cached_property
+    def iter_paths(self) -> _Paths:
+        own = (self.loops[-1].iterator, "index") if self.loops else ()
+        return _Paths("iter", (writes for writes, _ in task_writes(self._owner)), own)
+
+    @cached_property
+    def step_paths(self) -> _Paths:
+        return _Paths("step", [self._owner.set, *(writes for writes, _ in task_writes(self._owner))])
 
     @cached_property
     def runs_before(self) -> Callable[[str, str], bool]:

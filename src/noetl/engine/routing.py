@@ -177,5 +177,5 @@ def _out_of_reach(pipeline: CompiledPipeline) -> dict[str, JSON]:
         "loop.spec.policy.reduce, or `resolve` output.ref in the next step"
     )
     values = (*pipeline.picks, *pipeline.failure_picks)
-    parts = [part for value, asks in values for part in value.lean(asks=asks).parts]
+    parts = [part for each in values for part in each.value.lean(asks=each.asks).parts]
     return {part.key: refusal("payload-too-large", message) for part in parts}

@@ -33,18 +33,31 @@ def merge(outer: JSON, inner: JSON) -> JSON:
 
 def layers(playbook: Playbook, pipeline: Pipeline, task: Task, kinds: Kinds) -> list[Layer]:
     """Outermost first. At each level what is said for the kind lies under what is said without it."""
-    kind = kinds.get(task.kind)
-    found = [Layer("kind defaults", dict(kind.defaults) if kind else {})]
+    return [*playbook_layers(playbook, task.kind, kinds), *task_layers(pipeline, task, kinds)]
+
+
+def playbook_layers(playbook: Playbook, kind: str, kinds: Kinds) -> list[Layer]:
+    """The layers that are the same for all tasks of a kind."""
+    found = [Layer("kind defaults", dict(kinds[kind].defaults) if kind in kinds else {})]
     found.append(Layer("executor.spec.policy", _from_policy(playbook.executor)))
-    named = [("executor.spec", playbook.executor.spec), ("step.spec", pipeline.spec)]
+    found += _split("executor.spec", playbook.executor.spec, kind, kinds)
+    return [layer for layer in found if layer.values]
+
+
+def task_layers(pipeline: Pipeline, task: Task, kinds: Kinds) -> list[Layer]:
+    """The layers of one task: of its step, its loops, and its own."""
+    named = [("step.spec", pipeline.spec)]
     named += [("loop.spec", loop.spec) for loop in pipeline.loops]
     named.append(("task.spec", task.spec))
-    for name, spec in named:
-        own = spec.get(task.kind)
-        if isinstance(own, dict):
-            found.append(Layer(f"{name}.{task.kind}", own))
-        found.append(Layer(name, {key: value for key, value in spec.items() if key not in kinds}))
+    found = [layer for name, spec in named if spec for layer in _split(name, spec, task.kind, kinds)]
     return [layer for layer in found if layer.values]
+
+
+def _split(name: str, spec: dict[str, JSON], kind: str, kinds: Kinds) -> Iterator[Layer]:
+    own = spec.get(kind)
+    if isinstance(own, dict):
+        yield Layer(f"{name}.{kind}", own)
+    yield Layer(name, {key: value for key, value in spec.items() if key not in kinds})
 
 
 def effective(playbook: Playbook, pipeline: Pipeline, task: Task, kinds: Kinds) -> Effective:

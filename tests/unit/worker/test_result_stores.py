@@ -14,9 +14,9 @@ from noetl.adapters.files.results import FileResults
 from noetl.adapters.sqlite.database import open_sqlite
 from noetl.adapters.sqlite.results import SqliteResults
 from noetl.clock import SystemClock
-from noetl.playbook.model import INLINE_BYTES_MAX
 from noetl.errors import Damaged, NotFound, Rejected
 from noetl.output import JSON
+from noetl.playbook.model import INLINE_BYTES_MAX
 from noetl.testing.contracts.results import all_of
 from noetl.worker.result_policy import INLINE_BYTES_LIMIT, ResultPolicy, seconds_of
 from noetl.worker.result_stores import NamedStore, ResultStores

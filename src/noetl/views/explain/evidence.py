@@ -96,11 +96,11 @@ def admission_asked(
     }
     asked: list[GuardAsked] = []
     decided = False
-    for when, allow, guard in step.admit or ():
-        held = None if decided else _holds(when, scope)
+    for guard in step.admit or ():
+        held = None if decided else _holds(guard.when, scope)
         decided = decided or held is not False
-        said = _guard(guard.when)
-        asked.append(GuardAsked(when=said, allow=allow, held=held, seen=seen_by(when, scope)))
+        said = _guard(guard.source.when)
+        asked.append(GuardAsked(when=said, allow=guard.allow, held=held, seen=seen_by(guard.when, scope)))
     return tuple(asked)
 
 
