@@ -24,7 +24,7 @@ from noetl.errors import Unavailable
 from noetl.link.client import NatsLink
 from noetl.link.messages import VERSION
 from noetl.output import Output
-from noetl.views.audit.findings import findings
+from noetl.views.audit import findings
 from noetl.views.log import events_of
 from noetl.worker.calls import Ear
 from noetl.worker.worker import Worker, WorkerPorts

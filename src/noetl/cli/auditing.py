@@ -20,9 +20,8 @@ from noetl.engine.state import LIVE
 from noetl.errors import Damaged, NotFound
 from noetl.net.describe import count
 from noetl.output import JSON, Output
-from noetl.views.audit.findings import findings
-from noetl.views.log import events_of
-from noetl.views.startup import why_not_begun
+from noetl.views.audit import findings
+from noetl.views.log import events_of, why_not_begun
 from noetl.views.styled_text import Styled
 
 FOUND = 1

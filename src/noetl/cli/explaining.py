@@ -64,7 +64,8 @@ def _drawn(program: Program, graph: GraphChoice) -> str:
             return svg(chart(program))
         except DrawingTooLarge as error:
             raise Usage(f"too large to draw ({error}); --graph dot gives it to Graphviz") from error
-    from noetl.drawing.diagrams import dot, mermaid
+    from noetl.drawing.dot import dot
+    from noetl.drawing.mermaid import mermaid
 
     return {"mermaid": mermaid, "dot": dot}[graph](chart(program))
 

@@ -7,8 +7,7 @@ from typing import Final
 
 from noetl.cli.looking import Shelf
 from noetl.views.documents import ErrorShown, ShowDocument
-from noetl.views.log import events_of
-from noetl.views.startup import FACTS, must_have_begun
+from noetl.views.log import FACTS, events_of, must_have_begun
 
 _UNFOLDED: Final = re.compile(r'write different values to "(ctx\.[^"]+)" and no reducer')
 

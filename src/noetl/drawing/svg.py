@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from noetl.drawing.back_edges import Siding, Sidings
 from noetl.drawing.chart import Box, Chart, ChartLine
-from noetl.drawing.layout import Chain, Grid, RoutedLine, RouteStop, Size, lay_out
+from noetl.drawing.layout import Chain, Grid, RoutedLine, RouteStop, Siding, Sidings, Size, lay_out
 from noetl.escape import shorten, visible, width
 from noetl.net.describe import short_guard
 

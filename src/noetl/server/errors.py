@@ -19,7 +19,7 @@ from litestar.exceptions import (
 from msgspec import UNSET, Struct, UnsetType
 
 from noetl.errors import Conflict, Damaged, Fenced, NotFound, PlaybookError, Rejected, Unavailable
-from noetl.views.problems import ProblemShown, problem_shown
+from noetl.views.documents import ProblemShown, problem_shown
 
 MEDIA_TYPE: Final = "application/problem+json"
 RETRY_AFTER_S: Final = 1

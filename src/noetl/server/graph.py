@@ -7,9 +7,8 @@ from typing import Final
 from msgspec import Struct
 
 from noetl.check.checker import Checked
-from noetl.drawing.back_edges import Sidings
 from noetl.drawing.chart import Box, Chart, ChartLine, Role, chart
-from noetl.drawing.layout import Chain, RoutedLine, Size, lay_out
+from noetl.drawing.layout import Chain, RoutedLine, Sidings, Size, lay_out
 from noetl.drawing.svg import BOXES_MAX, LINES_MAX
 from noetl.escape import width
 from noetl.net.flow import Carries

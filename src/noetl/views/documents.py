@@ -1,4 +1,4 @@
-"""The documents that `run`, `show` and `state` answer with (D76), from what was remembered of a log."""
+"""The documents that commands and the API return (D76): executions and states from a log, and problems."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from noetl.engine import Event
 from noetl.engine.state import State, Status
+from noetl.errors import Problem, Severity
 from noetl.ids import frame_id
 from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output
@@ -284,3 +285,42 @@ def _between(begun: datetime | None, ended: datetime | None) -> float | None:
     if begun is None or ended is None:
         return None
     return round((ended - begun).total_seconds(), 6)
+
+
+class PlaceShown(Struct, frozen=True, kw_only=True):
+    """Another place that has to do with a problem."""
+
+    file: str
+    line: int
+    column: int
+    note: str
+
+
+class ProblemShown(Struct, frozen=True, kw_only=True):
+    """One thing that is wrong, or doubtful; line and column count from 1."""
+
+    code: str
+    severity: Severity
+    message: str
+    file: str
+    line: int
+    column: int
+    fix: str | UnsetType = UNSET  # what to write instead
+    related: tuple[PlaceShown, ...] | UnsetType = UNSET
+
+
+def problem_shown(problem: Problem) -> ProblemShown:
+    related = tuple(
+        PlaceShown(file=each.at.file, line=each.at.line, column=each.at.column, note=each.note)
+        for each in problem.related
+    )
+    return ProblemShown(
+        code=problem.code,
+        severity=problem.severity,
+        message=problem.message,
+        file=problem.at.file,
+        line=problem.at.line,
+        column=problem.at.column,
+        fix=UNSET if problem.fix is None else problem.fix,
+        related=related or UNSET,
+    )

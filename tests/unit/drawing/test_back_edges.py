@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.drawing.back_edges import Siding, Sidings
-from noetl.drawing.layout import Grid, RoutedLine, Size, lay_out
+from noetl.drawing.layout import Grid, RoutedLine, Siding, Sidings, Size, lay_out
 
 BOX = Size(100, 40)
 WIRES = [RoutedLine(0, 1), RoutedLine(1, 2)]

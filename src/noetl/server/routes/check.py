@@ -24,9 +24,9 @@ from noetl.server.playbook_body import (
     given_text,
     meant,
 )
+from noetl.views.documents import ProblemShown, problem_shown
 from noetl.views.explain.explain_text import as_text
 from noetl.views.explain.playbook import Explanation, explain
-from noetl.views.problems import ProblemShown, problem_shown
 
 TAGS: Final = ["playbooks"]
 _TYPES: Final = {"svg": "image/svg+xml", "mermaid": "text/plain", "dot": "text/vnd.graphviz"}
@@ -117,7 +117,8 @@ def _picture(program: Program, form: Literal["svg", "mermaid", "dot"]) -> str:
         from noetl.drawing.svg import svg
 
         return svg(small_enough(made))
-    from noetl.drawing.diagrams import dot, mermaid
+    from noetl.drawing.dot import dot
+    from noetl.drawing.mermaid import mermaid
 
     return {"mermaid": mermaid, "dot": dot}[form](made)
 

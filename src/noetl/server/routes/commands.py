@@ -17,8 +17,7 @@ from noetl.server.log_readers import checked_id
 from noetl.server.params import RUN, CallerGiven, DeskGiven, ExecutionId, refusals
 from noetl.server.routes.executions import Told
 from noetl.server.services import Services
-from noetl.views.log import events_of
-from noetl.views.startup import FACTS, must_have_begun
+from noetl.views.log import FACTS, events_of, must_have_begun
 
 TAGS: Final = ["commands"]
 

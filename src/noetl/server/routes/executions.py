@@ -43,8 +43,7 @@ from noetl.server.start_request import (
     refused_on_record,
 )
 from noetl.server.streams import HeadShown, head_shown
-from noetl.views.documents import ShowDocument
-from noetl.views.problems import ProblemShown, problem_shown
+from noetl.views.documents import ProblemShown, ShowDocument, problem_shown
 
 WAIT_MAX_S: Final = 300.0
 KEY_CHARS_MAX: Final = 255

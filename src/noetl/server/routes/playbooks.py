@@ -28,8 +28,8 @@ from noetl.server.params import (
     refusals,
 )
 from noetl.server.playbook_body import PLAYBOOK_BODY_MAX, TextOperation, checked_text, given_text, registered
+from noetl.views.documents import ProblemShown, problem_shown
 from noetl.views.log import instant
-from noetl.views.problems import ProblemShown, problem_shown
 
 DIFF_LINES_MAX: Final = 20_000  # of each of the two
 TAGS: Final = ["playbooks"]

@@ -10,9 +10,8 @@ from datetime import datetime
 from msgspec import Struct
 
 from noetl.engine.facts import NextEvaluated, Token
-from noetl.engine.scopes import base_scope, moment
+from noetl.engine.scopes import base_scope, moment, put
 from noetl.engine.state import Run, State
-from noetl.engine.writing import put
 from noetl.escape import one_line, shorten
 from noetl.net import describe
 from noetl.net.program import Program, Write
