@@ -17,7 +17,7 @@ from noetl.errors import Problem
 from noetl.net.describe import count
 from noetl.net.program import Program
 from noetl.playbook.kinds import Kinds
-from noetl.views.explain.explain_text import told, told_task
+from noetl.views.explain.explain_text import explanation_lines, task_lines
 from noetl.views.styled_text import Styled
 
 
@@ -82,11 +82,11 @@ def _lines(program: Program, task: str | None, kinds: Kinds, columns: int) -> It
     if task is None:
         from noetl.views.explain.playbook import explain
 
-        return told(explain(program, kinds), columns)
-    from noetl.views.explain.task_details import NoSuchTask, find_task, task_sheet
+        return explanation_lines(explain(program, kinds), columns)
+    from noetl.views.explain.task_details import NoSuchTask, find_task, task_details
 
     try:
         owner, found = find_task(program, task)
     except NoSuchTask as error:
         raise Usage(str(error)) from error
-    return told_task(task_sheet(program, kinds, owner, found), columns)
+    return task_lines(task_details(program, kinds, owner, found), columns)

@@ -309,14 +309,14 @@ TURN = 10.0  # how far outside a box its first line turns
 LABEL_GAP = 5.0
 
 
-class Siding(NamedTuple):
+class SideRoute(NamedTuple):
     """A line round the side, as the corners that it turns at, both ends included."""
 
     corners: tuple[tuple[float, float], ...]
     label: RouteStop | None
 
 
-class Sidings:
+class SideRoutes:
     """Lays one line after the other, the shorter further in, each on the nearer side."""
 
     def __init__(self, grid: Grid) -> None:
@@ -326,7 +326,7 @@ class Sidings:
         self.turned = [0] * (len(grid.ranks) + 1)  # lines that turn above each rank
         self.used: dict[tuple[int, bool], int] = {}  # lines that begin or end at a side of a box
 
-    def lay(self, wires: Sequence[RoutedLine]) -> dict[int, Siding]:
+    def lay(self, wires: Sequence[RoutedLine]) -> dict[int, SideRoute]:
         boxes = self.grid.boxes
         aside = [place for place, chain in enumerate(self.grid.chains) if not chain]
         aside.sort(key=lambda place: abs(boxes[wires[place].start].rank - boxes[wires[place].to].rank))
@@ -335,7 +335,7 @@ class Sidings:
             for place in aside
         }
 
-    def _siding(self, start: RouteStop, to: RouteStop, label: Size | None) -> Siding:
+    def _siding(self, start: RouteStop, to: RouteStop, label: Size | None) -> SideRoute:
         # A line that leads on (it was too long) passes below its start and above its end only.
         first, final = (to.rank, start.rank) if to.rank <= start.rank else (start.rank + 1, to.rank - 1)
         right = max(self.right[first : final + 1]) + CHANNEL_GAP
@@ -356,7 +356,7 @@ class Sidings:
             x = channel + (1 if on_right else -1) * (LABEL_GAP + label.width / 2)
             y = (out[-1][1] + into[0][1] - label.height) / 2
             beside = RouteStop(-1, *label, BEND_GAP, x=x, y=y)
-        return Siding((*out, *into), beside)
+        return SideRoute((*out, *into), beside)
 
     def _out(self, box: RouteStop, channel: float, on_right: bool) -> list[tuple[float, float]]:
         if self._is_outermost(box, on_right):

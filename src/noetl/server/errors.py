@@ -19,7 +19,7 @@ from litestar.exceptions import (
 from msgspec import UNSET, Struct, UnsetType
 
 from noetl.errors import Conflict, Damaged, Fenced, NotFound, PlaybookError, Rejected, Unavailable
-from noetl.views.documents import ProblemShown, problem_shown
+from noetl.views.documents import ProblemDocument, problem_document
 
 MEDIA_TYPE: Final = "application/problem+json"
 RETRY_AFTER_S: Final = 1
@@ -64,7 +64,7 @@ class ProblemDetails(Struct, frozen=True, kw_only=True):
     status: int
     detail: str
     code: str  # stable
-    problems: tuple[ProblemShown, ...] | UnsetType = UNSET  # of a playbook
+    problems: tuple[ProblemDocument, ...] | UnsetType = UNSET  # of a playbook
     execution_id: str | UnsetType = UNSET  # under which a request that can not run is on record
     fields: tuple[Field, ...] | UnsetType = UNSET  # of the request
 
@@ -107,7 +107,7 @@ def details_of(error: Exception) -> tuple[ProblemDetails, dict[str, str]]:
             headers = {**headers, "Location": f"/executions/{id}"}
             return msgspec.structs.replace(told, execution_id=id), headers
         case PlaybookError(problems=problems):
-            shown = tuple(map(problem_shown, problems))
+            shown = tuple(map(problem_document, problems))
             told = details(422, "playbook-problems", f"the playbook can not run: {_first(error)}")
             return msgspec.structs.replace(told, problems=shown), {}
         case NotFound():

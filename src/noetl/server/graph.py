@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from noetl.check.checker import Checked
 from noetl.drawing.chart import Box, Chart, ChartLine, Role, chart
-from noetl.drawing.layout import Chain, RoutedLine, Sidings, Size, lay_out
+from noetl.drawing.layout import Chain, RoutedLine, SideRoutes, Size, lay_out
 from noetl.drawing.svg import BOXES_MAX, LINES_MAX
 from noetl.escape import width
 from noetl.net.flow import Carries
@@ -68,7 +68,7 @@ def drawn(checked: Checked, program: Program) -> GraphDrawn:
     wires = [_wire(line) for line in made.lines]
     last = next((place for place, box in enumerate(made.boxes) if box.role == "end"), None)
     grid = lay_out([_size(box) for box in made.boxes], wires, last)
-    sidings = Sidings(grid).lay(wires)
+    sidings = SideRoutes(grid).lay(wires)
     steps = []
     for place, (box, stop) in enumerate(zip(made.boxes, grid.boxes, strict=True)):
         step = program.steps.get(box.title) if box.role == "step" else None

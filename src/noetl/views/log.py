@@ -55,19 +55,19 @@ def instant(at: datetime) -> str:
     return utc.isoformat()[:-6] + "Z"
 
 
-FACTS: Final = 2  # of a log that say it
+STARTUP_FACTS: Final = 2  # of a log that say it
 
 
-def why_not_begun(events: Iterable[Event]) -> Failure | None:
+def startup_failure(events: Iterable[Event]) -> Failure | None:
     """Why a request could not run (D65); None: it could. `events`: the first of a log."""
-    for event in islice(events, FACTS):
+    for event in islice(events, STARTUP_FACTS):
         match event.fact:
             case Evaluated(error=error):
                 return error
     return None
 
 
-def must_have_begun(events: Iterable[Event], again: str) -> None:
+def require_started(events: Iterable[Event], again: str) -> None:
     """Raises Rejected for a request that could not run. `again`: how one asks anew."""
-    if (error := why_not_begun(events)) is not None:
+    if (error := startup_failure(events)) is not None:
         raise Rejected("never-began", f"it never began: {error.message}; mend that, and {again}")

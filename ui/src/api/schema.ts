@@ -831,8 +831,8 @@ export interface components {
             created_at: string;
             expires_at: string | null;
         };
-        /** ArcAsked */
-        ArcAsked: {
+        /** ArcCheck */
+        ArcCheck: {
             place: number;
             to: string;
             when: string | null;
@@ -917,7 +917,7 @@ export interface components {
         /** CheckShown */
         CheckShown: {
             ok: boolean;
-            problems: components["schemas"]["ProblemShown"][];
+            problems: components["schemas"]["ProblemDocument"][];
         };
         /** CredentialShown */
         CredentialShown: {
@@ -959,8 +959,8 @@ export interface components {
             task_label?: string | null;
             attempt?: number | null;
         };
-        /** ErrorShown */
-        ErrorShown: {
+        /** ErrorDocument */
+        ErrorDocument: {
             kind: string;
             message: string;
             step?: string | null;
@@ -1078,8 +1078,8 @@ export interface components {
             /** @default false */
             bad?: boolean;
         };
-        /** FactShown */
-        FactShown: {
+        /** FactDocument */
+        FactDocument: {
             seq: number;
             at: string;
             name: string;
@@ -1108,8 +1108,8 @@ export interface components {
             message: string;
             where: string;
         };
-        /** FieldTold */
-        FieldTold: {
+        /** FieldDocument */
+        FieldDocument: {
             name: string;
             value: string;
             meaning: string;
@@ -1211,8 +1211,8 @@ export interface components {
             steps: components["schemas"]["StepDrawn"][];
             arcs: components["schemas"]["ArcDrawn"][];
         };
-        /** GuardAsked */
-        GuardAsked: {
+        /** GuardCheck */
+        GuardCheck: {
             when: string | null;
             allow: boolean;
             held: boolean | null;
@@ -1270,12 +1270,12 @@ export interface components {
             index: number;
             error: components["schemas"]["Failure"];
         };
-        /** Iterations */
-        Iterations: {
+        /** IterationCounts */
+        IterationCounts: {
             count: number;
             succeeded: number;
             failed: number;
-            inside?: components["schemas"]["Iterations"] | null;
+            inside?: components["schemas"]["IterationCounts"] | null;
         };
         /** Last */
         Last: {
@@ -1325,7 +1325,7 @@ export interface components {
         };
         /** Moment */
         Moment: {
-            fact: components["schemas"]["FactShown"];
+            fact: components["schemas"]["FactDocument"];
             /** @enum {string} */
             status: "new" | "running" | "paused" | "cancelling" | "ok" | "error" | "cancelled";
             changes: components["schemas"]["Change"][];
@@ -1384,8 +1384,8 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** OutputShown */
-        OutputShown: {
+        /** OutputDocument */
+        OutputDocument: {
             /** @enum {string} */
             status: "ok" | "error";
             data: unknown;
@@ -1400,8 +1400,8 @@ export interface components {
             /** @constant */
             fact: "execution.paused";
         };
-        /** PlaceShown */
-        PlaceShown: {
+        /** PlaceDocument */
+        PlaceDocument: {
             file: string;
             line: number;
             column: number;
@@ -1431,12 +1431,12 @@ export interface components {
             status: number;
             detail: string;
             code: string;
-            problems?: components["schemas"]["ProblemShown"][];
+            problems?: components["schemas"]["ProblemDocument"][];
             execution_id?: string;
             fields?: components["schemas"]["Field"][];
         };
-        /** ProblemShown */
-        ProblemShown: {
+        /** ProblemDocument */
+        ProblemDocument: {
             code: string;
             /** @enum {string} */
             severity: "error" | "warning" | "info";
@@ -1445,7 +1445,7 @@ export interface components {
             line: number;
             column: number;
             fix?: string;
-            related?: components["schemas"]["PlaceShown"][];
+            related?: components["schemas"]["PlaceDocument"][];
         };
         /** Processed */
         Processed: {
@@ -1460,7 +1460,7 @@ export interface components {
             version: number;
             digest: string;
             created: boolean;
-            problems: components["schemas"]["ProblemShown"][];
+            problems: components["schemas"]["ProblemDocument"][];
             notes?: components["schemas"]["NoteShown"][];
         };
         /** Requested */
@@ -1518,7 +1518,7 @@ export interface components {
             ended_seq?: number | null;
             ended_at?: string | null;
             routed_seq?: number | null;
-            iterations?: components["schemas"]["Iterations"] | null;
+            iterations?: components["schemas"]["IterationCounts"] | null;
             /** @default [] */
             calls?: components["schemas"]["CallBar"][];
             /** @default 0 */
@@ -1536,12 +1536,12 @@ export interface components {
             /** @default 0 */
             blocks_left_out?: number;
         };
-        /** RunShown */
-        RunShown: {
+        /** RunDocument */
+        RunDocument: {
             id: string;
             step: string;
             status: string;
-            iterations?: components["schemas"]["Iterations"] | null;
+            iterations?: components["schemas"]["IterationCounts"] | null;
         };
         /** RunWhy */
         RunWhy: {
@@ -1553,7 +1553,7 @@ export interface components {
             /** @default false */
             waited?: boolean;
             /** @default [] */
-            admission?: components["schemas"]["GuardAsked"][];
+            admission?: components["schemas"]["GuardCheck"][];
             /** @default [] */
             input?: components["schemas"]["Seen"][];
             calls?: components["schemas"]["CallWhy"][];
@@ -1568,7 +1568,7 @@ export interface components {
             ended?: string | null;
             error?: components["schemas"]["Failure"] | null;
             /** @default [] */
-            arcs?: components["schemas"]["ArcAsked"][];
+            arcs?: components["schemas"]["ArcCheck"][];
             routing_error?: components["schemas"]["Failure"] | null;
         };
         /** Seen */
@@ -1581,10 +1581,10 @@ export interface components {
             execution_id: string;
             /** @enum {string} */
             status: "running" | "paused" | "ok" | "error" | "cancelled";
-            output: components["schemas"]["OutputShown"] | null;
-            error: components["schemas"]["ErrorShown"] | null;
+            output: components["schemas"]["OutputDocument"] | null;
+            error: components["schemas"]["ErrorDocument"] | null;
             duration_s: number | null;
-            steps: components["schemas"]["StepShown"][];
+            steps: components["schemas"]["StepDocument"][];
         };
         /** SignalAsked */
         SignalAsked: {
@@ -1595,7 +1595,7 @@ export interface components {
         Source: {
             token: string;
             run?: string | null;
-            arc?: components["schemas"]["ArcAsked"] | null;
+            arc?: components["schemas"]["ArcCheck"] | null;
         };
         /** StartAsked */
         StartAsked: {
@@ -1617,7 +1617,7 @@ export interface components {
             execution_id: string;
             /** @enum {string} */
             status: "new" | "running" | "paused" | "cancelling" | "ok" | "error" | "cancelled";
-            problems?: components["schemas"]["ProblemShown"][];
+            problems?: components["schemas"]["ProblemDocument"][];
         };
         /** Started */
         Started: {
@@ -1639,8 +1639,8 @@ export interface components {
             ctx: {
                 [key: string]: unknown;
             };
-            tokens: components["schemas"]["TokenShown"][];
-            runs: components["schemas"]["RunShown"][];
+            tokens: components["schemas"]["TokenDocument"][];
+            runs: components["schemas"]["RunDocument"][];
         };
         /** StepDone */
         StepDone: {
@@ -1709,15 +1709,15 @@ export interface components {
             /** @constant */
             fact: "step.scheduled";
         };
-        /** StepShown */
-        StepShown: {
+        /** StepDocument */
+        StepDocument: {
             id: string;
             step: string;
             status: string;
             started?: string | null;
             ended?: string | null;
             duration_s?: number | null;
-            iterations?: components["schemas"]["Iterations"] | null;
+            iterations?: components["schemas"]["IterationCounts"] | null;
             /** @default [] */
             failures?: components["schemas"]["IterationFailure"][];
             /** @default 0 */
@@ -1731,7 +1731,7 @@ export interface components {
             child?: string | null;
             retry_of?: string | null;
             /** @default [] */
-            blocks?: components["schemas"]["StepShown"][];
+            blocks?: components["schemas"]["StepDocument"][];
             /** @default 0 */
             blocks_left_out?: number;
         };
@@ -1849,8 +1849,8 @@ export interface components {
             id: string;
             token: string;
         };
-        /** TokenShown */
-        TokenShown: {
+        /** TokenDocument */
+        TokenDocument: {
             id: string;
             step: string;
             waiting: boolean;
@@ -1859,7 +1859,7 @@ export interface components {
         TokenWhy: {
             source: components["schemas"]["Source"];
             join: boolean;
-            admission: components["schemas"]["GuardAsked"][];
+            admission: components["schemas"]["GuardCheck"][];
             held_by: string[];
             error: components["schemas"]["Failure"] | null;
         };
@@ -1886,8 +1886,8 @@ export interface components {
             doc: string;
             pure: boolean;
             free_input: boolean;
-            fields: components["schemas"]["FieldTold"][];
-            knobs: components["schemas"]["FieldTold"][];
+            fields: components["schemas"]["FieldDocument"][];
+            knobs: components["schemas"]["FieldDocument"][];
             notes: string[];
             example: string;
         };
@@ -1922,7 +1922,7 @@ export interface components {
         /** Way */
         Way: {
             step: string;
-            arc: components["schemas"]["ArcAsked"];
+            arc: components["schemas"]["ArcCheck"];
             run?: string | null;
             why: string;
         };
@@ -7898,7 +7898,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FactShown"];
+                    "application/json": components["schemas"]["FactDocument"];
                 };
             };
             /** @description The request is not as it must be */

@@ -2,7 +2,7 @@
 
 import type { components } from "../api/schema";
 
-export type Problem = components["schemas"]["ProblemShown"];
+export type Problem = components["schemas"]["ProblemDocument"];
 
 export interface Span {
   from: number;

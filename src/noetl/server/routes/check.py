@@ -24,8 +24,7 @@ from noetl.server.playbook_body import (
     given_text,
     meant,
 )
-from noetl.views.documents import ProblemShown, problem_shown
-from noetl.views.explain.explain_text import as_text
+from noetl.views.documents import ProblemDocument, problem_document
 from noetl.views.explain.playbook import Explanation, explain
 
 TAGS: Final = ["playbooks"]
@@ -34,7 +33,7 @@ _TYPES: Final = {"svg": "image/svg+xml", "mermaid": "text/plain", "dot": "text/v
 
 class CheckShown(Struct, frozen=True, kw_only=True):
     ok: bool  # there is no error
-    problems: tuple[ProblemShown, ...]
+    problems: tuple[ProblemDocument, ...]
 
 
 class ExplanationShown(Struct, frozen=True, kw_only=True):
@@ -57,8 +56,8 @@ async def check_text(request: Request[Any, Any, Any], room: RoomGiven) -> CheckS
     try:
         checked = (await checked_text(room, given)).checked
     except PlaybookError as error:  # it can not be upgraded
-        return CheckShown(ok=False, problems=tuple(map(problem_shown, error.problems)))
-    return CheckShown(ok=not checked.errors, problems=tuple(map(problem_shown, checked.problems)))
+        return CheckShown(ok=False, problems=tuple(map(problem_document, error.problems)))
+    return CheckShown(ok=not checked.errors, problems=tuple(map(problem_document, checked.problems)))
 
 
 @post(
@@ -74,7 +73,9 @@ async def check_text(request: Request[Any, Any, Any], room: RoomGiven) -> CheckS
 async def explain_text(request: Request[Any, Any, Any], room: RoomGiven) -> ExplanationShown:
     _, program = await _program(room, await meant(request, room.desk))
     explanation = await room.thinking.do(explain, program, room.desk.kinds)
-    return ExplanationShown(text=await room.thinking.do(as_text, explanation), explanation=explanation)
+    return ExplanationShown(
+        text=await room.thinking.do(explanation_text, explanation), explanation=explanation
+    )
 
 
 @post(

@@ -17,7 +17,7 @@ from noetl.server.log_readers import checked_id
 from noetl.server.params import RUN, CallerGiven, DeskGiven, ExecutionId, refusals
 from noetl.server.routes.executions import Told
 from noetl.server.services import Services
-from noetl.views.log import FACTS, events_of, must_have_begun
+from noetl.views.log import STARTUP_FACTS, events_of, require_started
 
 TAGS: Final = ["commands"]
 
@@ -144,7 +144,7 @@ async def _commanded(desk: Services, execution_id: str, command: Command) -> Tol
         await desk.link.command(checked_id(execution_id), command)
     except (NotFound, PlaybookError):
         # Of a request that could not run there is no playbook, and that is not what matters.
-        must_have_begun(events_of(await desk.store.read(execution_id, 0, FACTS)), "start it anew")
+        require_started(events_of(await desk.store.read(execution_id, 0, STARTUP_FACTS)), "start it anew")
         raise
     status = await desk.store.status(execution_id)
     if status is None:

@@ -43,7 +43,7 @@ from noetl.server.start_request import (
     refused_on_record,
 )
 from noetl.server.streams import HeadShown, head_shown
-from noetl.views.documents import ProblemShown, ShowDocument, problem_shown
+from noetl.views.documents import ProblemDocument, ShowDocument, problem_document
 
 WAIT_MAX_S: Final = 300.0
 KEY_CHARS_MAX: Final = 255
@@ -64,7 +64,7 @@ class StartTold(Struct, frozen=True, kw_only=True):
 
     execution_id: str
     status: Status
-    problems: tuple[ProblemShown, ...] | UnsetType = UNSET  # of a text: warnings and advice
+    problems: tuple[ProblemDocument, ...] | UnsetType = UNSET  # of a text: warnings and advice
 
 
 class HeadsPage(Struct, frozen=True, kw_only=True):
@@ -138,7 +138,7 @@ async def start(
         told = StartTold(
             execution_id=execution_id,
             status=await waiting.status(),
-            problems=tuple(map(problem_shown, started.problems if started else ())) or UNSET,
+            problems=tuple(map(problem_document, started.problems if started else ())) or UNSET,
         )
     return Response(told, status_code=202 if wait else 201, headers=where)
 

@@ -28,7 +28,7 @@ from noetl.server.params import (
     refusals,
 )
 from noetl.server.playbook_body import PLAYBOOK_BODY_MAX, TextOperation, checked_text, given_text, registered
-from noetl.views.documents import ProblemShown, problem_shown
+from noetl.views.documents import ProblemDocument, problem_document
 from noetl.views.log import instant
 
 DIFF_LINES_MAX: Final = 20_000  # of each of the two
@@ -49,7 +49,7 @@ class Registered(Struct, frozen=True, kw_only=True):
     version: int
     digest: str
     created: bool  # False: it was known
-    problems: tuple[ProblemShown, ...]  # warnings and advice
+    problems: tuple[ProblemDocument, ...]  # warnings and advice
     notes: tuple[NoteShown, ...] | UnsetType = UNSET  # of an upgrade
 
 
@@ -134,7 +134,7 @@ async def register(request: Request[Any, Any, Any], room: RoomGiven) -> Response
         version=version.version,
         digest=digest,
         created=digest not in known,
-        problems=tuple(map(problem_shown, made.checked.problems)),
+        problems=tuple(map(problem_document, made.checked.problems)),
         notes=notes or UNSET,
     )
     return Response(told, status_code=201 if told.created else 200)

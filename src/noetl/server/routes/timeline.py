@@ -32,7 +32,7 @@ from noetl.server.params import (
 from noetl.server.timeline_cache import Glance
 from noetl.views.fact_lines import FactLine, line
 from noetl.views.log import events_of, readable
-from noetl.views.moment import ExecutionMoment, FactShown, fact_shown
+from noetl.views.moment import ExecutionMoment, FactDocument, fact_document
 from noetl.views.timeline import TimelineDocument, name_of
 
 TAGS: Final = ["executions"]
@@ -161,10 +161,10 @@ async def one_fact(
     desk: DeskGiven,
     execution_id: ExecutionId,
     seq: Annotated[int, PathParameter(description="its place in the log", ge=1, le=SEQ_MAX)],
-) -> FactShown:
+) -> FactDocument:
     rows = await desk.store.read(checked_id(execution_id), seq - 1, seq)
     for event in events_of(rows, after=seq - 1):
-        return fact_shown(event)
+        return fact_document(event)
     head = await desk.listing.head(execution_id)
     words = f"the log of {execution_id} has 1 to {head.seq}, and no fact {seq}"
     raise Refused(404, "no-such-fact", words)

@@ -13,7 +13,7 @@ from noetl.errors import NotFound
 from noetl.ports import WorkerInfo
 from noetl.server.params import READ, DeskGiven, refusals
 from noetl.views.log import instant
-from noetl.views.tool_kinds import FieldTold, told, unfolded
+from noetl.views.tool_kinds import FieldDocument, kind_document, unfolded
 
 
 class ToolShown(Struct, frozen=True, kw_only=True):
@@ -34,8 +34,8 @@ class ToolTold(Struct, frozen=True, kw_only=True):
     doc: str
     pure: bool
     free_input: bool
-    fields: tuple[FieldTold, ...]
-    knobs: tuple[FieldTold, ...]
+    fields: tuple[FieldDocument, ...]
+    knobs: tuple[FieldDocument, ...]
     notes: tuple[str, ...]
     example: str
 
@@ -93,7 +93,7 @@ async def tool(
         near = get_close_matches(kind[:100], desk.kinds, n=1)
         hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(desk.kinds)}"
         raise NotFound(f'no tool of kind "{kind[:100]}" is installed; {hint}')
-    said = told(known, str(getattr(desk.tools.make(kind), "example", "")))
+    said = kind_document(known, str(getattr(desk.tools.make(kind), "example", "")))
     return ToolTold(
         kind=said.kind,
         doc=said.doc,

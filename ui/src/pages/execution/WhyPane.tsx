@@ -1,10 +1,10 @@
 import { get } from "../../api/client";
-import type { ArcAsked, GuardAsked, RunWhy, Why } from "../../api/types";
+import type { ArcCheck, GuardCheck, RunWhy, Why } from "../../api/types";
 import { useResource } from "../../api/useResource";
 import { Failed } from "../../design/Failed";
 import { SkeletonRows } from "../../design/Skeleton";
 
-function Seen({ seen }: { seen: ArcAsked["seen"] }) {
+function Seen({ seen }: { seen: ArcCheck["seen"] }) {
   if (seen === undefined || seen.length === 0) return null;
   return (
     <dl className="seen">
@@ -21,7 +21,7 @@ function Seen({ seen }: { seen: ArcAsked["seen"] }) {
 const signOf = (held: boolean | null | undefined): string => (held == null ? "–" : held ? "✓" : "✕");
 const saysOf = (held: boolean | null | undefined): string => (held == null ? "not asked" : held ? "held" : "did not hold");
 
-function Arc({ arc }: { arc: ArcAsked }) {
+function Arc({ arc }: { arc: ArcCheck }) {
   return (
     <li className={`guard ${saysOf(arc.held).replaceAll(" ", "-")}`}>
       <span title={saysOf(arc.held)}><span aria-hidden="true">{signOf(arc.held)}</span><span className="visually-hidden">{saysOf(arc.held)}</span></span>
@@ -34,7 +34,7 @@ function Arc({ arc }: { arc: ArcAsked }) {
   );
 }
 
-function Admission({ guards }: { guards: readonly GuardAsked[] }) {
+function Admission({ guards }: { guards: readonly GuardCheck[] }) {
   return guards.map((guard, place) => (
     <li key={place} className="guard">
       <span title={saysOf(guard.held)}>{signOf(guard.held)}</span>

@@ -1,6 +1,6 @@
 /** How an execution ended: its last fact but one says it, however long the log is. */
 
-import type { FactShown, Timeline } from "../../api/types";
+import type { FactDocument, Timeline } from "../../api/types";
 import { isMapping } from "./data/shapes";
 import { useFact } from "./useFact";
 
@@ -15,7 +15,7 @@ interface FailureTold {
 }
 
 /** Why it failed; null: it did not, or it is not known yet. */
-export function failureIn(ending: FactShown | undefined): FailureTold | null {
+export function failureIn(ending: FactDocument | undefined): FailureTold | null {
   const error = ending?.data.error;
   return isMapping(error) ? { kind: String(error.kind), message: String(error.message), details: error.details } : null;
 }

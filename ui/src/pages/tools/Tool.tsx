@@ -9,7 +9,7 @@ import { SkeletonRows } from "../../design/Skeleton";
 import { Words } from "../../design/Words";
 
 type Told = components["schemas"]["ToolTold"];
-type Field = components["schemas"]["FieldTold"];
+type Field = components["schemas"]["FieldDocument"];
 
 export function Tool({ kind }: { kind: string }) {
   const path = `/tools/${encodeURIComponent(kind)}`;
