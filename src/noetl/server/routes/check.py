@@ -25,6 +25,7 @@ from noetl.server.playbook_body import (
     meant,
 )
 from noetl.views.documents import ProblemDocument, problem_document
+from noetl.views.explain.explain_text import explanation_text
 from noetl.views.explain.playbook import Explanation, explain
 
 TAGS: Final = ["playbooks"]
