@@ -31,7 +31,7 @@ from noetl.engine.state import State
 from noetl.ids import partition_of
 from noetl.ports import LogRow
 from noetl.testing.audit import audit
-from noetl.views.documents import ShowDocument, remembered, show_document
+from noetl.views.documents import ShowDocument, read_runs, show_document
 from noetl.views.log import events_of, folded
 from noetl.views.replay import ReplayDifference, replayed
 from tests.distributed.processes import Process, Program
@@ -261,7 +261,7 @@ class Cluster:
         return replayed(execution_id, events, thaw(kept["body"]))
 
     async def shown(self, execution_id: str) -> ShowDocument:
-        return show_document(remembered(execution_id, events_of(await self.rows(execution_id))))
+        return show_document(read_runs(execution_id, events_of(await self.rows(execution_id))))
 
     async def executions(self) -> dict[str, str]:
         """All executions with their status."""

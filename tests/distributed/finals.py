@@ -11,7 +11,7 @@ from noetl.engine import facts
 from noetl.output import JSON, Failure, Output
 from noetl.ports import LogRow
 from noetl.testing.audit import audit
-from noetl.views.documents import StepShown, remembered, show_document
+from noetl.views.documents import StepDocument, read_runs, show_document
 from noetl.views.log import events_of
 
 ID_CHARS = 36  # of a real id; the scenario player uses one letter
@@ -29,7 +29,7 @@ def final(
     whose order depends on concurrent events.
     """
     state = audit(execution_id, rows)
-    runs = remembered(execution_id, events_of(rows))
+    runs = read_runs(execution_id, events_of(rows))
     document = show_document(runs)
     made = {
         "status": state.status,
@@ -50,7 +50,7 @@ def final(
     return found
 
 
-def _step(step: StepShown) -> dict[str, Any]:
+def _step(step: StepDocument) -> dict[str, Any]:
     iterations = step.iterations and (
         step.iterations.count,
         step.iterations.succeeded,

@@ -26,7 +26,7 @@ from noetl.link.client import LinkClient
 from noetl.link.messages import VERSION
 from noetl.output import Output
 from noetl.ports import REPLY_TIMEOUT_S, Collect, first_reply
-from noetl.views.audit.findings import findings
+from noetl.views.audit import findings
 from noetl.views.log import events_of
 from noetl.worker.calls import Ear
 from noetl.worker.worker import Worker, WorkerPorts

@@ -99,9 +99,9 @@ def admissible(program: Program, state: State, token: Token) -> bool:
     """Would its step admit it now? Then it should not wait (D35)."""
     place = {"workload": state.workload, "ctx": state.ctx, "execution_id": state.execution_id}
     scope: dict[str, JSON] = {**place, "input": token.input, "event": token.event or {}}
-    for when, allow, _ in program.steps[token.step].admit or ():
-        if when is True or (isinstance(when, Template) and when.holds(scope)):
-            return allow
+    for guard in program.steps[token.step].admit or ():
+        if guard.when is True or (isinstance(guard.when, Template) and guard.when.holds(scope)):
+            return guard.allow
     return False
 
 

@@ -10,10 +10,10 @@ from msgspec import Struct
 from noetl.api.executions import Dialect
 from noetl.drawing.chart import Role
 from noetl.net.flow import Carries
+from noetl.views.documents import ProblemDocument
 from noetl.views.explain.playbook import Explanation
 from noetl.views.fact_lines import FactLine
-from noetl.views.problems import ProblemShown
-from noetl.views.tool_kinds import FieldTold
+from noetl.views.tool_kinds import FieldDocument
 
 
 class PlaybookReference(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,7 +28,7 @@ class PlaybookReference(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 class CheckResponse(Struct, frozen=True, kw_only=True):
     ok: bool  # there are no errors
-    problems: tuple[ProblemShown, ...]
+    problems: tuple[ProblemDocument, ...]
 
 
 class ExplainResponse(Struct, frozen=True, kw_only=True):
@@ -95,8 +95,8 @@ class ToolDetails(Struct, frozen=True, kw_only=True):
     doc: str
     pure: bool
     free_input: bool
-    fields: tuple[FieldTold, ...]
-    knobs: tuple[FieldTold, ...]
+    fields: tuple[FieldDocument, ...]
+    knobs: tuple[FieldDocument, ...]
     notes: tuple[str, ...]
     example: str
 

@@ -12,9 +12,9 @@ from noetl.engine.facts import Fact
 from noetl.engine.state import Status
 from noetl.output import JSON
 from noetl.ports import ExecutionHead, LogRow
+from noetl.views.documents import ProblemDocument
 from noetl.views.envelopes import Envelope
 from noetl.views.log import instant
-from noetl.views.problems import ProblemShown
 
 VERSION_MAX: Final = 2**31 - 1
 
@@ -37,7 +37,7 @@ class StartResponse(Struct, frozen=True, kw_only=True):
 
     execution_id: str
     status: Status
-    problems: tuple[ProblemShown, ...] | UnsetType = UNSET  # of a text: warnings and advice
+    problems: tuple[ProblemDocument, ...] | UnsetType = UNSET  # of a text: warnings and advice
 
 
 class CommandResponse(Struct, frozen=True, kw_only=True):

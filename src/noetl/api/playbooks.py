@@ -6,8 +6,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from noetl.api.executions import Dialect, to_datetime
 from noetl.ports import PlaybookText, PlaybookVersion
+from noetl.views.documents import ProblemDocument
 from noetl.views.log import instant
-from noetl.views.problems import ProblemShown
 
 
 class PlaybookTextRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,7 +31,7 @@ class RegisterResponse(Struct, frozen=True, kw_only=True):
     version: int
     digest: str
     created: bool  # False: the text was registered before
-    problems: tuple[ProblemShown, ...]  # warnings and advice
+    problems: tuple[ProblemDocument, ...]  # warnings and advice
     notes: tuple[UpgradeNote, ...] | UnsetType = UNSET  # of an upgrade
 
 

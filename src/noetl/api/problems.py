@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import UNSET, Struct, UnsetType
 
 from noetl.errors import Mark, Problem, Related
-from noetl.views.problems import ProblemShown
+from noetl.views.documents import ProblemDocument
 
 
 class FieldError(Struct, frozen=True, kw_only=True):
@@ -24,12 +24,12 @@ class ProblemDetails(Struct, frozen=True, kw_only=True):
     status: int
     detail: str
     code: str  # stable
-    problems: tuple[ProblemShown, ...] | UnsetType = UNSET  # of a playbook
+    problems: tuple[ProblemDocument, ...] | UnsetType = UNSET  # of a playbook
     execution_id: str | UnsetType = UNSET  # the execution that records a start request that cannot run
     fields: tuple[FieldError, ...] | UnsetType = UNSET  # of the request
 
 
-def to_problem(problem: ProblemShown, file: str) -> Problem:
+def to_problem(problem: ProblemDocument, file: str) -> Problem:
     """The problem with its positions in `file`: the server does not know how the author names the text."""
     related = tuple(
         Related(Mark(file, each.line, each.column), each.note) for each in (problem.related or ())

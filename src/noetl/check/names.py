@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from noetl.check.comparisons import check_comparisons
-from noetl.check.reads import ReadChecker
-from noetl.check.references import check_references
+from noetl.check.reads import ReadChecker, check_comparisons, check_references
 from noetl.net.graph import circles
 from noetl.net.program import CompiledTask, Program, TemplateUse
 from noetl.net.scopes import task_writes

@@ -1,8 +1,8 @@
-"""What templates read, against what is there at that place: scopes, their parts, tasks by name (L3)."""
+"""What templates read (level L3): does it exist there, can a comparison hold, is a Ref used as a Ref?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 from noetl.check.pipelines import runs_before
@@ -17,12 +17,13 @@ from noetl.net.scopes import (
     all_writes,
     task_writes,
 )
-from noetl.output import ERROR_FIELDS, JSON, OUTPUT_FIELDS
+from noetl.output import ERROR_FIELDS, JSON, OUTPUT_FIELDS, REF_FIELDS
 from noetl.playbook.language import SCOPES
 from noetl.playbook.model import Block, Pipeline, Step
 from noetl.playbook.report import ProblemReport
 from noetl.playbook.source import Path
-from noetl.template.compile import Read
+from noetl.template.compile import Read, Template
+from noetl.template.values import is_template
 
 _MISSING = {
     "undeclared-workload": "workload declares no default for",
@@ -326,13 +327,19 @@ class _Owner:
         self.input_keys = set(owner.input) | (
             calls.inputs.get(owner.name, set()) if isinstance(owner, Block) else set()
         )
-        writes = [each for each, _ in task_writes(owner)]
-        own = (owner.loops[-1].iterator, "index") if owner.loops else ()
-        self.iter_paths = _Paths("iter", writes, own)
-        self.step_paths = _Paths("step", [*writes, owner.set])
+        self._owner = owner
         self._calls = calls
         pipeline = program.pipeline(owner.name, block=isinstance(owner, Block))
         self._tasks = pipeline.source_tasks
+
+    @cached_property
+    def iter_paths(self) -> _Paths:
+        own = (self.loops[-1].iterator, "index") if self.loops else ()
+        return _Paths("iter", (writes for writes, _ in task_writes(self._owner)), own)
+
+    @cached_property
+    def step_paths(self) -> _Paths:
+        return _Paths("step", [self._owner.set, *(writes for writes, _ in task_writes(self._owner))])
 
     @cached_property
     def runs_before(self) -> Callable[[str, str], bool]:
@@ -342,3 +349,100 @@ class _Owner:
         """What `iter` holds in the `in` of the loop with this number: the iteration around it (D85)."""
         names = {self.loops[loop - 1].iterator} if loop > 0 else self._calls.iterators
         return _Paths("iter", (), {*names, "index"})
+
+
+_STATUS = ("ok", "error")
+_RENAMED = {"success": "ok", "failed": "error", "failure": "error", "done": "ok"}
+
+
+def check_comparisons(use: TemplateUse, report: ProblemReport) -> None:
+    for path, values, _ in use.template.compared:
+        possible = _possible(path, use)
+        if possible is None or any(value in possible for value in values):
+            continue
+        word, wrong = ".".join(map(str, path)), values[0] if values else "nothing"
+        fix = _RENAMED.get(str(wrong)) if possible == _STATUS else report.near(str(wrong), possible)
+        message = f'{word} is never "{wrong}" here: it is {" or ".join(possible)}'
+        report.tell("never-equal", use.path, message, word=word, fix=f"'{fix}'" if fix else None)
+
+
+def _possible(path: Path, use: TemplateUse) -> tuple[str, ...] | None:
+    """All that a path can be; None: anything."""
+    if path in (("output", "status"), ("event", "status")):
+        return _STATUS
+    if path != ("event", "name"):
+        return None
+    if use.place == "arc" and isinstance(use.owner, Step):
+        return ("loop.done" if use.owner.loops else "step.done", "step.failed")
+    return ("step.done", "step.failed", "loop.done")
+
+
+_NEVER_A_REF = frozenset({"status", "error", "meta"})
+
+
+def check_references(program: Program, report: ProblemReport) -> None:
+    by_path = {use.path: use for use in program.templates}
+    for name, value, at in _targets(program):
+        _check_target(name, value, at, by_path.get(at), report)
+    for use in program.templates:
+        _check_reads(use, report)
+
+
+def _targets(program: Program) -> Iterator[tuple[str, JSON, Path]]:
+    """Everything that is written under a name of the author's: `set` targets and `input` keys."""
+    for writes, at in all_writes(program.playbook):
+        for target, value in writes.items():
+            yield target, value, (*at, target)
+    for owner in program.playbook.pipelines:
+        for key, value in owner.input.items():
+            yield key, value, (*owner.at, "input", key)
+        for task in owner.tasks:
+            for key, value in task.input.items():
+                if key != "ref":
+                    yield key, value, (*task.at, "input", key)
+
+
+def _check_target(name: str, value: JSON, at: Path, use: TemplateUse | None, report: ProblemReport) -> None:
+    template = use.template if use else None
+    if name.endswith("_ref"):
+        if _never_a_ref(value, template):
+            message = f'"{name}" takes a reference, and this is none'
+            report.tell("ref-expected", at, message, fix='"{{ output.ref }}"')
+    elif template and template.sole_path and is_ref(template.sole_path):
+        message = f'"{name}" gets a reference: its name must end in _ref'
+        report.tell("ref-unexpected", at, message, key=True, fix=f"{name}_ref")
+
+
+def is_ref(path: Path) -> bool:
+    last = path[-1]
+    return path == ("output", "ref") or (isinstance(last, str) and last.endswith("_ref"))
+
+
+def _never_a_ref(value: JSON, template: Template | None) -> bool:
+    """Can it be seen that this is no Ref? A null clears the name; a mapping may be a Ref written out."""
+    if template is None:
+        return not (
+            value is None or isinstance(value, dict) or (isinstance(value, str) and is_template(value))
+        )
+    if not template.typed:
+        return True
+    path = template.sole_path
+    if path is None or path[0] != "output":
+        return False
+    return path == ("output", "data") or (len(path) > 1 and path[1] in _NEVER_A_REF)
+
+
+def _check_reads(use: TemplateUse, report: ProblemReport) -> None:
+    for read in use.template.reads:
+        for place in range(1, len(read.path) - 1):
+            part, following = read.path[place], read.path[place + 1]
+            through = read.path[: place + 1] == ("output", "ref") or (
+                isinstance(part, str) and part.endswith("_ref")
+            )
+            if through and following not in REF_FIELDS:
+                ref, whole = (".".join(map(str, each)) for each in (read.path[: place + 1], read.path))
+                message = (
+                    f'"{whole}" reads through the reference "{ref}"; fetch it with a task of kind resolve'
+                )
+                report.tell("ref-read-through", use.path, message, word=whole)
+                break

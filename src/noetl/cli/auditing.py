@@ -20,9 +20,8 @@ from noetl.engine.state import LIVE
 from noetl.errors import Damaged, NotFound
 from noetl.net.describe import count
 from noetl.output import JSON, Output
-from noetl.views.audit.findings import findings
-from noetl.views.log import events_of
-from noetl.views.startup import why_not_begun
+from noetl.views.audit import findings
+from noetl.views.log import events_of, startup_failure
 from noetl.views.styled_text import Styled
 
 FOUND = 1
@@ -74,7 +73,7 @@ async def _audit(disk: Shelf, given: str | None) -> Audit:
             for each in findings(log.events())
         ]
         audit.findings += _of_head(log)
-        if why_not_begun(log.events()) is None:  # of what never began no text is kept
+        if startup_failure(log.events()) is None:  # of what never began no text is kept
             audit.findings += [each async for each in _of_playbook(disk, execution)]
         await _results(disk, log, audit)
     audit.findings += _of_file(disk)

@@ -24,7 +24,7 @@ from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.runtime import GRACE_S, EmbeddedRuntime, LocalStore, relax_collector
 from noetl.tool import Tools
-from noetl.views.documents import ShowDocument, remembered, show_document
+from noetl.views.documents import ShowDocument, read_runs, show_document
 from noetl.views.log import events_of
 from noetl.views.runs import Runs
 from noetl.views.styled_text import Styled
@@ -127,7 +127,7 @@ async def _interrupted(voice: Voice, disk: LocalStore) -> int:
         return INTERRUPTED
     if voice.json:
         events = events_of(disk.store.stream(voice.execution_id))
-        shown = show_document(remembered(voice.execution_id, events))
+        shown = show_document(read_runs(voice.execution_id, events))
         voice.document(_as_told(shown, "interrupted"))
     name = f"{short(voice.execution_id)}{voice.flag}"
     voice.warn(f"interrupted: nothing is lost; go on with: noetl resume {name}")
@@ -141,7 +141,7 @@ def _as_told(shown: ShowDocument, status: str) -> dict[str, JSON]:
 
 async def conclude(voice: Voice, disk: LocalStore, execution_id: str) -> int:
     """Say how it stands, from its log."""
-    return conclusion(voice, remembered(execution_id, events_of(disk.store.stream(execution_id))))
+    return conclusion(voice, read_runs(execution_id, events_of(disk.store.stream(execution_id))))
 
 
 def conclusion(voice: Voice, runs: Runs) -> int:

@@ -13,7 +13,7 @@ from noetl.cli.times import duration
 from noetl.escape import head, one_line, visible, width
 from noetl.ids import run_id
 from noetl.output import JSON
-from noetl.views.documents import ErrorShown, Iterations, OutputShown, ShowDocument, StepShown
+from noetl.views.documents import ErrorDocument, IterationCounts, OutputDocument, ShowDocument, StepDocument
 from noetl.views.styled_text import Style, Styled, table
 
 STEPS_SHOWN_MAX = 40
@@ -57,7 +57,7 @@ def closing(document: ShowDocument, around: Around) -> Iterator[list[Styled]]:
 _HEADING = [Styled(word, "faint") for word in ("step", "status", "time", "iterations", "calls")]
 
 
-def _rows(steps: Sequence[StepShown], name: str) -> Iterator[list[Styled]]:
+def _rows(steps: Sequence[StepDocument], name: str) -> Iterator[list[Styled]]:
     half = STEPS_SHOWN_MAX // 2
     if len(steps) <= STEPS_SHOWN_MAX:
         yield from map(_row, steps)
@@ -68,7 +68,7 @@ def _rows(steps: Sequence[StepShown], name: str) -> Iterator[list[Styled]]:
     yield from map(_row, steps[-half:])
 
 
-def _row(step: StepShown) -> list[Styled]:
+def _row(step: StepDocument) -> list[Styled]:
     name = step.step if step.id == run_id(step.step, 1) else step.id
     status = f"{step.status}, handled" if step.handled else step.status
     time = duration(step.duration_s) if step.duration_s is not None else ""
@@ -85,13 +85,13 @@ def _row(step: StepShown) -> list[Styled]:
     return [*cells, Styled(iterations), Styled(calls)]
 
 
-def _iterations(loop: Iterations) -> str:
+def _iterations(loop: IterationCounts) -> str:
     words = f"{loop.count:,}"
     words += f", {loop.failed:,} failed" if loop.failed else ""
     return f"{words}; {_iterations(loop.inside)} inside" if loop.inside is not None else words
 
 
-def _error(error: ErrorShown, around: Around) -> Iterator[list[Styled]]:
+def _error(error: ErrorDocument, around: Around) -> Iterator[list[Styled]]:
     where = f" in {one_line(error.place)}" if error.place else ""
     first, *others = pasted(error.message, around.flag).splitlines() or [""]
     yield [Styled(f"{error.kind}{where}: ", "error"), Styled(first)]
@@ -107,7 +107,7 @@ def _error(error: ErrorShown, around: Around) -> Iterator[list[Styled]]:
         yield [Styled(words, "faint")]
 
 
-def _output(output: OutputShown, see: str, columns: int) -> Iterator[list[Styled]]:
+def _output(output: OutputDocument, see: str, columns: int) -> Iterator[list[Styled]]:
     if output.data is None:
         if isinstance(output.ref, dict):
             yield [Styled("output: ", "faint"), Styled(f"{_size(output.ref)}, see {see}")]

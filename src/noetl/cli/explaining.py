@@ -17,7 +17,7 @@ from noetl.errors import Problem
 from noetl.net.describe import count
 from noetl.net.program import Program
 from noetl.playbook.kinds import Kinds
-from noetl.views.explain.explain_text import told, told_task
+from noetl.views.explain.explain_text import explanation_lines, task_lines
 from noetl.views.styled_text import Styled
 
 
@@ -64,7 +64,8 @@ def _drawn(program: Program, graph: GraphChoice) -> str:
             return svg(chart(program))
         except DrawingTooLarge as error:
             raise Usage(f"too large to draw ({error}); --graph dot gives it to Graphviz") from error
-    from noetl.drawing.diagrams import dot, mermaid
+    from noetl.drawing.dot import dot
+    from noetl.drawing.mermaid import mermaid
 
     return {"mermaid": mermaid, "dot": dot}[graph](chart(program))
 
@@ -81,11 +82,11 @@ def _lines(program: Program, task: str | None, kinds: Kinds, columns: int) -> It
     if task is None:
         from noetl.views.explain.playbook import explain
 
-        return told(explain(program, kinds), columns)
-    from noetl.views.explain.task_details import NoSuchTask, find_task, task_sheet
+        return explanation_lines(explain(program, kinds), columns)
+    from noetl.views.explain.task_details import NoSuchTask, find_task, task_details
 
     try:
         owner, found = find_task(program, task)
     except NoSuchTask as error:
         raise Usage(str(error)) from error
-    return told_task(task_sheet(program, kinds, owner, found), columns)
+    return task_lines(task_details(program, kinds, owner, found), columns)

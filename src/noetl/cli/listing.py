@@ -24,7 +24,7 @@ from noetl.errors import Damaged
 from noetl.escape import head, visible, width
 from noetl.output import JSON, Output
 from noetl.runtime.settings import database_path
-from noetl.views.documents import ErrorShown, OutputShown, ShowDocument
+from noetl.views.documents import ErrorDocument, OutputDocument, ShowDocument
 from noetl.views.log import events_of, instant
 from noetl.views.styled_text import Styled, table
 
@@ -86,7 +86,7 @@ async def _document(disk: Shelf, execution: Execution, now: datetime) -> dict[st
         else:
             shown = document_of(Log(execution, await disk.store.read(execution.execution_id)), now)
     except Damaged as error:
-        shown = _by_head(execution, error=ErrorShown(kind="damaged", message=str(error)))
+        shown = _by_head(execution, error=ErrorDocument(kind="damaged", message=str(error)))
     document: dict[str, JSON] = msgspec.to_builtins(shown)
     del document["steps"]
     return {
@@ -107,7 +107,7 @@ async def _of_its_end(disk: Shelf, execution: Execution) -> ShowDocument:
 
 
 def _by_head(
-    execution: Execution, *, output: OutputShown | None = None, error: ErrorShown | None = None
+    execution: Execution, *, output: OutputDocument | None = None, error: ErrorDocument | None = None
 ) -> ShowDocument:
     return ShowDocument(
         execution_id=execution.execution_id,
@@ -119,11 +119,11 @@ def _by_head(
     )
 
 
-def _output(output: Output | None) -> OutputShown | None:
+def _output(output: Output | None) -> OutputDocument | None:
     if output is None:
         return None
     ref, error = output.ref or UNSET, output.error or UNSET
-    return OutputShown(status=output.status, data=output.data, ref=ref, error=error)
+    return OutputDocument(status=output.status, data=output.data, ref=ref, error=error)
 
 
 def _tell(

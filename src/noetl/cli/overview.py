@@ -31,12 +31,12 @@ from noetl.escape import one_line, shorten, width
 from noetl.net.describe import count
 from noetl.output import Failure
 from noetl.views.documents import (
-    ErrorShown,
-    Iterations,
-    OutputShown,
+    ErrorDocument,
+    IterationCounts,
+    OutputDocument,
     ShowDocument,
-    StepShown,
-    remembered,
+    StepDocument,
+    read_runs,
     show_document,
 )
 from noetl.views.log import readable
@@ -83,7 +83,7 @@ def document_of(log: Log, now: datetime) -> ShowDocument:
     with readable(log.id):
         # What nobody runs does not go on: its time stands still.
         until = now if log.execution.owner_alive else None
-        return show_document(remembered(log.id, log.events()), until)
+        return show_document(read_runs(log.id, log.events()), until)
 
 
 @runtime_checkable
@@ -123,7 +123,7 @@ class _Family:
             await self.open(self.children[step.child][1])
 
 
-def _with_blocks(steps: Sequence[StepShown]) -> Iterator[StepShown]:
+def _with_blocks(steps: Sequence[StepDocument]) -> Iterator[StepDocument]:
     for step in steps:
         yield step
         yield from _with_blocks(step.blocks)
@@ -161,7 +161,7 @@ def _headline(execution: Execution, document: ShowDocument, now: datetime) -> li
     return line
 
 
-def _steps(steps: Sequence[StepShown], execution: Execution, family: _Family) -> Iterator[TreeBranch]:
+def _steps(steps: Sequence[StepDocument], execution: Execution, family: _Family) -> Iterator[TreeBranch]:
     room = min(NAME_COLUMNS, max((width(one_line(step.id)) for step in steps), default=0))
     left_out = len(steps) - 2 * STEPS_SHOWN
     for number, step in enumerate(steps):
@@ -171,7 +171,7 @@ def _steps(steps: Sequence[StepShown], execution: Execution, family: _Family) ->
             yield _step(step, room, execution, family)
 
 
-def _step(step: StepShown, room: int, execution: Execution, family: _Family) -> TreeBranch:
+def _step(step: StepDocument, room: int, execution: Execution, family: _Family) -> TreeBranch:
     style = STYLES.get(step.status, "")
     name = one_line(step.id)
     line = [Styled(f"{MARKS.get(step.status, '?')} ", style), Styled(name, "name")]
@@ -182,7 +182,7 @@ def _step(step: StepShown, room: int, execution: Execution, family: _Family) -> 
     return TreeBranch(tuple(line), tuple(_below(step, execution, family)))
 
 
-def _figures(step: StepShown, execution: Execution) -> Iterator[Styled]:
+def _figures(step: StepDocument, execution: Execution) -> Iterator[Styled]:
     if step.duration_s is not None:
         yield Styled(duration(step.duration_s))
     if step.iterations is not None:
@@ -201,7 +201,7 @@ def _figures(step: StepShown, execution: Execution) -> Iterator[Styled]:
         yield Styled("interrupted", "warning")
 
 
-def _loop(loop: Iterations) -> Styled:
+def _loop(loop: IterationCounts) -> Styled:
     said = f"{loop.succeeded:,} of {count(loop.count, 'iteration')}"
     said += f", {loop.failed:,} failed" if loop.failed else ""
     if (inside := loop.inside) is not None:
@@ -210,7 +210,7 @@ def _loop(loop: Iterations) -> Styled:
     return Styled(said, "warning" if loop.failed or (inside is not None and inside.failed) else "")
 
 
-def _below(step: StepShown, execution: Execution, family: _Family) -> Iterator[TreeBranch]:
+def _below(step: StepDocument, execution: Execution, family: _Family) -> Iterator[TreeBranch]:
     if step.error is not None:
         yield TreeBranch((Styled(_failure(step.error), "warning" if step.handled else "error"),))
     yield from _failures(step)
@@ -223,7 +223,7 @@ def _below(step: StepShown, execution: Execution, family: _Family) -> Iterator[T
         yield TreeBranch((Styled(f"… {count(step.blocks_left_out, 'call')} of blocks more", "faint"),))
 
 
-def _failures(step: StepShown) -> Iterator[TreeBranch]:
+def _failures(step: StepDocument) -> Iterator[TreeBranch]:
     """Of iterations; where one alone has failed its step, or blocks did, that is said elsewhere."""
     failed = step.iterations.failed if step.iterations is not None else 0
     if (failed == 1 and step.error is not None) or any(block.error is not None for block in step.blocks):
@@ -234,7 +234,7 @@ def _failures(step: StepShown) -> Iterator[TreeBranch]:
         yield TreeBranch((Styled(f"… {failed - len(step.failures):,} more that failed", "faint"),))
 
 
-def _signal(step: StepShown, execution: Execution, flag: str) -> Iterator[TreeBranch]:
+def _signal(step: StepDocument, execution: Execution, flag: str) -> Iterator[TreeBranch]:
     _, waits, name = (step.why or "").partition("waits for the signal ")
     if waits:
         words = f"noetl signal {short(execution.execution_id)} {quote(one_line(name))}{flag}"
@@ -255,11 +255,11 @@ def _child(id: str, family: _Family) -> TreeBranch:
     return TreeBranch(line, tuple(_steps(document.steps, execution, family)))
 
 
-def _failure(error: Failure | ErrorShown) -> str:
+def _failure(error: Failure | ErrorDocument) -> str:
     return shorten(f"{one_line(error.kind)}: {one_line(error.message)}", MESSAGE_CHARS)
 
 
-def _error(error: ErrorShown, flag: str) -> Iterator[list[Styled]]:
+def _error(error: ErrorDocument, flag: str) -> Iterator[list[Styled]]:
     yield []
     where = f" in {one_line(error.place)}" if error.place else ""
     yield [Styled(f"error{where}  ", "error"), Styled(pasted(_failure(error), flag))]
@@ -273,7 +273,7 @@ def _error(error: ErrorShown, flag: str) -> Iterator[list[Styled]]:
         yield [Styled(words, "faint")]
 
 
-def _output(output: OutputShown, see: str) -> Iterator[list[Styled]]:
+def _output(output: OutputDocument, see: str) -> Iterator[list[Styled]]:
     if output.data is None:
         if isinstance(output.ref, dict):
             yield from (

@@ -16,7 +16,7 @@ from noetl.cli.looking import Shelf, log_of, opened, screen_for
 from noetl.control.playbooks import Playbooks
 from noetl.net.program import Program
 from noetl.views.explain.why import Why, why
-from noetl.views.explain.why_text import tell
+from noetl.views.explain.why_text import why_lines
 from noetl.views.log import readable
 from noetl.views.styled_text import Styled
 
@@ -48,7 +48,7 @@ def run_explain_execution(given: str, step: str | None, db: str | None, form: Fo
         sys.stdout.write(as_document(found))
         return OK
     screen = screen_for(form)
-    for number, line in enumerate(tell(found)):
+    for number, line in enumerate(why_lines(found)):
         indented = line.startswith(" ")
         screen.line(Styled(line, "" if indented else "strong" if number == 0 else "name"))
     return OK

@@ -14,7 +14,7 @@ from noetl.cli.times import duration
 from noetl.escape import one_line
 from noetl.net.describe import count
 from noetl.output import JSON
-from noetl.views.documents import Iterations, StateDocument, remembered, state_document
+from noetl.views.documents import IterationCounts, StateDocument, read_runs, state_document
 from noetl.views.log import instant, readable
 from noetl.views.runs import Runs
 from noetl.views.styled_text import Styled, table
@@ -32,7 +32,7 @@ async def _state(disk: Shelf, given: str, at: int | None, form: FormatChoice) ->
     if at is not None and not 1 <= at <= log.last_seq:
         raise Usage(f"--at {at}: there is no such fact: the log of {log.id} has 1 to {log.last_seq}")
     with readable(log.id):
-        runs = remembered(log.id, log.events(), up_to=at)
+        runs = read_runs(log.id, log.events(), up_to=at)
     document = state_document(runs)
     if form == "json":
         sys.stdout.write(as_document(document))
@@ -94,7 +94,7 @@ def _waits(*, waiting: bool) -> Styled:
     return Styled("waits", "info") if waiting else Styled("")
 
 
-def _loop(loop: Iterations | None) -> Styled:
+def _loop(loop: IterationCounts | None) -> Styled:
     if loop is None:
         return Styled("")
     failed = f", {loop.failed:,} failed" if loop.failed else ""

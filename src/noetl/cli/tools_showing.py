@@ -17,7 +17,7 @@ from noetl.errors import NotFound
 from noetl.output import JSON
 from noetl.tool import Tools
 from noetl.views.styled_text import Styled, folded, table
-from noetl.views.tool_kinds import FieldTold, KindTold, as_text, told, unfolded
+from noetl.views.tool_kinds import FieldDocument, KindDocument, as_text, kind_document, unfolded
 
 
 def run_tools(kind: str | None, form: FormatChoice) -> int:
@@ -44,16 +44,16 @@ def _first_sentence(doc: str) -> str:
     return doc.partition("\n\n")[0].partition(". ")[0].removesuffix(".")
 
 
-def _found(tools: Tools, name: str) -> KindTold:
+def _found(tools: Tools, name: str) -> KindDocument:
     kinds = tools.kinds()
     if name not in kinds:
         near = get_close_matches(name, kinds, n=1)
         hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(kinds)}"
         raise NotFound(f'no tool of kind "{name}" is installed; {hint}')
-    return told(kinds[name], str(getattr(tools.make(name), "example", "")))
+    return kind_document(kinds[name], str(getattr(tools.make(name), "example", "")))
 
 
-def _show(kind: KindTold, form: FormatChoice) -> None:
+def _show(kind: KindDocument, form: FormatChoice) -> None:
     if form == "json":
         sys.stdout.write(as_document(msgspec.to_builtins(kind)))
         return
@@ -85,7 +85,7 @@ def _quoted(default: JSON) -> str:
     return f"`{default}`" if isinstance(default, str) else as_text(default)
 
 
-def _field_lines(fields: Sequence[FieldTold], columns: int) -> Iterator[list[Styled]]:
+def _field_lines(fields: Sequence[FieldDocument], columns: int) -> Iterator[list[Styled]]:
     """The name and what may stand there; below it what it means."""
     for field in fields:
         required = " (required)" if field.required else ""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
-from noetl.escape import one_line
+from noetl.escape import one_line, visible
 from noetl.net import describe
 from noetl.net.flow import Carries, carries, live_arcs, steps_in_order, steps_reached
 from noetl.net.program import CompiledArc, CompiledStep, Program
 from noetl.playbook.model import DEFAULT_MAX_IN_FLIGHT, END, Loop, Step
+
+LABEL_MAX = 60  # characters of a guard on a line
 
 Role: TypeAlias = Literal["entry", "step", "end", "missing", "any"]
 
@@ -134,3 +136,18 @@ def _badge(loop: Loop) -> str:
 
 def _may_fork(step: Step) -> bool:
     return len(step.arcs or ()) > 1
+
+
+def box_lines(box: Box) -> list[str]:
+    """The text of a box: name, kinds, marks."""
+    marks = [box.loop] if box.loop else []
+    marks += ["⋈ joins all"] if box.join else []
+    marks += ["⇉ forks"] if box.fork else []
+    marks += ["◇ admission"] if box.gate else []
+    return [box.title, *([" · ".join(box.kinds)] if box.kinds else []), *marks]
+
+
+def quoted(text: str) -> str:
+    """A text between quotes, as dot and YAML read it."""
+    escaped = visible(text).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

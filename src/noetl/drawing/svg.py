@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from noetl.drawing.back_edges import Siding, Sidings
 from noetl.drawing.chart import Box, Chart, ChartLine
-from noetl.drawing.layout import Chain, Grid, RoutedLine, RouteStop, Size, lay_out
+from noetl.drawing.layout import Chain, Grid, RoutedLine, RouteStop, SideRoute, SideRoutes, Size, lay_out
 from noetl.escape import shorten, visible, width
 from noetl.net.describe import short_guard
 
@@ -75,7 +74,7 @@ class _Drawing(NamedTuple):
     """Everything laid; `left` and `width` are those of the whole."""
 
     grid: Grid
-    sidings: dict[int, Siding]
+    sidings: dict[int, SideRoute]
     left: float
     width: float
     height: float
@@ -114,7 +113,7 @@ def _drawn(chart: Chart) -> _Drawing:
     wires = [_wire(line, forks=chart.boxes[line.start].fork) for line in chart.lines]
     last = next((place for place, box in enumerate(chart.boxes) if box.role == "end"), None)
     grid = lay_out([_size(box) for box in chart.boxes], wires, last)
-    sidings = Sidings(grid)
+    sidings = SideRoutes(grid)
     laid = sidings.lay(wires)
     left, right = min(sidings.left, default=0.0), max(sidings.right, default=0.0)
     bottom = max((corner[1] for siding in laid.values() for corner in siding.corners), default=0.0)

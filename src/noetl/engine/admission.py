@@ -117,9 +117,10 @@ def _admits(step: CompiledStep, state: State, tokens: tuple[Token, ...], input: 
         "input": input,
         "event": _event(step, tokens),
     }
-    for when, allow, _ in step.admit:
+    for guard in step.admit:
+        when = guard.when
         if when is True or (isinstance(when, Template) and when.holds(scope)):
-            return allow
+            return guard.allow
     return False
 
 

@@ -12,8 +12,8 @@ from noetl.engine import facts
 from noetl.engine.facts import Fact, TaskDone
 from noetl.engine.loop_state import fly, fresh_frame, iteration_done, iteration_failed, loop_started
 from noetl.engine.retry import give_up_blocks, keep, take_up
+from noetl.engine.scopes import of_ctx, patched, put, split, write
 from noetl.engine.state import Frame, Run, Spoiled, State
-from noetl.engine.writing import of_ctx, patched, put, split, write
 from noetl.ids import frame_parts
 from noetl.output import JSON, Failure, Output
 

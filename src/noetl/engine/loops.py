@@ -13,10 +13,9 @@ from noetl.engine import facts
 from noetl.engine.admission import over_limit
 from noetl.engine.facts import Fact
 from noetl.engine.loop_state import folded
-from noetl.engine.scopes import base_scope, moment
+from noetl.engine.scopes import base_scope, moment, patched
 from noetl.engine.state import Frame, LoopState, Run, State
 from noetl.engine.write_limits import ctx_misfit, is_ref, misfit
-from noetl.engine.writing import patched
 from noetl.ids import frame_parts
 from noetl.net.program import CompiledPipeline, Program
 from noetl.output import JSON, Failure, Output

@@ -208,13 +208,14 @@ def _write(turn: _Turn, writes: tuple[Write, ...], written: dict[str, JSON]) -> 
     """All right sides first, then all writes (D28); what follows sees them."""
     scope = turn.scope
     values = [turn.value(write.value, write.target) for write in writes]
-    for (target, root, path, _), value in zip(writes, values, strict=True):
+    for write, value in zip(writes, values, strict=True):
+        target, root = write.target, write.scope
         failure = misfit(target, value)
         if failure is not None:
             raise turn.broken(failure.kind, failure.message, "set")
         written.pop(target, None)  # The order is that of the last writes.
         written[target] = value
-        scope[root] = put(scope.get(root) or {}, path, value)
+        scope[root] = put(scope.get(root) or {}, write.path, value)
     if turn.work.pipeline.weighs_ctx and any(write.scope == "ctx" for write in writes):
         failure = ctx_misfit(turn.scope["ctx"])
         if failure is not None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from noetl.engine.writing import ABSENT, at_path
+from noetl.engine.scopes import ABSENT, at_path
 from noetl.output import JSON
 from noetl.template.values import kind_of, truth
 

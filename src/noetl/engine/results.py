@@ -67,8 +67,8 @@ def _picked(values: tuple[ProjectedValue, ...], place: FramePlace, data: JSON) -
     }
     picked: dict[str, JSON] = {}
     total = 0
-    for value, asks in values:
-        parts = [part for part in value.projected(truth_only=asks).parts if part.key not in picked]
+    for each in values:
+        parts = [part for part in each.value.projected(truth_only=each.asks).parts if part.key not in picked]
         for key, entry in evaluate_parts(parts, scope):
             size = _size(entry)
             if size > PICKED_BYTES_MAX or total + size > PICKED_BYTES_MAX_IN_ALL:

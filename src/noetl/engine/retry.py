@@ -8,8 +8,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from noetl.engine.facts import ForBlock
+from noetl.engine.scopes import patched
 from noetl.engine.state import Frame, LoopState, Run, State
-from noetl.engine.writing import patched
 from noetl.ids import block_run_id, frame_id
 from noetl.output import Failure
 

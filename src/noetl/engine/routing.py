@@ -9,10 +9,9 @@ from datetime import datetime
 
 from noetl.engine import facts
 from noetl.engine.facts import Token
-from noetl.engine.scopes import base_scope, deadline, moment
+from noetl.engine.scopes import base_scope, deadline, in_parallel, moment, put, view
 from noetl.engine.state import Run, State
 from noetl.engine.write_limits import ctx_misfit, misfit
-from noetl.engine.writing import in_parallel, put, view
 from noetl.ids import token_id
 from noetl.net.program import CompiledArc, CompiledPipeline, CompiledStep, Program, Write
 from noetl.output import JSON, Failure, Output
@@ -177,5 +176,5 @@ def _out_of_reach(pipeline: CompiledPipeline) -> dict[str, JSON]:
         "loop.spec.policy.reduce, or `resolve` output.ref in the next step"
     )
     values = (*pipeline.picks, *pipeline.failure_picks)
-    parts = [part for value, asks in values for part in value.projected(truth_only=asks).parts]
+    parts = [part for each in values for part in each.value.projected(truth_only=each.asks).parts]
     return {part.key: error_entry("payload-too-large", message) for part in parts}

@@ -1,10 +1,12 @@
-"""What control's own templates see: step `set`, arcs, block `set`, loop items."""
+"""Scopes: what the templates that control evaluates see, and how writes to ctx take effect."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from noetl.engine.state import Run, State
+from noetl.ids import frame_parts
 from noetl.net.program import CompiledPipeline
 from noetl.output import JSON
 from noetl.template.compile import Moment
@@ -29,3 +31,87 @@ def moment(at: datetime, seed: str) -> Moment:
 def deadline(pipeline: CompiledPipeline, at: datetime) -> datetime | None:
     """When a run must have ended whose token is made now (D33)."""
     return None if pipeline.deadline_s is None else at + timedelta(seconds=pipeline.deadline_s)
+
+
+def put(values: dict[str, JSON], path: tuple[str, ...], value: JSON) -> dict[str, JSON]:
+    """The same mapping with one value changed; what others hold of it stays as it was."""
+    first, *rest = path
+    if not rest:
+        return {**values, first: value}
+    inner = values.get(first)
+    return {**values, first: put(inner if isinstance(inner, dict) else {}, tuple(rest), value)}
+
+
+def without(values: dict[str, JSON], path: tuple[str, ...]) -> dict[str, JSON]:
+    """The same mapping with nothing at that path."""
+    first, *rest = path
+    if first not in values:
+        return values
+    if not rest:
+        return {key: value for key, value in values.items() if key != first}
+    inner = values[first]
+    return {**values, first: without(inner, tuple(rest))} if isinstance(inner, dict) else values
+
+
+ABSENT = object()
+
+
+def at_path(values: JSON, path: tuple[str, ...]) -> JSON:
+    """What stands there; ABSENT: nothing does."""
+    for part in path:
+        if not isinstance(values, dict) or part not in values:
+            return ABSENT
+        values = values[part]
+    return values
+
+
+@lru_cache(maxsize=4096)
+def split(target: str) -> tuple[str, tuple[str, ...]]:
+    """ "ctx.user.name" → ("ctx", ("user", "name"))."""
+    scope, *path = target.split(".")
+    return scope, tuple(path)
+
+
+def of_ctx(written: dict[str, JSON]) -> dict[str, JSON]:
+    """What a `set` writes to ctx, without that word."""
+    return {target[4:]: value for target, value in written.items() if target.startswith("ctx.")}
+
+
+def patched(ctx: dict[str, JSON], writes: dict[str, JSON]) -> dict[str, JSON]:
+    for path, value in writes.items():
+        ctx = put(ctx, split(f"ctx.{path}")[1], value)
+    return ctx
+
+
+def write(state: State, run: Run, writes: dict[str, JSON]) -> None:
+    """Writes take effect: in the frames around that wait for this run, and then in the execution.
+
+    A parallel iteration keeps them to itself until its loop is done (D47). Callers see what their blocks
+    write, and nothing of what other branches do meanwhile (D28a).
+    """
+    while run.parent is not None:
+        owner, index = frame_parts(run.parent)
+        run = state.runs[owner]
+        frame = run.frames[index]
+        frame.ctx = patched(frame.ctx, writes)
+        if run.loop is not None and run.loop.parallel:
+            frame.written = {**frame.written, **writes}
+            return
+    state.ctx = patched(state.ctx, writes)
+
+
+def view(state: State, run: Run) -> dict[str, JSON]:
+    """ctx as the next frame of a run sees it."""
+    if run.parent is None:
+        return state.ctx
+    owner, index = frame_parts(run.parent)
+    return state.runs[owner].frames[index].ctx
+
+
+def in_parallel(state: State, run: Run) -> bool:
+    """Is a parallel iteration around it?"""
+    while run.parent is not None:
+        run = state.runs[frame_parts(run.parent)[0]]
+        if run.loop is not None and run.loop.parallel:
+            return True
+    return False

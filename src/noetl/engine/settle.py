@@ -19,9 +19,8 @@ from noetl.engine.facts import Fact, ForBlock
 from noetl.engine.loops import ToRead, ToStore, awaits_reading, is_complete, landed, loop_done, loop_started
 from noetl.engine.retry import called
 from noetl.engine.routing import answer, route
-from noetl.engine.scopes import deadline
+from noetl.engine.scopes import deadline, of_ctx
 from noetl.engine.state import Frame, Run, State
-from noetl.engine.writing import of_ctx
 from noetl.ids import block_run_id, frame_parts
 from noetl.net.program import Program
 from noetl.output import JSON, Output

@@ -5,9 +5,11 @@ A playbook with problems also gives a program, for drawings and explanations; on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from noetl.net.graph import descendants
 from noetl.net.program import (
@@ -35,7 +37,7 @@ from noetl.playbook.model import Arc, Block, Loop, Pipeline, Playbook, Rule, Ste
 from noetl.playbook.report import ProblemReport
 from noetl.playbook.shapes import TextShape, sql_paths
 from noetl.playbook.source import Path
-from noetl.playbook.spec import layers, merge
+from noetl.playbook.spec import SpecLayer, merge, playbook_layers, task_layers
 from noetl.template.compile import BadTemplate, Template, TemplateError, Value, build_value, compile_template
 from noetl.template.projection import reads_data
 from noetl.template.values import is_template
@@ -71,6 +73,7 @@ class _Compiler:
         self.templates: list[TemplateUse] = []
         self.blocks: dict[str, CompiledPipeline] = {}
         self.fields: dict[str, _Fields] = {}
+        self.specs: dict[str, dict[str, JSON]] = {}
         self.policy = {key: playbook.executor.policy.get(key) or {} for key in ("lifecycle", "failure")}
         limits = playbook.executor.policy.get("limits", {})
         self.limits = {key: limits.get(key, row.default) for key, row in LIMITS.keys.items() if row.default}
@@ -136,8 +139,8 @@ class _Compiler:
             calls_max=policy.get("limits", {}).get("calls", self.limits["calls"]),
             timeout_s=lifecycle.get("timeout_s"),
             deadline_s=lifecycle.get("deadline_s"),
-            picks=_projected((*_of_writes(writes), *_of_arcs(arcs))),
-            failure_picks=_projected(_of_arcs(arc for arc in arcs if arc.takes_failure)),
+            picks=_projected(writes, arcs),
+            failure_picks=_projected((), [arc for arc in arcs if arc.takes_failure]),
             reads_meta="meta" in parts,
             reads_ref="ref" in parts,
             weighs_ctx=self.weighs_ctx,
@@ -152,11 +155,11 @@ class _Compiler:
         made, owner = inner, inner.source
         for depth, loop in enumerate(reversed(loops[:-1])):
             name = f"{owner.name}/{BODY}" + "." * depth
-            self.blocks[name] = made._replace(
-                name=name, block=True, set=(), input=_constant({}),
+            self.blocks[name] = replace(
+                made, name=name, block=True, set=(), input=_constant({}),
                 timeout_s=None, deadline_s=None, picks=(), failure_picks=(),
             )  # fmt: skip
-            made = inner._replace(loop=loop, tasks=(_call_of(name, owner),))
+            made = replace(inner, loop=loop, tasks=(_call_of(name, owner),))
         return made
 
     def _loop(self, loop: Loop, index: int, owner: Pipeline) -> CompiledLoop:
@@ -180,20 +183,25 @@ class _Compiler:
         places = {task.name: place for place, task in enumerate(owner.tasks)}
         tasks = [self._task(task, owner, places) for task in owner.tasks]
         read = {read.path[0] for use in self.templates[first:] for read in use.template.reads}
-        return tuple(task._replace(kept=True) if task.name in read else task for task in tasks)
+        return tuple(replace(task, kept=True) if task.name in read else task for task in tasks)
 
     def _task(self, task: Task, owner: Pipeline, places: Mapping[str, int]) -> CompiledTask:
         kind = self.kinds.get(task.kind)
         known = self._kind_fields(task.kind, kind)
-        code = {key: value for key, value in task.fields.items() if key in known.raw}
-        templated = {key: value for key, value in task.fields.items() if key not in known.raw}
+        code, templated = {}, task.fields
+        if task.fields:
+            code = {key: value for key, value in task.fields.items() if key in known.raw}
+            templated = {key: value for key, value in task.fields.items() if key not in known.raw}
         fields, secret_fields = self._fields(templated, known, owner, task)
         free = kind is None or kind.free_input
         input, secret_inputs = self._fields(task.input, _NO_FIELDS if free else known, owner, task, "input")
         writes = self._writes(task.set, "task result", (*task.at, "set"), owner, task)
-        all_rules = enumerate(task.policy.rules if task.policy else ())
-        rules = [self._rule(rule, place, places, owner, task) for place, rule in all_rules]
-        after = tuple(rule for rule in rules if rule.do != "skip")
+        rules: list[CompiledRule] = []
+        if task.policy is not None:
+            numbered = enumerate(task.policy.rules)
+            rules = [self._rule(rule, place, places, owner, task) for place, rule in numbered]
+        skips = [rule for rule in rules if rule.do == "skip"]
+        after = [rule for rule in rules if rule.do != "skip"]
         return CompiledTask(
             name=task.name,
             kind=task.kind,
@@ -202,8 +210,8 @@ class _Compiler:
             fields=fields,
             input=input,
             set=writes,
-            skips=tuple(rule for rule in rules if rule.do == "skip"),
-            rules=after,
+            skips=tuple(skips),
+            rules=tuple(after),
             has_policy=bool(after),
             on_unmatched=(task.policy.on_unmatched if task.policy else None) or model.ON_UNMATCHED,
             spec=self._spec(owner, task),
@@ -229,6 +237,8 @@ class _Compiler:
         self, values: dict[str, JSON], known: _Fields, owner: Pipeline, task: Task, under: str | None = None
     ) -> tuple[Value, frozenset[str]]:
         """The value, and the keys in it whose templates read the keychain."""
+        if not values:
+            return _constant(values), _NO_KEYS
         secrets: set[str] = set()
         places: dict[str | int, Path] = {}
 
@@ -246,7 +256,7 @@ class _Compiler:
                 secrets.add(str(key))
             return template
 
-        return build_value(values, compile_one, known.sql), frozenset(secrets)
+        return build_value(values, compile_one, known.sql), frozenset(secrets) if secrets else _NO_KEYS
 
     def _field_path(self, task: Task, key: str, under: str | None) -> Path:
         """A field may stand under `input`, or beside `kind` (D9)."""
@@ -257,10 +267,11 @@ class _Compiler:
         return (*task.at, key)
 
     def _spec(self, owner: Pipeline, task: Task) -> dict[str, JSON]:
-        spec: dict[str, JSON] = {}
-        for layer in layers(self.playbook, owner, task, self.kinds):
-            spec = merge(spec, layer.values)
-        return spec
+        """Tasks of a kind that add nothing to its layers share one spec, which is never changed."""
+        if task.kind not in self.specs:
+            shared = playbook_layers(self.playbook, task.kind, self.kinds)
+            self.specs[task.kind] = _merged({}, shared)
+        return _merged(self.specs[task.kind], task_layers(owner, task, self.kinds))
 
     def _rule(
         self, rule: Rule, place: int, places: Mapping[str, int], owner: Pipeline, task: Task
@@ -333,6 +344,8 @@ class _Compiler:
         owner: Pipeline,
         task: Task | None = None,
     ) -> tuple[Write, ...]:
+        if not writes:
+            return ()
         made = []
         for target, value in writes.items():
             scope, *inside = target.split(".")
@@ -350,6 +363,8 @@ class _Compiler:
         *,
         loop: int | None = None,
     ) -> Value:
+        if not value:
+            return _constant(value)
         return build_value(
             value, lambda text, at: self._template(text, place, (*path, *at), owner, task, loop=loop)
         )
@@ -375,7 +390,8 @@ class _Compiler:
         return None
 
 
-_NO_FIELDS = _Fields(frozenset(), frozenset(), frozenset())
+_NO_KEYS: frozenset[str] = frozenset()
+_NO_FIELDS = _Fields(_NO_KEYS, _NO_KEYS, frozenset())
 
 
 def reads_failure(when: Template) -> bool:
@@ -384,6 +400,12 @@ def reads_failure(when: Template) -> bool:
         read.path[0] == "event" or read.path[:2] in (("output", "status"), ("output", "error"))
         for read in when.reads
     )
+
+
+def _merged(values: dict[str, JSON], over: Iterable[SpecLayer]) -> dict[str, JSON]:
+    for layer in over:
+        values = merge(values, layer.values)
+    return values
 
 
 def _constant(value: JSON) -> Value:
@@ -395,7 +417,7 @@ def _call_of(block: str, owner: Pipeline) -> CompiledTask:
     return CompiledTask(
         name=BODY, kind="workbook", auth=None, code={"block": block}, fields=_constant({}),
         input=_constant({}), set=(), skips=(), rules=(), has_policy=False, on_unmatched=model.ON_UNMATCHED,
-        spec={}, secret_inputs=frozenset(), secret_fields=frozenset(), kept=False, pure=False,
+        spec={}, secret_inputs=_NO_KEYS, secret_fields=_NO_KEYS, kept=False, pure=False,
         source=Task(name=BODY, kind="workbook", fields={"block": block}, at=owner.at),
     )  # fmt: skip
 
@@ -432,21 +454,18 @@ def _output_parts(uses: Iterable[TemplateUse], tasks: set[str]) -> set[str]:
     return found
 
 
-def _of_writes(writes: Iterable[Write]) -> Iterator[ProjectedValue]:
-    return (ProjectedValue(write.value, asks=False) for write in writes)
-
-
-def _of_arcs(arcs: Iterable[CompiledArc]) -> Iterator[ProjectedValue]:
+def _projected(writes: Iterable[Write], arcs: Iterable[CompiledArc]) -> tuple[ProjectedValue, ...]:
+    """The values of a step's `set` and of arcs that read output.data."""
+    found = [ProjectedValue(write.value, asks=False) for write in writes if reads_data(write.value.reads)]
     for arc in arcs:
-        if isinstance(arc.when, Template):
-            yield ProjectedValue(arc.when, asks=True)
-        if isinstance(arc.target, Template):
-            yield ProjectedValue(arc.target, asks=False)
-        yield from _of_writes(arc.set)
-
-
-def _projected(values: Iterable[ProjectedValue]) -> tuple[ProjectedValue, ...]:
-    return tuple(each for each in values if reads_data(each.value.reads))
+        when, target = arc.when, arc.target
+        if isinstance(when, Template) and reads_data(when.reads):
+            found.append(ProjectedValue(when, asks=True))
+        if isinstance(target, Template) and reads_data(target.reads):
+            found.append(ProjectedValue(target, asks=False))
+        if arc.set:
+            found += _projected(arc.set, ())
+    return tuple(found)
 
 
 def _ctx_targets(playbook: Playbook) -> set[str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
+from msgspec import Struct
+
 from noetl.net.scopes import Place
 from noetl.output import JSON
 from noetl.playbook import model
@@ -21,7 +23,7 @@ ANYWHERE = "*"  # not a step: the target of an arc that may lead to any step
 BODY = "body"  # the block inside a list of loops: s#1[3]/body#1
 
 
-class TemplateUse(NamedTuple):
+class TemplateUse(Struct, frozen=True, eq=False, gc=False):
     """A template and the place in the playbook where it is used."""
 
     place: Place
@@ -32,7 +34,7 @@ class TemplateUse(NamedTuple):
     loop: int | None = None  # which of the owner's loops it belongs to
 
 
-class Write(NamedTuple):
+class Write(Struct, frozen=True, eq=False, gc=False):
     """One target of a `set`."""
 
     target: str  # "ctx.user.name"
@@ -41,7 +43,7 @@ class Write(NamedTuple):
     value: Value
 
 
-class CompiledRule(NamedTuple):
+class CompiledRule(Struct, frozen=True, eq=False, gc=False):
     place: int | str  # its index in the rules, or "else"
     when: Condition
     do: model.Directive
@@ -60,7 +62,7 @@ class CompiledRule(NamedTuple):
         return self.when is True
 
 
-class CompiledTask(NamedTuple):
+class CompiledTask(Struct, frozen=True, eq=False, gc=False):
     name: str
     kind: str
     auth: str | None
@@ -80,7 +82,7 @@ class CompiledTask(NamedTuple):
     source: model.Task
 
 
-class CompiledLoop(NamedTuple):
+class CompiledLoop(Struct, frozen=True, eq=False, gc=False):
     items: Value
     iterator: str
     parallel: bool
@@ -88,14 +90,14 @@ class CompiledLoop(NamedTuple):
     reduce: Mapping[tuple[str, ...], str]
 
 
-class ProjectedValue(NamedTuple):
+class ProjectedValue(Struct, frozen=True, eq=False, gc=False):
     """Control evaluates it when a run has ended; a worker evaluates the parts that read output.data (D52)."""
 
     value: Value | Template
     asks: bool  # only its truth is needed
 
 
-class CompiledPipeline(NamedTuple):
+class CompiledPipeline(Struct, frozen=True, eq=False, gc=False):
     """What runs in frames: the tasks of a step or of a block."""
 
     name: str
@@ -121,7 +123,7 @@ class CompiledPipeline(NamedTuple):
     ]  # the author's tasks; `tasks` is one call when there are several loops
 
 
-class CompiledArc(NamedTuple):
+class CompiledArc(Struct, frozen=True, eq=False, gc=False):
     target: str | Template
     targets: tuple[str, ...] | None  # the steps that it may lead to; None: any
     when: Condition
@@ -134,13 +136,13 @@ class CompiledArc(NamedTuple):
         return self.when is True and not self.takes_failure
 
 
-class CompiledGuard(NamedTuple):
+class CompiledGuard(Struct, frozen=True, eq=False, gc=False):
     when: Condition
     allow: bool
     source: model.Guard
 
 
-class CompiledStep(NamedTuple):
+class CompiledStep(Struct, frozen=True, eq=False, gc=False):
     pipeline: CompiledPipeline
     admit: tuple[CompiledGuard, ...] | None
     admit_reads: tuple[tuple[str, ...], ...]  # paths in ctx: a waiting token is tried again when one changes

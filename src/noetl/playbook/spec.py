@@ -32,23 +32,36 @@ def merge(outer: JSON, inner: JSON) -> JSON:
 
 
 def layers(playbook: Playbook, pipeline: Pipeline, task: Task, kinds: Kinds) -> list[SpecLayer]:
-    """The layers, outermost first. On each level, general settings override those for the kind."""
-    kind = kinds.get(task.kind)
-    result = [SpecLayer("kind defaults", dict(kind.defaults) if kind else {})]
-    result.append(SpecLayer("executor.spec.policy", _from_policy(playbook.executor)))
-    named = [("executor.spec", playbook.executor.spec), ("step.spec", pipeline.spec)]
+    """Outermost first. At each level what is said for the kind lies under what is said without it."""
+    return [*playbook_layers(playbook, task.kind, kinds), *task_layers(pipeline, task, kinds)]
+
+
+def playbook_layers(playbook: Playbook, kind: str, kinds: Kinds) -> list[SpecLayer]:
+    """The layers that are the same for all tasks of a kind."""
+    found = [SpecLayer("kind defaults", dict(kinds[kind].defaults) if kind in kinds else {})]
+    found.append(SpecLayer("executor.spec.policy", _from_policy(playbook.executor)))
+    found += _split("executor.spec", playbook.executor.spec, kind, kinds)
+    return [layer for layer in found if layer.values]
+
+
+def task_layers(pipeline: Pipeline, task: Task, kinds: Kinds) -> list[SpecLayer]:
+    """The layers of one task: of its step, its loops, and its own."""
+    named = [("step.spec", pipeline.spec)]
     named += [("loop.spec", loop.spec) for loop in pipeline.loops]
     named.append(("task.spec", task.spec))
-    for name, spec in named:
-        own = spec.get(task.kind)
-        if isinstance(own, dict):
-            result.append(SpecLayer(f"{name}.{task.kind}", own))
-        result.append(SpecLayer(name, {key: value for key, value in spec.items() if key not in kinds}))
-    return [layer for layer in result if layer.values]
+    found = [layer for name, spec in named if spec for layer in _split(name, spec, task.kind, kinds)]
+    return [layer for layer in found if layer.values]
+
+
+def _split(name: str, spec: dict[str, JSON], kind: str, kinds: Kinds) -> Iterator[SpecLayer]:
+    own = spec.get(kind)
+    if isinstance(own, dict):
+        yield SpecLayer(f"{name}.{kind}", own)
+    yield SpecLayer(name, {key: value for key, value in spec.items() if key not in kinds})
 
 
 def effective_spec(playbook: Playbook, pipeline: Pipeline, task: Task, kinds: Kinds) -> EffectiveSpec:
-    """The spec that a task runs with."""
+    """The spec that the task runs with."""
     values: dict[str, JSON] = {}
     origin: dict[str, str] = {}
     for layer in layers(playbook, pipeline, task, kinds):

@@ -19,7 +19,7 @@ from litestar.exceptions import (
 
 from noetl.api.problems import FieldError, ProblemDetails
 from noetl.errors import Conflict, Damaged, Fenced, NotFound, PlaybookError, Rejected, Unavailable
-from noetl.views.problems import problem_shown
+from noetl.views.documents import problem_document
 
 MEDIA_TYPE: Final = "application/problem+json"
 RETRY_AFTER_S: Final = 1
@@ -88,7 +88,7 @@ def details_of(error: Exception) -> tuple[ProblemDetails, dict[str, str]]:
         case PlaybookError(problems=problems):
             first = str(problems[0]) if problems else "it cannot be parsed at all"
             details = problem_details(422, "playbook-problems", f"the playbook cannot run: {first}")
-            return msgspec.structs.replace(details, problems=tuple(map(problem_shown, problems))), {}
+            return msgspec.structs.replace(details, problems=tuple(map(problem_document, problems))), {}
         case NotFound():
             return problem_details(404, "not-found", str(error)), {}
         case Rejected(code=code):

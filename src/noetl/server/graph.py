@@ -6,9 +6,8 @@ from typing import Final
 
 from noetl.api.analysis import GraphArc, GraphStep, PlaybookGraph
 from noetl.check.checker import Checked
-from noetl.drawing.back_edges import Sidings
 from noetl.drawing.chart import Box, Chart, ChartLine, chart
-from noetl.drawing.layout import Chain, RoutedLine, Size, lay_out
+from noetl.drawing.layout import Chain, RoutedLine, SideRoutes, Size, lay_out
 from noetl.drawing.svg import BOXES_MAX, LINES_MAX
 from noetl.escape import width
 from noetl.net.program import Program
@@ -26,7 +25,7 @@ def playbook_graph(checked: Checked, program: Program) -> PlaybookGraph:
     lines = [_routed_line(line) for line in drawing.lines]
     last = next((place for place, box in enumerate(drawing.boxes) if box.role == "end"), None)
     grid = lay_out([_size(box) for box in drawing.boxes], lines, last)
-    sidings = Sidings(grid).lay(lines)
+    sidings = SideRoutes(grid).lay(lines)
     steps = []
     for place, (box, cell) in enumerate(zip(drawing.boxes, grid.boxes, strict=True)):
         step = program.steps.get(box.title) if box.role == "step" else None

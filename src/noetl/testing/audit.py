@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl.engine.state import State
 from noetl.ports import LogRow
-from noetl.views.audit.findings import findings
+from noetl.views.audit import findings
 from noetl.views.log import events_of, folded
 
 

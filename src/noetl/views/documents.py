@@ -1,4 +1,4 @@
-"""The documents that `run`, `show` and `state` answer with (D76), from what was remembered of a log."""
+"""The documents that commands and the API return (D76): executions and states from a log, and problems."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from noetl.engine import Event
 from noetl.engine.state import State, Status
+from noetl.errors import Problem, Severity
 from noetl.ids import frame_id
 from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output
@@ -24,7 +25,7 @@ _TOLD: dict[Status, Told] = {
 }  # fmt: skip
 
 
-class ErrorShown(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ErrorDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The first failure that nothing handled."""
 
     kind: str
@@ -41,7 +42,7 @@ class ErrorShown(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.step if self.run is None else frame_id(self.run, self.iteration)
 
 
-class OutputShown(Struct, frozen=True, kw_only=True):
+class OutputDocument(Struct, frozen=True, kw_only=True):
     """What the playbook gave back (D31)."""
 
     status: Literal["ok", "error"]
@@ -50,13 +51,13 @@ class OutputShown(Struct, frozen=True, kw_only=True):
     error: Failure | UnsetType = UNSET
 
 
-class Iterations(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class IterationCounts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of a loop; of a list of loops, of the first one."""
 
     count: int
     succeeded: int
     failed: int
-    inside: Iterations | None = None  # of a list of loops: all iterations of the last one
+    inside: IterationCounts | None = None  # of a list of loops: all iterations of the last one
 
 
 class IterationFailure(Struct, frozen=True, kw_only=True):
@@ -66,7 +67,7 @@ class IterationFailure(Struct, frozen=True, kw_only=True):
     error: Failure
 
 
-class StepShown(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StepDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A run of a step or a block; or a token that was not admitted, or could not be."""
 
     id: str
@@ -75,7 +76,7 @@ class StepShown(Struct, frozen=True, kw_only=True, omit_defaults=True):
     started: str | None = None
     ended: str | None = None
     duration_s: float | None = None
-    iterations: Iterations | None = None
+    iterations: IterationCounts | None = None
     failures: tuple[IterationFailure, ...] = ()  # of its iterations, the first ones
     calls: int = 0  # of tools, in its blocks too
     retries: int = 0
@@ -84,30 +85,30 @@ class StepShown(Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str | None = None  # what it waits for
     child: str | None = None  # the execution that it called
     retry_of: str | None = None
-    blocks: tuple[StepShown, ...] = ()
+    blocks: tuple[StepDocument, ...] = ()
     blocks_left_out: int = 0
 
 
 class ShowDocument(Struct, frozen=True, kw_only=True):
     execution_id: str
     status: Told
-    output: OutputShown | None  # None: it has not ended, or gave nothing back
-    error: ErrorShown | None
+    output: OutputDocument | None  # None: it has not ended, or gave nothing back
+    error: ErrorDocument | None
     duration_s: float | None
-    steps: tuple[StepShown, ...]
+    steps: tuple[StepDocument, ...]
 
 
-class TokenShown(Struct, frozen=True, kw_only=True):
+class TokenDocument(Struct, frozen=True, kw_only=True):
     id: str
     step: str
     waiting: bool
 
 
-class RunShown(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RunDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     step: str
     status: str
-    iterations: Iterations | None = None
+    iterations: IterationCounts | None = None
 
 
 class StateDocument(Struct, frozen=True, kw_only=True):
@@ -115,11 +116,11 @@ class StateDocument(Struct, frozen=True, kw_only=True):
     status: Told
     workload: dict[str, JSON]
     ctx: dict[str, JSON]
-    tokens: tuple[TokenShown, ...]
-    runs: tuple[RunShown, ...]  # those that have ended are last
+    tokens: tuple[TokenDocument, ...]
+    runs: tuple[RunDocument, ...]  # those that have ended are last
 
 
-def remembered(execution_id: str, events: Iterable[Event], *, up_to: int | None = None) -> Runs:
+def read_runs(execution_id: str, events: Iterable[Event], *, up_to: int | None = None) -> Runs:
     """A log, read up to a fact; None: to its end. It can be fed on."""
     runs = Runs(execution_id)
     for event in events:
@@ -150,7 +151,7 @@ def with_empty_pools(
     """The same, and why nobody does what is due: there is no worker in its pool. No log knows that."""
     known: dict[str, bool] = {}
 
-    def told(step: StepShown, *, block: bool = False) -> StepShown:
+    def told(step: StepDocument, *, block: bool = False) -> StepDocument:
         step = replace(step, blocks=tuple(told(each, block=True) for each in step.blocks))
         if step.status not in ("scheduled", "running") or step.why is not None:
             return step
@@ -175,20 +176,20 @@ def state_document(runs: Runs) -> StateDocument:
         workload=state.workload,
         ctx=state.ctx,
         tokens=tuple(
-            TokenShown(id=token.id, step=token.step, waiting=token.id in waiting)
+            TokenDocument(id=token.id, step=token.step, waiting=token.id in waiting)
             for token in state.tokens.values()
         ),
         runs=tuple(
-            RunShown(id=each.id, step=each.step, status=each.status, iterations=iterations_of(each))
+            RunDocument(id=each.id, step=each.step, status=each.status, iterations=iterations_of(each))
             for each in listed
         ),
     )
 
 
-def _output(output: Output | None) -> OutputShown | None:
+def _output(output: Output | None) -> OutputDocument | None:
     if output is None:
         return None
-    return OutputShown(
+    return OutputDocument(
         status=output.status,
         data=output.data,
         ref=UNSET if output.ref is None else output.ref,
@@ -196,12 +197,12 @@ def _output(output: Output | None) -> OutputShown | None:
     )
 
 
-def _error(runs: Runs) -> ErrorShown | None:
+def _error(runs: Runs) -> ErrorDocument | None:
     failure = runs.state.failure
     if failure is None:
         return None
     step, run = runs.failed_at or (None, None)
-    return ErrorShown(
+    return ErrorDocument(
         kind=failure.kind,
         message=failure.message,
         step=step,
@@ -212,10 +213,10 @@ def _error(runs: Runs) -> ErrorShown | None:
     )
 
 
-def _run(record: RunRecord, until: datetime | None) -> StepShown:
+def _run(record: RunRecord, until: datetime | None) -> StepDocument:
     begun = record.started_at or (record.scheduled_at if record.ended_at is not None else None)
     ended = record.ended_at
-    return StepShown(
+    return StepDocument(
         id=record.id,
         step=record.step,
         status=record.status,
@@ -242,13 +243,13 @@ def _ended(record: RunRecord) -> int:
     return sum(block.ended_at is not None for block in record.blocks.values())
 
 
-def iterations_of(record: RunRecord) -> Iterations | None:
+def iterations_of(record: RunRecord) -> IterationCounts | None:
     """None: it is no loop."""
     return None if record.iterations is None else _tallied(record.iterations, record.inside)
 
 
-def _tallied(tally: Tally, inside: Tally | None = None) -> Iterations:
-    return Iterations(
+def _tallied(tally: Tally, inside: Tally | None = None) -> IterationCounts:
+    return IterationCounts(
         count=tally.total,
         succeeded=tally.succeeded,
         failed=tally.failed,
@@ -256,21 +257,21 @@ def _tallied(tally: Tally, inside: Tally | None = None) -> Iterations:
     )
 
 
-def _tokens(state: State) -> Iterable[StepShown]:
+def _tokens(state: State) -> Iterable[StepDocument]:
     """Tokens never admitted do not change the status; they are listed."""
     for token in state.tokens.values():
         if token.id in state.waiting:
-            why = waits_in_words(state.waiting[token.id], ended=not state.live)
+            why = describe_waiting(state.waiting[token.id], ended=not state.live)
         elif token.id in state.joins.get(token.step, ()):
             why = "waits for the others that can still come"
         else:
             why = "is not tried yet"
-        yield StepShown(id=token.id, step=token.step, status="waiting", why=why)
+        yield StepDocument(id=token.id, step=token.step, status="waiting", why=why)
     for id, spoiled in state.spoiled.items():
-        yield StepShown(id=id, step=spoiled.token.step, status="error", error=spoiled.error)
+        yield StepDocument(id=id, step=spoiled.token.step, status="error", error=spoiled.error)
 
 
-def waits_in_words(reads: tuple[tuple[str, ...], ...], *, ended: bool = False) -> str:
+def describe_waiting(reads: tuple[tuple[str, ...], ...], *, ended: bool = False) -> str:
     """Why a token that is not admitted may be admitted later; or what could have let it in."""
     paths = ", ".join(".".join(("ctx", *path)) for path in reads)
     if ended:
@@ -284,3 +285,42 @@ def _between(begun: datetime | None, ended: datetime | None) -> float | None:
     if begun is None or ended is None:
         return None
     return round((ended - begun).total_seconds(), 6)
+
+
+class PlaceDocument(Struct, frozen=True, kw_only=True):
+    """Another place that has to do with a problem."""
+
+    file: str
+    line: int
+    column: int
+    note: str
+
+
+class ProblemDocument(Struct, frozen=True, kw_only=True):
+    """One thing that is wrong, or doubtful; line and column count from 1."""
+
+    code: str
+    severity: Severity
+    message: str
+    file: str
+    line: int
+    column: int
+    fix: str | UnsetType = UNSET  # what to write instead
+    related: tuple[PlaceDocument, ...] | UnsetType = UNSET
+
+
+def problem_document(problem: Problem) -> ProblemDocument:
+    related = tuple(
+        PlaceDocument(file=each.at.file, line=each.at.line, column=each.at.column, note=each.note)
+        for each in problem.related
+    )
+    return ProblemDocument(
+        code=problem.code,
+        severity=problem.severity,
+        message=problem.message,
+        file=problem.at.file,
+        line=problem.at.line,
+        column=problem.at.column,
+        fix=UNSET if problem.fix is None else problem.fix,
+        related=related or UNSET,
+    )

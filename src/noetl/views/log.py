@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TypeAlias
+from itertools import islice
+from typing import Final, TypeAlias
 
 from noetl.engine import Event, apply
-from noetl.engine.facts import Fact
+from noetl.engine.facts import Evaluated, Fact
 from noetl.engine.state import State
-from noetl.errors import Damaged
+from noetl.errors import Damaged, Rejected
+from noetl.output import Failure
 
 # What a fold stumbles over in a log that no engine has written.
 _UNFIT = (LookupError, AttributeError, AssertionError, TypeError, ValueError)
@@ -51,3 +53,21 @@ def instant(at: datetime) -> str:
     """As it is written everywhere outside: RFC 3339, in UTC, with a Z."""
     utc = at if at.tzinfo is UTC else at.astimezone(UTC)
     return utc.isoformat()[:-6] + "Z"
+
+
+STARTUP_FACTS: Final = 2  # of a log that say it
+
+
+def startup_failure(events: Iterable[Event]) -> Failure | None:
+    """Why a request could not run (D65); None: it could. `events`: the first of a log."""
+    for event in islice(events, STARTUP_FACTS):
+        match event.fact:
+            case Evaluated(error=error):
+                return error
+    return None
+
+
+def require_started(events: Iterable[Event], again: str) -> None:
+    """Raises Rejected for a request that could not run. `again`: how one asks anew."""
+    if (error := startup_failure(events)) is not None:
+        raise Rejected("never-began", f"it never began: {error.message}; mend that, and {again}")

@@ -17,7 +17,7 @@ CHANGES_MAX = 200
 _LEVELS = 4  # of mappings that are looked into; what lies deeper has changed as a whole
 
 
-class FactShown(Struct, frozen=True, kw_only=True):
+class FactDocument(Struct, frozen=True, kw_only=True):
     seq: int
     at: str
     name: str
@@ -33,7 +33,7 @@ class CtxChange(Struct, frozen=True, kw_only=True):
 
 
 class ExecutionMoment(Struct, frozen=True, kw_only=True):
-    fact: FactShown
+    fact: FactDocument
     status: Status
     changes: tuple[CtxChange, ...]  # in ctx, by this fact
     ctx_seq: int  # the fact that has changed ctx last; 0: none has
@@ -55,10 +55,10 @@ class Fold:
             self.ctx_seq = event.seq
 
 
-def fact_shown(event: Event) -> FactShown:
+def fact_document(event: Event) -> FactDocument:
     data: dict[str, JSON] = msgspec.to_builtins(event.fact)
     del data["fact"]
-    return FactShown(seq=event.seq, at=instant(event.at), name=name_of(event.fact), data=data)
+    return FactDocument(seq=event.seq, at=instant(event.at), name=name_of(event.fact), data=data)
 
 
 def moment(fold: Fold, event: Event, have: int | None) -> ExecutionMoment:
@@ -68,7 +68,7 @@ def moment(fold: Fold, event: Event, have: int | None) -> ExecutionMoment:
     state = fold.state
     changed = [] if state.ctx is before else list(_changes("ctx", before, state.ctx, _LEVELS))
     return ExecutionMoment(
-        fact=fact_shown(event),
+        fact=fact_document(event),
         status=state.status,
         changes=tuple(changed[:CHANGES_MAX]),
         ctx_seq=fold.ctx_seq,

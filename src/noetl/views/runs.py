@@ -37,7 +37,7 @@ class Tally(NamedTuple):
         return Tally(*(mine - old + new for mine, old, new in zip(self, before, after, strict=True)))
 
 
-class Printed(NamedTuple):
+class PrintedOutput(NamedTuple):
     """The end of what a call that failed had printed."""
 
     iteration: int | None
@@ -58,7 +58,7 @@ class RunRecord(Struct, kw_only=True):
     ended_at: datetime | None = None
     status: str = "scheduled"
     error: Failure | None = None
-    printed: Printed | None = None  # by the call that failed; of a loop, in the iteration that counts
+    printed: PrintedOutput | None = None  # by the call that failed; of a loop, in the iteration that counts
     handled: bool = False  # it failed, and an arc has taken the failure (D38)
     calls: int = 0  # of tools, in its blocks too
     retries: int = 0
@@ -76,7 +76,7 @@ class RunRecord(Struct, kw_only=True):
         if len(self.failures) > FAILURES_KEPT_MAX:
             del self.failures[max(self.failures)]
 
-    def keep_printed(self, printed: Printed) -> None:
+    def keep_printed(self, printed: PrintedOutput) -> None:
         """The same: of a loop, that of the iteration with the lowest index."""
         known = self.printed.iteration if self.printed is not None else None
         if known is None or printed.iteration is None or printed.iteration <= known:
@@ -246,7 +246,7 @@ class Runs:
         self._live.clear()
 
 
-def _printed(fact: facts.TaskDone) -> Printed | None:
+def _printed(fact: facts.TaskDone) -> PrintedOutput | None:
     """Whatever tool it was: its own part has `stdout` and `stderr`, without secrets, as they are recorded."""
     error = fact.output.error if fact.output is not None else None
     if fact.output is None or error is None:
@@ -258,7 +258,7 @@ def _printed(fact: facts.TaskDone) -> Printed | None:
     text = "\n".join(lines[-PRINTED_LINES_MAX:])
     if text in error.message:  # as a shell's does, which ends with its last words
         return None
-    return Printed(frame_parts(fact.frame)[1], error, text)
+    return PrintedOutput(frame_parts(fact.frame)[1], error, text)
 
 
 def owner_of_list(step: str) -> str | None:

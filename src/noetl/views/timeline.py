@@ -17,7 +17,7 @@ from noetl.engine.state import State, Status
 from noetl.ids import call_id, frame_parts, token_id
 from noetl.output import Failure
 from noetl.playbook.model import END
-from noetl.views.documents import Iterations, iterations_of, waits_in_words
+from noetl.views.documents import IterationCounts, describe_waiting, iterations_of
 from noetl.views.log import instant
 from noetl.views.runs import RunRecord, Runs, waits_for
 from noetl.views.sampling import Sample, Track
@@ -56,7 +56,7 @@ class RunBar(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended_seq: int | None = None  # None: it has not ended
     ended_at: str | None = None
     routed_seq: int | None = None  # the fact that asked its arcs
-    iterations: Iterations | None = None
+    iterations: IterationCounts | None = None
     calls: tuple[CallBar, ...] = ()
     calls_left_out: int = 0
     retries: int = 0
@@ -327,7 +327,7 @@ def _instant(at: datetime | None) -> str | None:
 
 def _waiting(state: State) -> list[WaitingToken]:
     found = [
-        WaitingToken(id=id, step=state.tokens[id].step, why=waits_in_words(reads, ended=not state.live))
+        WaitingToken(id=id, step=state.tokens[id].step, why=describe_waiting(reads, ended=not state.live))
         for id, reads in islice(state.waiting.items(), MARKS_MAX)
     ]
     joined = (token for tokens in state.joins.values() for token in tokens)

@@ -27,7 +27,7 @@ TEMPLATE = "a template"
 PLURALS = {"a name": "names", "text": "texts", "a whole number": "whole numbers"}
 
 
-class FieldTold(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FieldDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A field or a knob."""
 
     name: str
@@ -38,19 +38,19 @@ class FieldTold(Struct, frozen=True, kw_only=True, omit_defaults=True):
     example: str | None = None
 
 
-class KindTold(Struct, frozen=True, kw_only=True):
+class KindDocument(Struct, frozen=True, kw_only=True):
     """A kind, with all that an author must know of it."""
 
     kind: str
     doc: str
-    fields: tuple[FieldTold, ...]
-    knobs: tuple[FieldTold, ...]
+    fields: tuple[FieldDocument, ...]
+    knobs: tuple[FieldDocument, ...]
     notes: tuple[str, ...]
     example: str  # a task in YAML; empty: there is none
 
 
-def told(kind: Kind, example: str) -> KindTold:
-    return KindTold(
+def kind_document(kind: Kind, example: str) -> KindDocument:
+    return KindDocument(
         kind=kind.name,
         doc=unfolded(kind.doc),
         fields=tuple(_fields(kind.fields.keys)),
@@ -60,9 +60,9 @@ def told(kind: Kind, example: str) -> KindTold:
     )
 
 
-def _fields(keys: Mapping[str, KeyShape]) -> Iterator[FieldTold]:
+def _fields(keys: Mapping[str, KeyShape]) -> Iterator[FieldDocument]:
     for name, key in keys.items():
-        yield FieldTold(
+        yield FieldDocument(
             name=name,
             value=" or ".join(dict.fromkeys(alternatives(key.shape, mapping))),
             meaning=key.doc,

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from noetl.engine.writing import ABSENT, at_path
+from noetl.engine.scopes import ABSENT, at_path
 from noetl.errors import Rejected
 from noetl.output import JSON, Output, failed
 from noetl.playbook.model import INLINE_BYTES_MAX

@@ -16,7 +16,7 @@ from noetl.adapters.postgres.store import PostgresStore
 from noetl.control.snapshots import fold, saved
 from noetl.engine import Event, facts
 from noetl.engine.state import State
-from noetl.views.audit.findings import findings
+from noetl.views.audit import findings
 from noetl.views.log import events_of, folded
 from noetl.views.replay import differences
 from tests.chaos.distributed.cluster import CLOCK, ChaosCluster

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from noetl.drawing.chart import Box, Chart, ChartLine
-from noetl.drawing.diagrams import dot, mermaid
+from noetl.drawing.dot import dot
+from noetl.drawing.mermaid import mermaid
 
 CHART = Chart(
     'say "hi"',

@@ -11,10 +11,10 @@ from noetl.engine.facts import TaskDone
 from noetl.output import JSON
 from noetl.testing.scenario import START, Player
 from noetl.views.documents import (
-    remembered,
+    describe_waiting,
+    read_runs,
     show_document,
     state_document,
-    waits_in_words,
     with_empty_pools,
 )
 from tests.playbooks import kinds
@@ -32,12 +32,12 @@ workflow:
 
 def show(player: Player, *, up_to: int | None = None, after_s: float | None = None) -> JSON:
     now = None if after_s is None else START + timedelta(seconds=after_s)
-    document = show_document(remembered("e", player.log, up_to=up_to), now)
+    document = show_document(read_runs("e", player.log, up_to=up_to), now)
     return msgspec.json.decode(msgspec.json.encode(document))
 
 
 def state(player: Player, *, up_to: int | None = None) -> JSON:
-    document = state_document(remembered("e", player.log, up_to=up_to))
+    document = state_document(read_runs("e", player.log, up_to=up_to))
     return msgspec.json.decode(msgspec.json.encode(document))
 
 
@@ -81,7 +81,7 @@ def test_a_run_began_when_its_first_task_did_and_not_when_that_was_reported() ->
         else event
         for event in player.log
     ]
-    run = show_document(remembered("e", log)).steps[0]
+    run = show_document(read_runs("e", log)).steps[0]
     assert (run.started, run.ended, run.duration_s) == ("2026-01-01T00:00:04Z", "2026-01-01T00:00:09Z", 5.0)
 
 
@@ -154,7 +154,7 @@ def test_tokens_that_were_never_admitted_are_listed_and_change_no_status() -> No
         "status": "waiting",
         "why": "was never admitted; its rules read ctx.go",
     }
-    assert waits_in_words(()) == "is not admitted, and its rules read nothing that changes"
+    assert describe_waiting(()) == "is not admitted, and its rules read nothing that changes"
     joined = show(scenarios()["join_failed_run_holds"])["steps"][-1]
     assert (joined["status"], joined["why"]) == ("waiting", "waits for the others that can still come")
 
@@ -262,7 +262,7 @@ def test_a_cancelled_execution_has_cancelled_runs_and_no_failed_step() -> None:
 
 def test_what_is_due_says_when_there_is_no_worker_in_its_pool() -> None:
     player = played(CHAIN)
-    document = show_document(remembered("e", player.log))
+    document = show_document(read_runs("e", player.log))
     told = with_empty_pools(document, player.program, lambda pool: pool != "default")
     assert [step.why for step in told.steps] == ['waits for a worker: there is none in the pool "default"']
     assert with_empty_pools(document, player.program, lambda pool: pool == "default") == document
@@ -270,7 +270,7 @@ def test_what_is_due_says_when_there_is_no_worker_in_its_pool() -> None:
 
 def test_what_has_ended_waits_for_no_worker() -> None:
     player = played(CHAIN, "report start#1 ok 7", "report last#1 ok 8")
-    document = show_document(remembered("e", player.log))
+    document = show_document(read_runs("e", player.log))
     assert with_empty_pools(document, player.program, lambda _: False) == document
 
 

@@ -833,8 +833,8 @@ export interface components {
             created_at: string;
             expires_at: string | null;
         };
-        /** ArcAsked */
-        ArcAsked: {
+        /** ArcCheck */
+        ArcCheck: {
             place: number;
             to: string;
             when: string | null;
@@ -890,7 +890,7 @@ export interface components {
         /** CheckResponse */
         CheckResponse: {
             ok: boolean;
-            problems: components["schemas"]["ProblemShown"][];
+            problems: components["schemas"]["ProblemDocument"][];
         };
         /** CommandResponse */
         CommandResponse: {
@@ -951,8 +951,8 @@ export interface components {
             task_label?: string | null;
             attempt?: number | null;
         };
-        /** ErrorShown */
-        ErrorShown: {
+        /** ErrorDocument */
+        ErrorDocument: {
             kind: string;
             message: string;
             step?: string | null;
@@ -984,7 +984,7 @@ export interface components {
         };
         /** ExecutionMoment */
         ExecutionMoment: {
-            fact: components["schemas"]["FactShown"];
+            fact: components["schemas"]["FactDocument"];
             /** @enum {string} */
             status: "new" | "running" | "paused" | "cancelling" | "ok" | "error" | "cancelled";
             changes: components["schemas"]["CtxChange"][];
@@ -1109,6 +1109,15 @@ export interface components {
             steps: components["schemas"]["ExplainedPart"][];
             blocks: components["schemas"]["ExplainedPart"][];
         };
+        /** FactDocument */
+        FactDocument: {
+            seq: number;
+            at: string;
+            name: string;
+            data: {
+                [key: string]: unknown;
+            };
+        };
         /** FactLine */
         FactLine: {
             seq: number;
@@ -1126,15 +1135,6 @@ export interface components {
             /** @default false */
             bad?: boolean;
         };
-        /** FactShown */
-        FactShown: {
-            seq: number;
-            at: string;
-            name: string;
-            data: {
-                [key: string]: unknown;
-            };
-        };
         /** FactsPage */
         FactsPage: {
             items: components["schemas"]["FactLine"][];
@@ -1150,14 +1150,8 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** FieldError */
-        FieldError: {
-            name: string;
-            message: string;
-            where: string;
-        };
-        /** FieldTold */
-        FieldTold: {
+        /** FieldDocument */
+        FieldDocument: {
             name: string;
             value: string;
             meaning: string;
@@ -1165,6 +1159,12 @@ export interface components {
             required?: boolean;
             default?: unknown;
             example?: string | null;
+        };
+        /** FieldError */
+        FieldError: {
+            name: string;
+            message: string;
+            where: string;
         };
         /** Finished */
         Finished: {
@@ -1271,8 +1271,8 @@ export interface components {
             width: number;
             height: number;
         };
-        /** GuardAsked */
-        GuardAsked: {
+        /** GuardCheck */
+        GuardCheck: {
             when: string | null;
             allow: boolean;
             held: boolean | null;
@@ -1289,6 +1289,13 @@ export interface components {
             name: string;
             type: string;
             default: string;
+        };
+        /** IterationCounts */
+        IterationCounts: {
+            count: number;
+            succeeded: number;
+            failed: number;
+            inside?: components["schemas"]["IterationCounts"] | null;
         };
         /** IterationDone */
         IterationDone: {
@@ -1311,13 +1318,6 @@ export interface components {
         IterationFailure: {
             index: number;
             error: components["schemas"]["Failure"];
-        };
-        /** Iterations */
-        Iterations: {
-            count: number;
-            succeeded: number;
-            failed: number;
-            inside?: components["schemas"]["Iterations"] | null;
         };
         /** LastExecution */
         LastExecution: {
@@ -1403,8 +1403,8 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** OutputShown */
-        OutputShown: {
+        /** OutputDocument */
+        OutputDocument: {
             /** @enum {string} */
             status: "ok" | "error";
             data: unknown;
@@ -1419,8 +1419,8 @@ export interface components {
             /** @constant */
             fact: "execution.paused";
         };
-        /** PlaceShown */
-        PlaceShown: {
+        /** PlaceDocument */
+        PlaceDocument: {
             file: string;
             line: number;
             column: number;
@@ -1481,12 +1481,12 @@ export interface components {
             status: number;
             detail: string;
             code: string;
-            problems?: components["schemas"]["ProblemShown"][];
+            problems?: components["schemas"]["ProblemDocument"][];
             execution_id?: string;
             fields?: components["schemas"]["FieldError"][];
         };
-        /** ProblemShown */
-        ProblemShown: {
+        /** ProblemDocument */
+        ProblemDocument: {
             code: string;
             /** @enum {string} */
             severity: "error" | "warning" | "info";
@@ -1495,7 +1495,7 @@ export interface components {
             line: number;
             column: number;
             fix?: string;
-            related?: components["schemas"]["PlaceShown"][];
+            related?: components["schemas"]["PlaceDocument"][];
         };
         /** Processed */
         Processed: {
@@ -1510,7 +1510,7 @@ export interface components {
             version: number;
             digest: string;
             created: boolean;
-            problems: components["schemas"]["ProblemShown"][];
+            problems: components["schemas"]["ProblemDocument"][];
             notes?: components["schemas"]["UpgradeNote"][];
         };
         /** Requested */
@@ -1562,7 +1562,7 @@ export interface components {
             ended_seq?: number | null;
             ended_at?: string | null;
             routed_seq?: number | null;
-            iterations?: components["schemas"]["Iterations"] | null;
+            iterations?: components["schemas"]["IterationCounts"] | null;
             /** @default [] */
             calls?: components["schemas"]["CallBar"][];
             /** @default 0 */
@@ -1580,12 +1580,12 @@ export interface components {
             /** @default 0 */
             blocks_left_out?: number;
         };
-        /** RunShown */
-        RunShown: {
+        /** RunDocument */
+        RunDocument: {
             id: string;
             step: string;
             status: string;
-            iterations?: components["schemas"]["Iterations"] | null;
+            iterations?: components["schemas"]["IterationCounts"] | null;
         };
         /** RunWhy */
         RunWhy: {
@@ -1597,7 +1597,7 @@ export interface components {
             /** @default false */
             waited?: boolean;
             /** @default [] */
-            admission?: components["schemas"]["GuardAsked"][];
+            admission?: components["schemas"]["GuardCheck"][];
             /** @default [] */
             input?: components["schemas"]["SeenValue"][];
             calls?: components["schemas"]["CallWhy"][];
@@ -1612,7 +1612,7 @@ export interface components {
             ended?: string | null;
             error?: components["schemas"]["Failure"] | null;
             /** @default [] */
-            arcs?: components["schemas"]["ArcAsked"][];
+            arcs?: components["schemas"]["ArcCheck"][];
             routing_error?: components["schemas"]["Failure"] | null;
         };
         /** SeenValue */
@@ -1625,10 +1625,10 @@ export interface components {
             execution_id: string;
             /** @enum {string} */
             status: "running" | "paused" | "ok" | "error" | "cancelled";
-            output: components["schemas"]["OutputShown"] | null;
-            error: components["schemas"]["ErrorShown"] | null;
+            output: components["schemas"]["OutputDocument"] | null;
+            error: components["schemas"]["ErrorDocument"] | null;
             duration_s: number | null;
-            steps: components["schemas"]["StepShown"][];
+            steps: components["schemas"]["StepDocument"][];
         };
         /** SignalRequest */
         SignalRequest: {
@@ -1655,7 +1655,7 @@ export interface components {
             execution_id: string;
             /** @enum {string} */
             status: "new" | "running" | "paused" | "cancelling" | "ok" | "error" | "cancelled";
-            problems?: components["schemas"]["ProblemShown"][];
+            problems?: components["schemas"]["ProblemDocument"][];
         };
         /** Started */
         Started: {
@@ -1677,8 +1677,34 @@ export interface components {
             ctx: {
                 [key: string]: unknown;
             };
-            tokens: components["schemas"]["TokenShown"][];
-            runs: components["schemas"]["RunShown"][];
+            tokens: components["schemas"]["TokenDocument"][];
+            runs: components["schemas"]["RunDocument"][];
+        };
+        /** StepDocument */
+        StepDocument: {
+            id: string;
+            step: string;
+            status: string;
+            started?: string | null;
+            ended?: string | null;
+            duration_s?: number | null;
+            iterations?: components["schemas"]["IterationCounts"] | null;
+            /** @default [] */
+            failures?: components["schemas"]["IterationFailure"][];
+            /** @default 0 */
+            calls?: number;
+            /** @default 0 */
+            retries?: number;
+            error?: components["schemas"]["Failure"] | null;
+            /** @default false */
+            handled?: boolean;
+            why?: string | null;
+            child?: string | null;
+            retry_of?: string | null;
+            /** @default [] */
+            blocks?: components["schemas"]["StepDocument"][];
+            /** @default 0 */
+            blocks_left_out?: number;
         };
         /** StepDone */
         StepDone: {
@@ -1726,32 +1752,6 @@ export interface components {
             from_start?: boolean;
             /** @constant */
             fact: "step.scheduled";
-        };
-        /** StepShown */
-        StepShown: {
-            id: string;
-            step: string;
-            status: string;
-            started?: string | null;
-            ended?: string | null;
-            duration_s?: number | null;
-            iterations?: components["schemas"]["Iterations"] | null;
-            /** @default [] */
-            failures?: components["schemas"]["IterationFailure"][];
-            /** @default 0 */
-            calls?: number;
-            /** @default 0 */
-            retries?: number;
-            error?: components["schemas"]["Failure"] | null;
-            /** @default false */
-            handled?: boolean;
-            why?: string | null;
-            child?: string | null;
-            retry_of?: string | null;
-            /** @default [] */
-            blocks?: components["schemas"]["StepShown"][];
-            /** @default 0 */
-            blocks_left_out?: number;
         };
         /** StepStarted */
         StepStarted: {
@@ -1856,6 +1856,12 @@ export interface components {
             id: string;
             token: string;
         };
+        /** TokenDocument */
+        TokenDocument: {
+            id: string;
+            step: string;
+            waiting: boolean;
+        };
         /** TokenList */
         TokenList: {
             items: components["schemas"]["ApiTokenItem"][];
@@ -1869,21 +1875,15 @@ export interface components {
         /** TokenRoute */
         TokenRoute: {
             step: string;
-            arc: components["schemas"]["ArcAsked"];
+            arc: components["schemas"]["ArcCheck"];
             run?: string | null;
             why: string;
-        };
-        /** TokenShown */
-        TokenShown: {
-            id: string;
-            step: string;
-            waiting: boolean;
         };
         /** TokenWhy */
         TokenWhy: {
             source: components["schemas"]["WhySource"];
             join: boolean;
-            admission: components["schemas"]["GuardAsked"][];
+            admission: components["schemas"]["GuardCheck"][];
             held_by: string[];
             error: components["schemas"]["Failure"] | null;
         };
@@ -1893,8 +1893,8 @@ export interface components {
             doc: string;
             pure: boolean;
             free_input: boolean;
-            fields: components["schemas"]["FieldTold"][];
-            knobs: components["schemas"]["FieldTold"][];
+            fields: components["schemas"]["FieldDocument"][];
+            knobs: components["schemas"]["FieldDocument"][];
             notes: string[];
             example: string;
         };
@@ -1943,7 +1943,7 @@ export interface components {
         WhySource: {
             token: string;
             run?: string | null;
-            arc?: components["schemas"]["ArcAsked"] | null;
+            arc?: components["schemas"]["ArcCheck"] | null;
         };
         /** WorkerItem */
         WorkerItem: {
@@ -7900,7 +7900,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FactShown"];
+                    "application/json": components["schemas"]["FactDocument"];
                 };
             };
             /** @description The request is invalid */

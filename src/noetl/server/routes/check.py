@@ -27,9 +27,9 @@ from noetl.server.playbook_body import (
     read_text,
     resolve_text,
 )
-from noetl.views.explain.explain_text import as_text
+from noetl.views.documents import problem_document
+from noetl.views.explain.explain_text import explanation_text
 from noetl.views.explain.playbook import explain
-from noetl.views.problems import problem_shown
 
 TAGS: Final = ["playbooks"]
 _TYPES: Final = {"svg": "image/svg+xml", "mermaid": "text/plain", "dot": "text/vnd.graphviz"}
@@ -50,8 +50,8 @@ async def check_text(request: Request[Any, Any, Any], context: ContextParam) -> 
     try:
         checked = (await playbook_body.check_text(context, text)).checked
     except PlaybookError as error:  # it cannot be upgraded
-        return CheckResponse(ok=False, problems=tuple(map(problem_shown, error.problems)))
-    return CheckResponse(ok=not checked.errors, problems=tuple(map(problem_shown, checked.problems)))
+        return CheckResponse(ok=False, problems=tuple(map(problem_document, error.problems)))
+    return CheckResponse(ok=not checked.errors, problems=tuple(map(problem_document, checked.problems)))
 
 
 @post(
@@ -67,7 +67,9 @@ async def check_text(request: Request[Any, Any, Any], context: ContextParam) -> 
 async def explain_text(request: Request[Any, Any, Any], context: ContextParam) -> ExplainResponse:
     _, program = await _program(context, await resolve_text(request, context.services))
     explanation = await context.cpu_pool.run(explain, program, context.services.kinds)
-    return ExplainResponse(text=await context.cpu_pool.run(as_text, explanation), explanation=explanation)
+    return ExplainResponse(
+        text=await context.cpu_pool.run(explanation_text, explanation), explanation=explanation
+    )
 
 
 @post(
@@ -112,7 +114,8 @@ def _draw(program: Program, form: Literal["svg", "mermaid", "dot"]) -> str:
         from noetl.drawing.svg import svg
 
         return svg(small_enough(drawing))
-    from noetl.drawing.diagrams import dot, mermaid
+    from noetl.drawing.dot import dot
+    from noetl.drawing.mermaid import mermaid
 
     return {"mermaid": mermaid, "dot": dot}[form](drawing)
 

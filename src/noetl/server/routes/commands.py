@@ -16,8 +16,7 @@ from noetl.output import NotJSON, clean_decoded
 from noetl.server.log_readers import checked_id
 from noetl.server.params import RUN, CallerParam, ExecutionId, ServicesParam, error_responses
 from noetl.server.services import Services
-from noetl.views.log import events_of
-from noetl.views.startup import FACTS, must_have_begun
+from noetl.views.log import STARTUP_FACTS, events_of, require_started
 
 TAGS: Final = ["commands"]
 
@@ -138,7 +137,9 @@ async def _send(services: Services, execution_id: str, command: Command) -> Comm
         await services.link.command(checked_id(execution_id), command)
     except (NotFound, PlaybookError):
         # A recorded start request that could not run has no playbook: report that it never began instead.
-        must_have_begun(events_of(await services.store.read(execution_id, 0, FACTS)), "start it anew")
+        require_started(
+            events_of(await services.store.read(execution_id, 0, STARTUP_FACTS)), "start it again"
+        )
         raise
     status = await services.store.status(execution_id)
     if status is None:

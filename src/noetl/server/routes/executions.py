@@ -50,8 +50,7 @@ from noetl.server.start_request import (
     resolve,
     resolve_digest,
 )
-from noetl.views.documents import ShowDocument
-from noetl.views.problems import problem_shown
+from noetl.views.documents import ShowDocument, problem_document
 
 WAIT_MAX_S: Final = 300.0
 KEY_CHARS_MAX: Final = 255
@@ -117,7 +116,7 @@ async def start(
         response = StartResponse(
             execution_id=execution_id,
             status=await waiter.status(),
-            problems=tuple(map(problem_shown, resolved.problems if resolved else ())) or UNSET,
+            problems=tuple(map(problem_document, resolved.problems if resolved else ())) or UNSET,
         )
     return Response(response, status_code=202 if wait else 201, headers=headers)
 

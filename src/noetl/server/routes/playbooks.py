@@ -43,8 +43,8 @@ from noetl.server.playbook_body import (
     read_text,
     registered_text,
 )
+from noetl.views.documents import problem_document
 from noetl.views.log import instant
-from noetl.views.problems import problem_shown
 
 DIFF_LINES_MAX: Final = 20_000  # of each of the two texts
 TAGS: Final = ["playbooks"]
@@ -82,7 +82,7 @@ async def register(request: Request[Any, Any, Any], context: ContextParam) -> Re
         version=version.version,
         digest=digest,
         created=digest not in known,
-        problems=tuple(map(problem_shown, upgraded.checked.problems)),
+        problems=tuple(map(problem_document, upgraded.checked.problems)),
         notes=notes or UNSET,
     )
     return Response(response, status_code=201 if response.created else 200)

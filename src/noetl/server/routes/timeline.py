@@ -32,7 +32,7 @@ from noetl.server.params import (
 )
 from noetl.views.fact_lines import FactLine, line
 from noetl.views.log import events_of, readable
-from noetl.views.moment import ExecutionMoment, FactShown, fact_shown
+from noetl.views.moment import ExecutionMoment, FactDocument, fact_document
 from noetl.views.timeline import TimelineDocument, name_of
 
 TAGS: Final = ["executions"]
@@ -153,10 +153,10 @@ async def one_fact(
     services: ServicesParam,
     execution_id: ExecutionId,
     seq: Annotated[int, PathParameter(description="its position in the log", ge=1, le=SEQ_MAX)],
-) -> FactShown:
+) -> FactDocument:
     rows = await services.store.read(checked_id(execution_id), seq - 1, seq)
     for event in events_of(rows, after=seq - 1):
-        return fact_shown(event)
+        return fact_document(event)
     head = await services.listing.head(execution_id)
     detail = f"the log of {execution_id} has the facts 1 to {head.seq}, and no fact {seq}"
     raise ApiError(404, "no-such-fact", detail)

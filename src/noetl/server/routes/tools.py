@@ -13,7 +13,7 @@ from noetl.api.analysis import ToolDetails, ToolList, ToolSummary
 from noetl.errors import NotFound
 from noetl.ports import WorkerInfo
 from noetl.server.params import READ, ServicesParam, error_responses
-from noetl.views.tool_kinds import told, unfolded
+from noetl.views.tool_kinds import kind_document, unfolded
 
 
 @get("/tools", opt=READ, tags=["tools"], summary="List the kinds of tools", responses=error_responses())
@@ -46,7 +46,7 @@ async def tool(
         near = get_close_matches(kind[:100], services.kinds, n=1)
         hint = f'did you mean "{near[0]}"?' if near else f"the kinds are {', '.join(services.kinds)}"
         raise NotFound(f'no tool of kind "{kind[:100]}" is installed; {hint}')
-    description = told(known, str(getattr(services.tools.make(kind), "example", "")))
+    description = kind_document(known, str(getattr(services.tools.make(kind), "example", "")))
     return ToolDetails(
         kind=description.kind,
         doc=description.doc,

@@ -10,9 +10,8 @@ from datetime import datetime
 from msgspec import Struct
 
 from noetl.engine.facts import NextEvaluated, Token
-from noetl.engine.scopes import base_scope, moment
+from noetl.engine.scopes import base_scope, moment, put
 from noetl.engine.state import Run, State
-from noetl.engine.writing import put
 from noetl.escape import one_line, shorten
 from noetl.net import describe
 from noetl.net.program import Program, Write
@@ -33,7 +32,7 @@ class SeenValue(Struct, frozen=True, kw_only=True):
     value: str  # short JSON, or "undefined"
 
 
-class ArcAsked(Struct, frozen=True, kw_only=True):
+class ArcCheck(Struct, frozen=True, kw_only=True):
     """An arc, when its step had ended."""
 
     place: int
@@ -44,7 +43,7 @@ class ArcAsked(Struct, frozen=True, kw_only=True):
     seen: tuple[SeenValue, ...] = ()
 
 
-class GuardAsked(Struct, frozen=True, kw_only=True):
+class GuardCheck(Struct, frozen=True, kw_only=True):
     """A rule of a step's admission."""
 
     when: str | None  # None: else
@@ -81,9 +80,9 @@ def _found(scope: dict[str, JSON], path: ScopePath) -> str:
     return _STORED if value is _STORED else shown(value)
 
 
-def admission_asked(
+def admission_checks(
     program: Program, state: State, tokens: tuple[Token, ...], input: dict[str, JSON]
-) -> tuple[GuardAsked, ...]:
+) -> tuple[GuardCheck, ...]:
     """The rules of admission as they stand in this state; the first that holds decides (D35)."""
     name = tokens[0].step
     step = program.steps[name]
@@ -94,13 +93,13 @@ def admission_asked(
         "input": input,
         "event": _admission_event(tokens, join=step.join),
     }
-    asked: list[GuardAsked] = []
+    asked: list[GuardCheck] = []
     decided = False
-    for when, allow, guard in step.admit or ():
-        held = None if decided else _holds(when, scope)
+    for guard in step.admit or ():
+        held = None if decided else _holds(guard.when, scope)
         decided = decided or held is not False
-        said = _guard(guard.when)
-        asked.append(GuardAsked(when=said, allow=allow, held=held, seen=seen_by(when, scope)))
+        said = _guard(guard.source.when)
+        asked.append(GuardCheck(when=said, allow=guard.allow, held=held, seen=seen_by(guard.when, scope)))
     return tuple(asked)
 
 
@@ -127,7 +126,7 @@ def _guard(when: model.When | None) -> str | None:
     return describe.guard(when) or "true"
 
 
-def arcs_asked(program: Program, state: State, fact: NextEvaluated, at: datetime) -> tuple[ArcAsked, ...]:
+def arc_checks(program: Program, state: State, fact: NextEvaluated, at: datetime) -> tuple[ArcCheck, ...]:
     """Every arc of a run that is routed now, before the fact is applied."""
     run = state.runs[fact.run]
     step = program.steps[run.step]
@@ -135,13 +134,13 @@ def arcs_asked(program: Program, state: State, fact: NextEvaluated, at: datetime
     scope = _routing_scope(state, run)
     if run.event != "step.failed":
         _write(scope, step.pipeline.set, fact, (at, "set"))
-    made: list[ArcAsked] = []
+    made: list[ArcCheck] = []
     for place, arc in enumerate(step.arcs):
         held = asked.get(place)
         why = "" if held is not None else _unasked(run, fact, takes_failure=arc.takes_failure)
         when, to = describe.guard(arc.source.when), describe.expression(arc.source.step)
         seen = seen_by(arc.when, scope)
-        made.append(ArcAsked(place=place, to=to, when=when, held=held, why=why, seen=seen))
+        made.append(ArcCheck(place=place, to=to, when=when, held=held, why=why, seen=seen))
         if held:
             _write(scope, arc.set, fact, (at, f"set of arc {place}"))
     return tuple(made)

@@ -6,19 +6,22 @@ from collections.abc import Iterator, Sequence
 
 from noetl.escape import visible
 from noetl.views.explain.playbook import ExplainedArc, ExplainedPart, ExplainedTask, Explanation
-from noetl.views.explain.task_details import TaskSheet
+from noetl.views.explain.task_details import TaskDetails
 from noetl.views.styled_text import Styled, TreeBranch, branches, folded, table
 
 TEXT_COLUMNS = 100  # of an explanation that is no screen's
 
 
-def as_text(explanation: Explanation) -> str:
+def explanation_text(explanation: Explanation) -> str:
     """The same for whoever reads it elsewhere; control characters in it are made visible."""
-    lines = ("".join(visible(piece.text) for piece in line) for line in told(explanation, TEXT_COLUMNS))
+    lines = (
+        "".join(visible(piece.text) for piece in line)
+        for line in explanation_lines(explanation, TEXT_COLUMNS)
+    )
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
-def told(explanation: Explanation, columns: int) -> Iterator[list[Styled]]:
+def explanation_lines(explanation: Explanation, columns: int) -> Iterator[list[Styled]]:
     head = [Styled(explanation.name or "(no name)", "strong")]
     head += [Styled(f"  {part}", "faint") for part in (explanation.path, explanation.version) if part]
     yield head
@@ -134,7 +137,7 @@ def _arc(arc: ExplainedArc) -> TreeBranch:
     return TreeBranch(tuple(line), arrow=True)
 
 
-def told_task(sheet: TaskSheet, columns: int) -> Iterator[list[Styled]]:
+def task_lines(sheet: TaskDetails, columns: int) -> Iterator[list[Styled]]:
     task = sheet.task
     yield [Styled(f"{sheet.owner}.{task.name}", "strong"), Styled(f"  {task.kind}", "kind")]
     if task.desc:

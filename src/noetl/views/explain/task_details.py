@@ -22,7 +22,7 @@ class SpecRow(Struct, frozen=True, kw_only=True):
     layer: str  # which layer says so: "kind defaults", "step.spec", …
 
 
-class TaskSheet(Struct, frozen=True, kw_only=True):
+class TaskDetails(Struct, frozen=True, kw_only=True):
     owner: str
     task: ExplainedTask
     spec: tuple[SpecRow, ...]
@@ -57,14 +57,14 @@ def find_task(program: Program, name: str) -> tuple[Pipeline, Task]:
     return owner, found
 
 
-def task_sheet(program: Program, kinds: Kinds, owner: Pipeline, task: Task) -> TaskSheet:
+def task_details(program: Program, kinds: Kinds, owner: Pipeline, task: Task) -> TaskDetails:
     spec = effective_spec(program.playbook, owner, task, kinds)
     values = dict(_leaves(spec.values))
     writes = [
         *task.set,
         *(target for rule in (task.policy.rules if task.policy else ()) for target in rule.set),
     ]
-    return TaskSheet(
+    return TaskDetails(
         owner=one_line(owner.name),
         task=explain_task(task, kinds),
         spec=tuple(

@@ -19,11 +19,11 @@ from noetl.net.program import Program
 from noetl.output import Failure
 from noetl.playbook import model
 from noetl.views.explain.evidence import (
-    ArcAsked,
-    GuardAsked,
+    ArcCheck,
+    GuardCheck,
     SeenValue,
-    admission_asked,
-    arcs_asked,
+    admission_checks,
+    arc_checks,
     shown,
 )
 from noetl.views.runs import waits_for
@@ -38,7 +38,7 @@ class WhySource(Struct, frozen=True, kw_only=True):
 
     token: str
     run: str | None = None  # None: the request itself
-    arc: ArcAsked | None = None
+    arc: ArcCheck | None = None
 
 
 class CallWhy(Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ class RunWhy(Struct, kw_only=True):
     called_by: str | None = None  # of a block: the frame
     retry_of: str | None = None
     waited: bool = False  # its token was not admitted at first
-    admission: tuple[GuardAsked, ...] = ()
+    admission: tuple[GuardCheck, ...] = ()
     input: tuple[SeenValue, ...] = ()
     calls: list[CallWhy] = field(default_factory=list)
     calls_left_out: int = 0
@@ -69,7 +69,7 @@ class RunWhy(Struct, kw_only=True):
     waits_for: str | None = None  # of a frame that is parked
     ended: str | None = None  # step.done, step.failed, loop.done; None: it has not
     error: Failure | None = None
-    arcs: tuple[ArcAsked, ...] = ()  # asked when it had ended
+    arcs: tuple[ArcCheck, ...] = ()  # asked when it had ended
     routing_error: Failure | None = None
 
 
@@ -78,7 +78,7 @@ class TokenWhy(Struct, frozen=True, kw_only=True):
 
     source: WhySource
     join: bool
-    admission: tuple[GuardAsked, ...]
+    admission: tuple[GuardCheck, ...]
     held_by: tuple[str, ...]  # of a join: what can still reach it, in words
     error: Failure | None  # its admission could not be evaluated
 
@@ -87,7 +87,7 @@ class TokenRoute(Struct, frozen=True, kw_only=True):
     """An arc that leads to the step, and why no token came along it."""
 
     step: str
-    arc: ArcAsked
+    arc: ArcCheck
     run: str | None = None  # the last run that was routed there; None: none was
     why: str
 
@@ -144,7 +144,7 @@ class _Reader:
             case facts.NextEvaluated(run=id):
                 step = self.state.runs[id].step
                 if id in self.runs or step in self.leads:
-                    self._routed(fact, step, arcs_asked(self.program, self.state, fact, event.at))
+                    self._routed(fact, step, arc_checks(self.program, self.state, fact, event.at))
             case facts.TaskDone(frame=frame):
                 run = self.runs.get(frame_parts(frame)[0])
                 if run is not None:
@@ -183,7 +183,7 @@ class _Reader:
             called_by=fact.parent,
             retry_of=fact.retry_of,
             waited=not self.waited.isdisjoint(fact.tokens),
-            admission=admission_asked(self.program, self.state, tokens, fact.input) if tokens else (),
+            admission=admission_checks(self.program, self.state, tokens, fact.input) if tokens else (),
             input=tuple(SeenValue(path=key, value=shown(value)) for key, value in fact.input.items()),
         )
         if len(self.runs) > RUNS_MAX:
@@ -208,7 +208,7 @@ class _Reader:
             )
         )
 
-    def _routed(self, fact: facts.NextEvaluated, step: str, arcs: tuple[ArcAsked, ...]) -> None:
+    def _routed(self, fact: facts.NextEvaluated, step: str, arcs: tuple[ArcCheck, ...]) -> None:
         run = self.runs.get(fact.run)
         if run is not None:
             run.arcs, run.routing_error = arcs, fact.error
@@ -249,7 +249,7 @@ class _Reader:
         step = self.program.steps[self.step]
         come = tuple(state.tokens[each] for each in state.joins.get(self.step, ())) or (token,)
         # A join binds its input when it fires: what its rules read of it is not there yet.
-        admission = admission_asked(self.program, state, come if step.join else (token,), token.input)
+        admission = admission_checks(self.program, state, come if step.join else (token,), token.input)
         return TokenWhy(
             source=source,
             join=step.join,
@@ -279,7 +279,7 @@ class _Reader:
                 written = arcs[place].source
                 to, when = describe.expression(written.step), describe.guard(written.when)
                 never = TokenRoute(
-                    step=step, arc=ArcAsked(place=place, to=to, when=when), why=self._never_routed(step)
+                    step=step, arc=ArcCheck(place=place, to=to, when=when), why=self._never_routed(step)
                 )
                 yield self.routed.get((step, place), never)
 
@@ -293,7 +293,7 @@ class _Reader:
         return f'"{step}" did not run'
 
 
-def _verdict(arc: ArcAsked, target: str | None, *, broken: bool) -> str:
+def _verdict(arc: ArcCheck, target: str | None, *, broken: bool) -> str:
     if arc.held is None:
         return f"it was not asked: {arc.why}"
     if not arc.held:

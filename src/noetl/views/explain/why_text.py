@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from noetl.escape import one_line
 from noetl.net.describe import count
 from noetl.output import Failure
-from noetl.views.explain.evidence import ArcAsked, GuardAsked, SeenValue
+from noetl.views.explain.evidence import ArcCheck, GuardCheck, SeenValue
 from noetl.views.explain.why import CallWhy, RunWhy, TokenRoute, TokenWhy, Why, WhySource
 
 
-def tell(why: Why) -> list[str]:
+def why_lines(why: Why) -> list[str]:
     """Lines; what belongs to one stands indented below it."""
     lines = [_head(why)]
     for run in why.runs:
@@ -82,7 +82,7 @@ def _source(source: WhySource) -> Iterator[str]:
         yield from _indented((_arc(source.arc), *_indented(_seen(source.arc.seen))))
 
 
-def _arc(arc: ArcAsked) -> str:
+def _arc(arc: ArcCheck) -> str:
     said = f"arc {arc.place} to {arc.to}"
     said += "" if arc.when is None else f" when {arc.when}"
     if arc.held is None:
@@ -96,7 +96,7 @@ def _seen(seen: Iterable[SeenValue], before: str = "") -> Iterator[str]:
         yield f"{before}{one_line(each.path)} {value}"
 
 
-def _admission(guards: tuple[GuardAsked, ...]) -> Iterator[str]:
+def _admission(guards: tuple[GuardCheck, ...]) -> Iterator[str]:
     for guard in guards:
         verb = "admit" if guard.allow else "wait"
         said = f"else {verb}" if guard.when is None else f"{verb} when {guard.when}"

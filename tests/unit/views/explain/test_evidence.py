@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from noetl.engine.facts import TaskDone
 from noetl.output import Output
 from noetl.template.compile import compile_template
-from noetl.views.explain.evidence import VALUE_CHARS_MAX, ArcAsked, SeenValue, seen_by, shown
+from noetl.views.explain.evidence import VALUE_CHARS_MAX, ArcCheck, SeenValue, seen_by, shown
 from noetl.views.explain.why import why
 from tests.unit.views.playing import played
 
@@ -41,8 +41,8 @@ def test_a_guard_is_shown_what_the_step_had_set_and_not_what_its_arc_set_later()
     (run,) = why(player.program, "e", player.log, "start").runs
     seen = (SeenValue(path="ctx.n", value="5"),)
     assert run.arcs == (
-        ArcAsked(place=0, to="a", when="ctx.n == 4", held=False, seen=seen),
-        ArcAsked(place=1, to="a", when="ctx.n == 5", held=True, seen=seen),
+        ArcCheck(place=0, to="a", when="ctx.n == 4", held=False, seen=seen),
+        ArcCheck(place=1, to="a", when="ctx.n == 5", held=True, seen=seen),
     )
     assert player.state.ctx == {"n": 0}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.escape import width
-from noetl.views.explain.explain_text import as_text, told
+from noetl.views.explain.explain_text import explanation_lines, explanation_text
 from noetl.views.explain.playbook import explain
 from tests.playbooks import checked, kinds
 
@@ -13,7 +13,10 @@ from tests.playbooks import checked, kinds
 def lines(body: str, columns: int = 100) -> list[str]:
     program = checked(body).program
     assert program is not None
-    return ["".join(piece.text for piece in line) for line in told(explain(program, kinds()), columns)]
+    return [
+        "".join(piece.text for piece in line)
+        for line in explanation_lines(explain(program, kinds()), columns)
+    ]
 
 
 def test_an_arc_that_carries_both_ends_says_so_and_a_dead_one_too() -> None:
@@ -88,5 +91,5 @@ def test_as_a_text_it_is_what_a_screen_shows_and_nothing_in_it_can_play_with_a_t
     program = checked(body).program
     assert program is not None
     shown = [line.replace("\x1b", "␛") for line in lines(body)]
-    assert as_text(explain(program, kinds())).splitlines() == shown
+    assert explanation_text(explain(program, kinds())).splitlines() == shown
     assert "● start  red ␛[31m" in shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.net.program import Program
-from noetl.views.explain.task_details import NoSuchTask, SpecRow, find_task, task_sheet
+from noetl.views.explain.task_details import NoSuchTask, SpecRow, find_task, task_details
 from tests.playbooks import checked, kinds
 
 
@@ -39,7 +39,7 @@ def program() -> Program:
 def test_the_effective_spec_says_which_layer_each_value_comes_from() -> None:
     """D60, D63."""
     owner, task = find_task(program(), "start.ask")
-    sheet = task_sheet(program(), kinds(), owner, task)
+    sheet = task_details(program(), kinds(), owner, task)
     assert sheet.spec == tuple(
         SpecRow(path=path, value=value, layer=layer)
         for path, value, layer in (
@@ -54,7 +54,7 @@ def test_the_effective_spec_says_which_layer_each_value_comes_from() -> None:
 
 def test_fields_reads_and_writes_of_the_task_are_listed() -> None:
     owner, task = find_task(program(), "start.ask")
-    sheet = task_sheet(program(), kinds(), owner, task)
+    sheet = task_details(program(), kinds(), owner, task)
     assert (sheet.owner, sheet.fields, sheet.reads, sheet.writes) == (
         "start",
         (("url", "workload.url"), ("params.n", "iter.n")),

@@ -8,7 +8,7 @@ import pytest
 from noetl.errors import NotFound
 from noetl.output import Failure
 from noetl.testing.scenario import Player
-from noetl.views.explain.evidence import ArcAsked, GuardAsked, SeenValue
+from noetl.views.explain.evidence import ArcCheck, GuardCheck, SeenValue
 from noetl.views.explain.why import CALLS_MAX, RUNS_MAX, CallWhy, RunWhy, TokenWhy, Why, WhySource, why
 from tests.playbooks import kinds
 from tests.unit.views.playing import played, scenarios
@@ -49,7 +49,7 @@ def reasons(player: Player, step: str) -> list[tuple[str, int, str]]:
 
 def test_a_run_is_told_from_its_token_to_its_arcs() -> None:
     player = played(ORDER, 'report start#1 ok {"n": 2}', "report few#1 error http", "report few#1 ok")
-    arc = ArcAsked(
+    arc = ArcCheck(
         place=1,
         to="few",
         when="output.data.n > 0",
@@ -88,22 +88,22 @@ def test_the_arcs_that_were_asked_say_whether_they_held_and_what_they_read() -> 
     (run,) = asked(player, "start").runs
     assert run.sources == (WhySource(token=">0"),)
     assert run.arcs == (
-        ArcAsked(
+        ArcCheck(
             place=0,
             to="many",
             when="output.data.n > workload.n",
             held=False,
             seen=(SeenValue(path="output.data.n", value="2"), SeenValue(path="workload.n", value="3")),
         ),
-        ArcAsked(
+        ArcCheck(
             place=1,
             to="few",
             when="output.data.n > 0",
             held=True,
             seen=(SeenValue(path="output.data.n", value="2"),),
         ),
-        ArcAsked(place=2, to="none", when=None, why="an arc before it was taken"),
-        ArcAsked(
+        ArcCheck(place=2, to="none", when=None, why="an arc before it was taken"),
+        ArcCheck(
             place=3,
             to="mend",
             when="event.name == 'step.failed'",
@@ -164,13 +164,13 @@ def test_routing_that_can_not_be_evaluated_is_the_reason() -> None:
 
 def test_a_token_that_waits_shows_the_rules_and_what_they_read_now() -> None:
     player = scenarios()["routing_inclusive_waiting"]
-    guard = GuardAsked(
+    guard = GuardCheck(
         when="ctx.go | default(false)",
         allow=True,
         held=False,
         seen=(SeenValue(path="ctx.go", value="undefined"),),
     )
-    source = WhySource(token="start#1>2", run="start#1", arc=ArcAsked(place=2, to="c", when=None, held=True))
+    source = WhySource(token="start#1>2", run="start#1", arc=ArcCheck(place=2, to="c", when=None, held=True))
     assert asked(player, "c") == Why(
         step="c",
         status="ok",
@@ -201,14 +201,14 @@ def test_a_token_that_waited_and_was_admitted_says_so() -> None:
     (run,) = asked(played(body, "report work#1 ok true"), "gate").runs
     assert run.waited
     assert run.admission == (
-        GuardAsked(
+        GuardCheck(
             when="ctx.no is defined",
             allow=False,
             held=False,
             seen=(SeenValue(path="ctx.no", value="undefined"),),
         ),
-        GuardAsked(when="ctx.go", allow=True, held=True, seen=(SeenValue(path="ctx.go", value="true"),)),
-        GuardAsked(when=None, allow=False, held=None),
+        GuardCheck(when="ctx.go", allow=True, held=True, seen=(SeenValue(path="ctx.go", value="true"),)),
+        GuardCheck(when=None, allow=False, held=None),
     )
 
 

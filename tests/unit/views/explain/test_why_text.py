@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from noetl.views.explain.why import why
-from noetl.views.explain.why_text import tell
+from noetl.views.explain.why_text import why_lines
 from tests.unit.views.explain.test_why import ORDER
 from tests.unit.views.playing import played, scenarios
 
 
 def told(body: str, step: str, *commands: str) -> list[str]:
     player = played(body, *commands)
-    return tell(why(player.program, "e", player.log, step))
+    return why_lines(why(player.program, "e", player.log, step))
 
 
 def of_scenario(name: str, step: str) -> list[str]:
     player = scenarios()[name]
-    return tell(why(player.program, "e", player.log, step))
+    return why_lines(why(player.program, "e", player.log, step))
 
 
 def test_a_run_reads_from_its_token_to_its_end() -> None:

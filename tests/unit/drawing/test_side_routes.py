@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from noetl.drawing.back_edges import Siding, Sidings
-from noetl.drawing.layout import Grid, RoutedLine, Size, lay_out
+from noetl.drawing.layout import Grid, RoutedLine, SideRoute, SideRoutes, Size, lay_out
 
 BOX = Size(100, 40)
 WIRES = [RoutedLine(0, 1), RoutedLine(1, 2)]
 
 
-def laid(*back: RoutedLine, boxes: int = 3) -> tuple[Grid, list[Siding]]:
+def laid(*back: RoutedLine, boxes: int = 3) -> tuple[Grid, list[SideRoute]]:
     wires = [*WIRES, *back]
     grid = lay_out([BOX] * boxes, wires)
-    return grid, [each for _, each in sorted(Sidings(grid).lay(wires).items())]
+    return grid, [each for _, each in sorted(SideRoutes(grid).lay(wires).items())]
 
 
 def test_a_line_back_leaves_at_the_side_goes_round_and_comes_in_at_the_side() -> None:
@@ -43,7 +42,7 @@ def test_a_box_with_another_beside_it_is_left_from_below_and_entered_from_above(
     wires = [RoutedLine(0, 1), RoutedLine(0, 2), RoutedLine(0, 3), RoutedLine(2, 2, back=True)]
     grid = lay_out([BOX] * 4, wires)
     middle = grid.boxes[2]
-    siding = Sidings(grid).lay(wires)[3]
+    siding = SideRoutes(grid).lay(wires)[3]
     assert grid.ranks[2][1] is middle
     assert siding.corners[0][1] == middle.bottom
     assert siding.corners[1][1] > middle.bottom

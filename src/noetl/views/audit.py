@@ -1,6 +1,6 @@
-"""An independent look at a log: what must hold whatever happened on the way. It reads nothing but the facts.
+"""An independent audit of a log: the rules that every log keeps. It reads only the facts.
 
-It has its own small books and does not fold: what the engine believes of itself is no evidence here.
+It has its own small books and does not fold: what the engine believes about itself is no evidence here.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from noetl.engine import Event, facts
-from noetl.engine.facts import Fact, Token
-from noetl.ids import frame_parts
-from noetl.views.audit.frames import FrameAudit
-from noetl.views.audit.loops import LoopAudit
+from noetl.engine.facts import Fact, ForBlock, Token, Until
+from noetl.ids import frame_id, frame_parts
 
 FINDINGS_MAX = 1_000  # a log that is broken from end to end needs no more to be told so
 
@@ -63,8 +61,8 @@ class _Auditor:
         self.waiting: set[str] = set()
         self.spoiled: dict[str, str] = {}
         self.due: list[str] = []  # runs that execution.retried has named and that are taken up next
-        self.frames = FrameAudit(self.say)
-        self.loops = LoopAudit(self.say)
+        self.frames = _FrameAudit(self.say)
+        self.loops = _LoopAudit(self.say)
         self.checks: dict[type, _Check] = {
             facts.Requested: self._requested, facts.Evaluated: self._evaluated,
             facts.Started: self._workflow_started, facts.StepWaiting: self._waiting,
@@ -324,3 +322,171 @@ def _unroutable(run: _Run | None) -> str:
 
 def _list(tokens: Iterable[str]) -> str:
     return ", ".join(sorted(tokens)) or "none"
+
+
+Epoch: TypeAlias = tuple[int, int]
+
+
+class _Frame:
+    def __init__(self) -> None:
+        self.calls = 0
+        self.attempt = 1
+        self.over = False
+        self.parked: Until | None = None
+        self.epoch: Epoch | None = None
+
+
+class _FrameAudit:
+    """Frames of runs that have not ended; `runs` are the ids of all that were ever scheduled."""
+
+    def __init__(self, say: Callable[[str, str], None]) -> None:
+        self.say = say
+        self.runs: set[str] = set()
+        self._frames: dict[str, dict[str, _Frame]] = {}
+
+    def begin(self, run: str) -> None:
+        self.runs.add(run)
+        self._frames[run] = {}
+
+    def end(self, run: str) -> None:
+        self._frames.pop(run, None)
+
+    def landed(self, run: str, index: int) -> None:
+        """An iteration is over: nothing more is expected of its frame."""
+        id = frame_id(run, index)
+        frame = self._frames.get(run, {}).pop(id, None)
+        if frame is not None and not frame.over:
+            self.say("position", f"{id} has landed, and its last task was not done")
+
+    def called(self, id: str) -> str | None:
+        """The block that a frame waits for; None: it waits for none."""
+        frame = self._frames.get(frame_parts(id)[0], {}).get(id)
+        return frame.parked.block if frame is not None and isinstance(frame.parked, ForBlock) else None
+
+    def called_task(self, fact: facts.TaskDone) -> None:
+        frame = self._frame(fact.frame)
+        self._position(frame, fact.frame, fact.call)
+        if frame.parked is not None:
+            self.say("parked", f"{fact.frame} makes call {fact.call} while it is parked")
+        if fact.attempt != frame.attempt:
+            self.say("attempt", f"{fact.frame}: attempt {fact.attempt} where {frame.attempt} is next")
+        if fact.epoch is not None:
+            self._epoch(frame, fact.frame, fact.epoch)
+        again = fact.directive == "retry" and fact.next >= 0
+        frame.calls, frame.attempt = fact.call, fact.attempt + 1 if again else 1
+        frame.over, frame.parked = fact.next < 0, None
+
+    def parked(self, fact: facts.FrameParked) -> None:
+        frame = self._frame(fact.frame)
+        self._position(frame, fact.frame, fact.call)
+        if frame.parked is not None:
+            self.say("parked", f"{fact.frame} is parked twice")
+        if fact.epoch is not None:
+            self._epoch(frame, fact.frame, fact.epoch)
+        frame.parked = fact.until
+
+    def resumed(self, fact: facts.FrameResumed) -> None:
+        frame = self._frame(fact.frame)
+        if frame.parked is None:
+            self.say("parked", f"{fact.frame} is resumed, and was not parked")
+        frame.parked = None
+
+    def _frame(self, id: str) -> _Frame:
+        frames = self._frames.setdefault(frame_parts(id)[0], {})
+        if id not in frames:
+            frames[id] = _Frame()
+        return frames[id]
+
+    def _position(self, frame: _Frame, id: str, call: int) -> None:
+        if call <= frame.calls:
+            self.say("call-twice", f"{id}: call {call} is on record already")
+        elif call > frame.calls + 1:
+            self.say("call-gap", f"{id}: call {call} after {frame.calls}")
+        if frame.over:
+            self.say("position", f"{id}: call {call}, and its last task is done")
+
+    def _epoch(self, frame: _Frame, id: str, epoch: Epoch) -> None:
+        if frame.epoch is not None and epoch < frame.epoch:
+            self.say("stale-epoch", f"{id}: epoch {epoch} after {frame.epoch}")
+        frame.epoch = epoch
+
+
+class _Loop:
+    def __init__(self, count: int, width: int) -> None:
+        self.count = count
+        self.width = width
+        self.succeeded: set[int] = set()
+        self.failed: set[int] = set()
+        self.touched: set[int] = set()  # something is on record of them, and they have not landed
+        self.inherited = False
+
+
+class _LoopAudit:
+    """Loops of all runs that may be taken up again."""
+
+    def __init__(self, say: Callable[[str, str], None]) -> None:
+        self.say = say
+        self._loops: dict[str, _Loop] = {}
+
+    def inherit(self, run: str, of: str | None) -> None:
+        """A retry goes on with the loop of the run that it takes up: what went well stays done (D69)."""
+        old = self._loops.pop(of, None) if of is not None else None
+        if old is None:
+            return
+        loop = self._loops[run] = _Loop(old.count, old.width)
+        loop.succeeded, loop.inherited = old.succeeded, True
+
+    def started(self, fact: facts.LoopStarted) -> None:
+        known = self._loops.get(fact.run)
+        if known is not None and not known.inherited:
+            self.say("loop-twice", f"the loop of {fact.run} is started twice")
+        self._loops[fact.run] = _Loop(fact.count, fact.width)
+
+    def touched(self, run: str, index: int | None) -> None:
+        """Something of an iteration is on record: it must be one that was handed out."""
+        loop = self._loops.get(run)
+        if loop is None:
+            if index is not None:
+                self.say("iteration", f"{frame_id(run, index)} is on record, and there is no loop")
+            return
+        if index is None:
+            self.say("iteration", f"{run} has a loop, and a call of its own")
+            return
+        self._handed_out(loop, run, index)
+        loop.touched.add(index)
+        if len(loop.touched) > loop.width:
+            said = f"{len(loop.touched)} iterations of {run} are in flight; max_in_flight is {loop.width}"
+            self.say("width", said)
+
+    def landed(self, fact: facts.IterationDone | facts.IterationFailed) -> None:
+        loop = self._loops.get(fact.run)
+        if loop is None:
+            self.say("iteration", f"{frame_id(fact.run, fact.index)} has landed, and there is no loop")
+            return
+        self._handed_out(loop, fact.run, fact.index)
+        loop.touched.discard(fact.index)
+        (loop.succeeded if isinstance(fact, facts.IterationDone) else loop.failed).add(fact.index)
+
+    def done(self, fact: facts.LoopDone) -> None:
+        loop = self._loops.get(fact.run)
+        if loop is None:
+            self.say("iteration", f"the loop of {fact.run} is done, and was not started")
+            return
+        counts = {"count": loop.count, "succeeded": len(loop.succeeded), "failed": len(loop.failed)}
+        told = {key: fact.output.meta.get(key) for key in counts}
+        if told != counts:
+            self.say("loop-count", f"the loop of {fact.run} says {told}, and the log has {counts}")
+        if len(loop.succeeded) + len(loop.failed) != loop.count:
+            self.say("loop-count", f"the loop of {fact.run} is done before all its iterations have landed")
+        if not loop.failed:
+            del self._loops[fact.run]  # There is nothing to take up again.
+
+    def _handed_out(self, loop: _Loop, run: str, index: int) -> None:
+        """The lowest are handed out first, so none can be further ahead than the window is wide (D49)."""
+        frame = frame_id(run, index)
+        if not 0 <= index < loop.count:
+            self.say("iteration", f"{frame} is on record, and the loop has {loop.count} items")
+        elif index in loop.succeeded or index in loop.failed:
+            self.say("iteration-twice", f"{frame} has landed already")
+        elif not loop.inherited and index >= len(loop.succeeded) + len(loop.failed) + loop.width:
+            self.say("width", f"{frame} is on record before it can have been handed out")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from noetl.engine.scopes import in_parallel, of_ctx, patched, put, split, view, write
 from noetl.engine.state import Frame, LoopState, Run, State
-from noetl.engine.writing import in_parallel, of_ctx, patched, put, split, view, write
 from noetl.output import JSON
 
 

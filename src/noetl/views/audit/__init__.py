@@ -1,1 +1,0 @@
-"""An independent audit of a log: invariants that hold for every correct log."""
