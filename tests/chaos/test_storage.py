@@ -72,7 +72,7 @@ def expected(api: Api, folder: Path) -> object:
 @pytest.mark.parametrize(
     ("request_number", "leave", "words"),
     [
-        (25, 0, "storage full: nothing more fits beside "),  # in the middle of a loop, for the log
+        (25, 0, "storage full: no space for "),  # in the middle of a loop, for the log
         (8, 40_000, "storage full: result "),  # the log has room, the first large result has none
     ],
 )
@@ -169,7 +169,11 @@ def shorten(file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "words"),
-    [(flip, "has changed since it was stored"), (shorten, "has changed since it was stored"), (Path.unlink, "no result ")],
+    [
+        (flip, "has changed since it was stored"),
+        (shorten, "has changed since it was stored"),
+        (Path.unlink, "no result "),
+    ],
 )
 def test_a_damaged_result_fails_the_step_that_reads_it_and_the_audit_finds_it(
     damage: Callable[[Path], None], words: str, tmp_path: Path, api: Api
@@ -209,7 +213,7 @@ def test_a_folder_that_nobody_may_write_is_told_in_clear_words(disk: SmallDisk) 
     ):
         done = house.call(*arguments)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
-        assert "can not be opened: " in done.stderr
+        assert "cannot be opened: " in done.stderr
 
 
 def test_a_database_under_a_plain_file_is_told_in_clear_words(tmp_path: Path) -> None:
@@ -218,5 +222,5 @@ def test_a_database_under_a_plain_file_is_told_in_clear_words(tmp_path: Path) ->
     code, document = house.json("run", file, "--db", file / "noetl.db")
     assert (code, document["error"]) == (
         3,
-        {"kind": "unavailable", "message": f'"{file / "noetl.db"}" can not be opened: Not a directory'},
+        {"kind": "unavailable", "message": f'"{file / "noetl.db"}" cannot be opened: Not a directory'},
     )
