@@ -204,7 +204,7 @@ class ResultStoreContract:
         }
         assert [_execution(kept) for kept in found] in (["e", "e", "f", "f"], ["f", "f", "e", "e"])
         assert not any(kept.torn for kept in found)
-        await store.drop([keys[0], keys[0], f"nobody/{'0' * 64}"])
+        await store.drop([keys[0], keys[0], f"unknown/{'0' * 64}"])
         await store.drop([])
         assert {kept.key async for kept in store.kept()} == set(keys[1:])
         assert isinstance(await error_of(store.get(refs[0])), NotFound)

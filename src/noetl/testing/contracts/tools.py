@@ -152,14 +152,14 @@ async def _executed(tool: type[Tool]) -> State:
     with tempfile.TemporaryDirectory() as folder:
         clock = SystemClock()
         disk = open_local_store(Path(folder) / "noetl.db", clock)
-        house = EmbeddedRuntime(disk, clock, Tools({tool.kind: point}))
-        house.open()
+        runtime = EmbeddedRuntime(disk, clock, Tools({tool.kind: point}))
+        runtime.open()
         try:
-            digest = await house.playbooks.add(example_of(tool), None)
+            digest = await runtime.playbooks.add(example_of(tool), None)
             async with asyncio.timeout(CALL_S):
-                return await house.rest(await house.start(digest, {}))
+                return await runtime.rest(await runtime.start(digest, {}))
         finally:
-            await house.close()
+            await runtime.close()
             disk.close()
 
 
