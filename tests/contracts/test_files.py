@@ -13,7 +13,7 @@ import pytest
 from noetl.adapters.files.results import FileResults
 from noetl.output import JSON
 from noetl.testing.contracts import error_of
-from noetl.testing.contracts.results import HOSTILE, ClearedStore, ResultStoreContract
+from noetl.testing.contracts.results import HOSTILE, ClearableStore, ResultStoreContract
 
 
 def flipped(body: bytes) -> bytes:
@@ -27,10 +27,10 @@ class TestFileResults(ResultStoreContract):
         self.root = tmp_path / "results"
 
     @asynccontextmanager
-    async def open_store(self) -> AsyncIterator[ClearedStore]:
+    async def open_store(self) -> AsyncIterator[ClearableStore]:
         yield FileResults(self.root)
 
-    async def spoil(self, ref: dict[str, JSON]) -> None:
+    async def damage(self, ref: dict[str, JSON]) -> None:
         file = self.root / ref["locator"]["key"]
         file.write_bytes(flipped(file.read_bytes()))
 

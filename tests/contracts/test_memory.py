@@ -26,8 +26,8 @@ from noetl.testing.contracts.link import (
     WorkerRegistryContract,
 )
 from noetl.testing.contracts.queue import QueueClient, WorkQueueContract
-from noetl.testing.contracts.results import ClearedStore, ResultStoreContract
-from noetl.testing.contracts.secrets import SecretPlace, SecretProviderContract
+from noetl.testing.contracts.results import ClearableStore, ResultStoreContract
+from noetl.testing.contracts.secrets import SecretProviderContract, SecretSetup
 from noetl.testing.contracts.stores import (
     PARTITIONS,
     EventStoreContract,
@@ -126,23 +126,23 @@ class TestMemoryTransportWorkerRegistry(WorkerRegistryContract):
 
 class TestMemoryTransportSecrets(SecretProviderContract):
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[SecretPlace]:
+    async def open(self) -> AsyncIterator[SecretSetup]:
         provider = OneSecret()
 
         async def change() -> None:
             provider.value = "another-secret-value"
 
         async with holding_worker(connector(), provider) as worker:
-            yield SecretPlace(worker.secrets(), API, MISSING, change)
+            yield SecretSetup(worker.secrets(), API, MISSING, change)
 
 
 class TestMemoryResults(ResultStoreContract):
     @asynccontextmanager
-    async def open_store(self) -> AsyncIterator[ClearedStore]:
+    async def open_store(self) -> AsyncIterator[ClearableStore]:
         self.store = MemoryResults()
         yield self.store
 
-    async def spoil(self, ref: dict[str, JSON]) -> None:
+    async def damage(self, ref: dict[str, JSON]) -> None:
         key = ref["locator"]["key"]
         body, at = self.store.bodies[key]
         self.store.bodies[key] = body[:-1] + bytes([body[-1] ^ 1]), at

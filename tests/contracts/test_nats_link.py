@@ -33,7 +33,7 @@ from noetl.testing.contracts.link import (
     TransportContract,
     WorkerRegistryContract,
 )
-from noetl.testing.contracts.secrets import SecretPlace, SecretProviderContract
+from noetl.testing.contracts.secrets import SecretProviderContract, SecretSetup
 from noetl.worker.calls import Ear
 from noetl.worker.worker import Worker, WorkerPorts
 from tests.contracts.link_servers import OneSecret, link_of, link_parts, served
@@ -104,14 +104,14 @@ class TestNatsWorkerRegistry(OnNats, WorkerRegistryContract):
 
 class TestNatsSecrets(OnNats, SecretProviderContract):
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[SecretPlace]:
+    async def open(self) -> AsyncIterator[SecretSetup]:
         provider = OneSecret()
 
         async def change() -> None:
             provider.value = "another-secret-value"
 
         async with holding_worker(partial(NatsConnection, self.url), provider) as worker:
-            yield SecretPlace(worker.secrets(), API, MISSING, change)
+            yield SecretSetup(worker.secrets(), API, MISSING, change)
 
 
 def test_executions_with_loops_and_children_run_over_queue_and_link(server: NatsServer) -> None:

@@ -14,7 +14,7 @@ from noetl.adapters.nats.results import NatsResults
 from noetl.errors import NoetlError, Rejected, Unavailable
 from noetl.output import JSON
 from noetl.testing.contracts import error_of
-from noetl.testing.contracts.results import LARGE, ClearedStore, ResultStoreContract
+from noetl.testing.contracts.results import LARGE, ClearableStore, ResultStoreContract
 from tests.ports import free_port
 from tests.services_objects import nats_server
 
@@ -31,14 +31,14 @@ class TestNatsResults(ResultStoreContract):
         self.address, self.name = address, tmp_path.name[:64]
 
     @asynccontextmanager
-    async def open_store(self) -> AsyncIterator[ClearedStore]:
+    async def open_store(self) -> AsyncIterator[ClearableStore]:
         store = NatsResults(self.address, self.name)
         try:
             yield store
         finally:
             await store.close()
 
-    async def spoil(self, ref: dict[str, JSON]) -> None:
+    async def damage(self, ref: dict[str, JSON]) -> None:
         connection = await nats.connect(self.address)
         stream = connection.jetstream()
         info = await (await stream.object_store(self.name)).get_info(ref["locator"]["key"])

@@ -15,7 +15,7 @@ from noetl.adapters.result_refs import PART_BYTES
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.output import JSON
 from noetl.testing.contracts import error_of
-from noetl.testing.contracts.results import ClearedStore, ResultStoreContract, all_of, pieces
+from noetl.testing.contracts.results import ClearableStore, ResultStoreContract, all_of, pieces, store_test
 from tests.services_objects import make_bucket, moto_server
 
 
@@ -32,11 +32,11 @@ class TestObjectResults(ResultStoreContract):
         make_bucket(endpoint, self.name)
 
     @asynccontextmanager
-    async def open_store(self) -> AsyncIterator[ClearedStore]:
+    async def open_store(self) -> AsyncIterator[ClearableStore]:
         self.store = ObjectResults(f"s3://{self.name}/a/prefix", self.endpoint)
         yield self.store
 
-    async def spoil(self, ref: dict[str, JSON]) -> None:
+    async def damage(self, ref: dict[str, JSON]) -> None:
         import obstore
         from obstore.store import S3Store
 
@@ -45,25 +45,21 @@ class TestObjectResults(ResultStoreContract):
         body = bytes(await (await obstore.get_async(where, key)).bytes_async())
         await obstore.put_async(where, key, body[:-1] + bytes([body[-1] ^ 1]))
 
-    def test_what_is_larger_than_memory_should_hold_goes_by_a_file_and_in_parts(self) -> None:
-        async def work(store: ClearedStore) -> None:
-            body = b"0123456789abcdef" * ((MEMORY_PARTS_MAX + 2) * PART_BYTES // 16)
-            ref = await store.write("e", pieces(body), "text/plain")
-            assert await all_of(store.read(ref)) == body
+    @store_test
+    async def test_a_large_stream_is_buffered_in_a_file(self, store: ClearableStore) -> None:
+        body = b"0123456789abcdef" * ((MEMORY_PARTS_MAX + 2) * PART_BYTES // 16)
+        ref = await store.write("e", pieces(body), "text/plain")
+        assert await all_of(store.read(ref)) == body
 
-        self.run(work)
-
-    def test_another_prefix_is_another_store(self) -> None:
-        async def work(store: ClearedStore) -> None:
-            ref = await store.put("e", b"x", "text/plain")
-            other = ObjectResults(f"s3://{self.name}/b", self.endpoint)
-            assert isinstance(await error_of(other.get(ref)), NotFound)
-            assert [kept async for kept in other.kept()] == []
-            assert ref["locator"] == {
-                "store": "s3", "bucket": self.name, "prefix": "a/prefix", "key": f"e/{ref['meta']['sha256']}",
-            }  # fmt: skip
-
-        self.run(work)
+    @store_test
+    async def test_another_prefix_is_another_store(self, store: ClearableStore) -> None:
+        ref = await store.put("e", b"x", "text/plain")
+        other = ObjectResults(f"s3://{self.name}/b", self.endpoint)
+        assert isinstance(await error_of(other.get(ref)), NotFound)
+        assert [kept async for kept in other.kept()] == []
+        assert ref["locator"] == {
+            "store": "s3", "bucket": self.name, "prefix": "a/prefix", "key": f"e/{ref['meta']['sha256']}",
+        }  # fmt: skip
 
     def test_a_bucket_that_is_not_there_is_told_without_the_servers_words(self) -> None:
         async def work() -> NoetlError | None:

@@ -21,7 +21,7 @@ from noetl.adapters.postgres.listing import PostgresListing
 from noetl.adapters.postgres.retention import EXECUTIONS_MAX, PostgresRetention
 from noetl.adapters.postgres.schema import VERSION
 from noetl.adapters.postgres.secrets import PostgresSecretRows
-from noetl.adapters.postgres.store import FAR_BYTES, FIRST_ROWS, LOGS_MAX, PAGE_ROWS, PostgresStore
+from noetl.adapters.postgres.store import FIRST_ROWS, LOGS_MAX, PAGE_ROWS, THREAD_BYTES, PostgresStore
 from noetl.adapters.postgres.tokens import PostgresTokens
 from noetl.clock import SystemClock
 from noetl.engine.facts import Evaluated, Fact, Processed, Requested, Started, Token
@@ -254,7 +254,7 @@ def test_a_long_log_is_read_in_pages_and_what_can_not_be_read_is_damaged() -> No
     async def work() -> None:
         async with fresh() as made, store_on(made) as store:
             epoch = await epoch_of(store, "s1")
-            facts = (Evaluated(keychain={"k": "v" * (2 * FAR_BYTES // PAGE_ROWS)}),)
+            facts = (Evaluated(keychain={"k": "v" * (2 * THREAD_BYTES // PAGE_ROWS)}),)
             await store.append([append(1, epoch)])
             seqs = range(2, 2 * PAGE_ROWS + 2)
             assert set(
@@ -502,7 +502,7 @@ def test_servers_that_count_partitions_differently_are_refused() -> None:
             assert len((await store.own("s1", range(64), TTL_S)).epochs) == 64
             error = await error_of(other.own("s2", range(4), TTL_S))
             assert isinstance(error, Unavailable)
-            assert "64 partitions, and this server counts 4" in str(error)
+            assert "64 partitions, but this server expects 4" in str(error)
 
     run(work)
 
@@ -528,7 +528,7 @@ def test_those_who_come_first_at_once_make_the_tables_once() -> None:
     ("spoilt", "words"),
     [
         (f"UPDATE noetl.version SET number = {VERSION + 1}", "update NoETL"),
-        ("DROP SCHEMA noetl CASCADE; CREATE SCHEMA noetl", "belongs to something else"),
+        ("DROP SCHEMA noetl CASCADE; CREATE SCHEMA noetl", "belongs to another program"),
     ],
     ids=["newer", "foreign"],
 )
@@ -850,7 +850,7 @@ def test_a_line_that_goes_silent_is_given_up_and_another_one_made() -> None:
         proxy, clock = Proxy(), SystemClock()
         async with database() as name, proxy.listening() as port:
             made = open_postgres(f"postgresql://postgres:{PASSWORD}@127.0.0.1:{port}/{name}", clock)
-            store, hasty = PostgresStore(made, PARTITIONS), PostgresStore(made, PARTITIONS, patience_s=0.5)
+            store, hasty = PostgresStore(made, PARTITIONS), PostgresStore(made, PARTITIONS, timeout_s=0.5)
             epoch = await epoch_of(store, "s1")
             while isinstance(await error_of(hasty.append([append(1, epoch)])), Unavailable):
                 pass  # its line is made first, which may take longer than its patience

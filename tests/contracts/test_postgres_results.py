@@ -10,13 +10,13 @@ from noetl.adapters.postgres.results import PostgresResults
 from noetl.errors import NoetlError, Unavailable
 from noetl.output import JSON
 from noetl.testing.contracts import error_of
-from noetl.testing.contracts.results import ClearedStore, ResultStoreContract
+from noetl.testing.contracts.results import ClearableStore, ResultStoreContract
 from tests.services import connected, database, postgres
 
 
 class TestPostgresResults(ResultStoreContract):
     @asynccontextmanager
-    async def open_store(self) -> AsyncIterator[ClearedStore]:
+    async def open_store(self) -> AsyncIterator[ClearableStore]:
         async with database() as name:
             self.name = name
             store = PostgresResults(postgres().dsn(name))
@@ -25,7 +25,7 @@ class TestPostgresResults(ResultStoreContract):
             finally:
                 await store.close()
 
-    async def spoil(self, ref: dict[str, JSON]) -> None:
+    async def damage(self, ref: dict[str, JSON]) -> None:
         async with connected(self.name) as stranger:
             changed = await stranger.execute(
                 "UPDATE noetl_result_parts SET body = set_byte(body, 1, get_byte(body, 1) # 1) "

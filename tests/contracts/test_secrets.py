@@ -17,7 +17,7 @@ from noetl.adapters.sqlite.database import open_sqlite
 from noetl.adapters.sqlite.secrets import stored_secrets
 from noetl.clock import SystemClock
 from noetl.playbook.model import Credential
-from noetl.testing.contracts.secrets import SecretPlace, SecretProviderContract
+from noetl.testing.contracts.secrets import SecretProviderContract, SecretSetup
 from tests.services_secrets import GoogleService, TokenService, VaultService, listening
 
 
@@ -47,20 +47,20 @@ class OnOneFile(SecretProviderContract):
 
 class TestVariables(OnOneFile):
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[SecretPlace]:
+    async def open(self) -> AsyncIterator[SecretSetup]:
         async def change() -> None:
             self.environment["TOKEN"] = "another value"
 
         self.environment["TOKEN"] = "a first value"
         async with self.providers() as (providers, _):
-            yield SecretPlace(
+            yield SecretSetup(
                 providers, entry("env", variable="TOKEN"), entry("env", "missing", variable="NO"), change
             )
 
 
 class TestFiles(OnOneFile):
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[SecretPlace]:
+    async def open(self) -> AsyncIterator[SecretSetup]:
         file = self.folder_path / "token"
         file.write_text("a first value\n")
 
@@ -69,24 +69,24 @@ class TestFiles(OnOneFile):
 
         async with self.providers() as (providers, _):
             there, missing = entry("file", path=str(file)), entry("file", "missing", path=f"{file}.no")
-            yield SecretPlace(providers, there, missing, change)
+            yield SecretSetup(providers, there, missing, change)
 
 
 class TestStored(OnOneFile):
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[SecretPlace]:
+    async def open(self) -> AsyncIterator[SecretSetup]:
         async with self.providers() as (providers, secrets):
 
             async def change() -> None:
                 await secrets.set("there", "another value")
 
             await secrets.set("there", "a first value")
-            yield SecretPlace(providers, entry("stored"), entry("stored", "missing", key="none"), change)
+            yield SecretSetup(providers, entry("stored"), entry("stored", "missing", key="none"), change)
 
 
 class TestVault(OnOneFile):
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[SecretPlace]:
+    async def open(self) -> AsyncIterator[SecretSetup]:
         service = VaultService()
         held = service.versions["app/db"] = [{"user": "ann", "password": "a first value"}]
 
@@ -97,12 +97,12 @@ class TestVault(OnOneFile):
             self.environment |= {"VAULT_ADDR": address, "VAULT_TOKEN": service.TOKEN}
             there = entry("secret_manager", provider="vault", key="kv/app/db#password")
             missing = entry("secret_manager", "missing", provider="vault", key="kv/app/no")
-            yield SecretPlace(providers, there, missing, change)
+            yield SecretSetup(providers, there, missing, change)
 
 
 class TestGoogle(OnOneFile):
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[SecretPlace]:
+    async def open(self) -> AsyncIterator[SecretSetup]:
         service = GoogleService()
         service.versions["db"] = [b"a first value"]
 
@@ -117,7 +117,7 @@ class TestGoogle(OnOneFile):
             }
             there = entry("secret_manager", provider="gcp", key="db")
             missing = entry("secret_manager", "missing", provider="gcp", key="projects/p/secrets/no")
-            yield SecretPlace(providers, there, missing, change)
+            yield SecretSetup(providers, there, missing, change)
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ class TestAws(OnOneFile):
             assert reply.status == 200, await reply.text()
 
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[SecretPlace]:
+    async def open(self) -> AsyncIterator[SecretSetup]:
         name = f"app/{self.folder_path.name}"
         await self.tell("CreateSecret", {"Name": name, "SecretString": '{"password": "a first value"}'})
 
@@ -170,12 +170,12 @@ class TestAws(OnOneFile):
         async with self.providers() as (providers, _):
             there = entry("secret_manager", provider="aws", key=f"{name}#password")
             missing = entry("secret_manager", "missing", provider="aws", key="app/none")
-            yield SecretPlace(providers, there, missing, change)
+            yield SecretSetup(providers, there, missing, change)
 
 
 class TestGiven(OnOneFile):
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[SecretPlace]:
+    async def open(self) -> AsyncIterator[SecretSetup]:
         self.environment["PASSWORD"] = "a first value"
 
         async def change() -> None:
@@ -185,12 +185,12 @@ class TestGiven(OnOneFile):
             password = {"env": "PASSWORD"}
             there = entry("postgres_credential", host="db.example", user="annette", password=password)
             missing = entry("basic", "missing", user="ann", password={"env": "NO"})
-            yield SecretPlace(providers, there, missing, change)
+            yield SecretSetup(providers, there, missing, change)
 
 
 class TestTokens(OnOneFile):
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[SecretPlace]:
+    async def open(self) -> AsyncIterator[SecretSetup]:
         service = TokenService()
 
         async def change() -> None:
@@ -200,4 +200,4 @@ class TestTokens(OnOneFile):
             client = {"token_url": f"{address}/token", "client_id": service.CLIENT}
             there = entry("oauth2_client", client_secret=service.PASSWORD, **client)
             missing = entry("oauth2_client", "missing", client_secret="a wrong one", **client)
-            yield SecretPlace(providers, there, missing, change)
+            yield SecretSetup(providers, there, missing, change)

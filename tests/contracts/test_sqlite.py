@@ -22,7 +22,7 @@ from noetl.clock import SystemClock
 from noetl.output import JSON
 from noetl.ports import ApiTokenStore, Catalog, EventStore, SecretRows
 from noetl.testing.contracts.catalog import CatalogContract
-from noetl.testing.contracts.results import ClearedStore, ResultStoreContract
+from noetl.testing.contracts.results import ClearableStore, ResultStoreContract
 from noetl.testing.contracts.secrets import SecretRowsContract, TokensContract
 from noetl.testing.contracts.stores import (
     EventStoreContract,
@@ -107,10 +107,10 @@ def test_a_long_log_is_gone_through_a_page_at_a_time(tmp_path: Path) -> None:
 
 class TestSqliteResults(OnOneFile, ResultStoreContract):
     @asynccontextmanager
-    async def open_store(self) -> AsyncIterator[ClearedStore]:
+    async def open_store(self) -> AsyncIterator[ClearableStore]:
         yield SqliteResults(self.open())
 
-    async def spoil(self, ref: dict[str, JSON]) -> None:
+    async def damage(self, ref: dict[str, JSON]) -> None:
         with apsw.Connection(str(self.path)) as stranger:
             query = "SELECT id FROM results WHERE key = ?"
             ((id,),) = stranger.execute(query, (ref["locator"]["key"],)).fetchall()

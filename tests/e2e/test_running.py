@@ -223,7 +223,7 @@ def test_a_file_that_is_no_database_of_ours_exits_with_3(house: House) -> None:
         None,
         {
             "kind": "unavailable",
-            "message": f'"{house.db}" is not a database: name another file, or move it away',
+            "message": f'"{house.db}" is not a database: choose another file, or move it',
         },
     )
 
@@ -232,7 +232,7 @@ def test_a_folder_that_may_not_be_made_exits_with_3_and_no_traceback(house: Hous
     house.write("", "plain")
     done = house.call("run", house.write(OK), "--db", house.folder / "plain" / "noetl.db")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
-    assert "can not be opened" in done.stderr
+    assert "cannot be opened" in done.stderr
 
 
 def test_a_path_that_is_given_and_new_is_said_once(house: House) -> None:

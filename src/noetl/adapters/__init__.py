@@ -1,1 +1,1 @@
-"""One outside thing each: what a port asks for, made of a library. Only wiring and tests know them."""
+"""Implementations of ports, one package for each external system. Only runtime and tests import them."""

@@ -151,7 +151,7 @@ class WorkerInfo(NamedTuple):
     version: str
     labels: dict[str, str]
     leaving: bool
-    at: datetime  # when the registry last heard of it, by the registry's clock
+    at: datetime  # of its last announcement, by the clock of the registry
 
 
 class WorkerRegistry(Protocol):

@@ -1,1 +1,1 @@
-"""Large results as files beside the database, each durable before a Ref to it exists."""
+"""Results as files beside the database, each durable before a Ref to it exists."""

@@ -1,1 +1,1 @@
-"""Everything in this process: for tests, for the simulator, and for trying things out without a disk."""
+"""Adapters within one process, for tests, the simulator and experiments."""

@@ -1,4 +1,4 @@
-"""The log in memory, with the promises of the real ones: compare-and-set on seq, owner epochs, leases."""
+"""The log in memory, with the guarantees of the real ones: compare-and-set on seq, owner epochs, leases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Owner(NamedTuple):
 
 
 class MemoryStore:
-    """Keeps the contracts of EventStore and Partitions as long as the process lives."""
+    """An `EventStore` with `Partitions`, for the lifetime of the process."""
 
     def __init__(self, clock: Clock, partitions: int) -> None:
         self._clock = clock
@@ -39,10 +39,10 @@ class MemoryStore:
         partition = self._partition(each)
         owner = self._owners.get(partition)
         if owner is None or owner.epoch != each.owner:
-            return Fenced(f"partition {partition} is not yours")
+            return Fenced(f"partition {partition} has another owner")
         head = self._heads.get(each.execution_id, 0)
         if each.first_seq != head + 1:
-            return Conflict(f"{each.execution_id} stands at {head}, and not at {each.first_seq - 1}")
+            return Conflict(f"{each.execution_id} is at seq {head}, not at {each.first_seq - 1}")
         self.rows.setdefault(each.execution_id, []).append(LogRow(each.first_seq, each.at, each.facts))
         self._heads[each.execution_id] = head + len(each.facts)
         self._statuses[each.execution_id] = each.status
@@ -85,7 +85,7 @@ class MemoryStore:
         owner = self._owners.get(partition)
         if owner is not None and owner.server != server and now < owner.until:
             return None
-        # Whoever let the lease run out comes back under a new epoch, even when nobody else was there.
+        # An expired lease gets a new epoch, even if no other server acquired it meanwhile.
         kept = owner is not None and owner.server == server and now < owner.until
         epoch = owner.epoch if owner and kept else (owner.epoch if owner else 0) + 1
         self._owners[partition] = _Owner(server, epoch, now + ttl_s)
@@ -95,7 +95,7 @@ class MemoryStore:
         for partition in partitions:
             owner = self._owners.get(partition)
             if owner is not None and owner.server == server:
-                # With another number at once: what its last owner still tries to write is refused.
+                # The new epoch refuses late appends of the last owner.
                 self._owners[partition] = _Owner("", owner.epoch + 1, self._clock.monotonic())
 
     async def servers(self, server: str, ttl_s: float) -> list[str]:
@@ -104,11 +104,11 @@ class MemoryStore:
         return sorted(name for name, until in self._servers.items() if until > now)
 
     def owner(self, execution_id: str) -> str | None:
-        """Who owns the execution's partition, as far as leases tell."""
+        """The server with the lease of the execution's partition."""
         owner = self._owners.get(partition_of(execution_id, self._partitions))
         return owner.server if owner and self._clock.monotonic() < owner.until else None
 
     def epoch(self, execution_id: str) -> int:
-        """The epoch of the partition's owner."""
+        """The current epoch of the execution's partition."""
         owner = self._owners.get(partition_of(execution_id, self._partitions))
         return owner.epoch if owner else 0

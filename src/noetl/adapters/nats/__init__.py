@@ -1,1 +1,1 @@
-"""What the distributed house keeps in NATS JetStream; nats-py is imported only when it is configured."""
+"""The transport and the work queue of a cluster, on NATS. nats-py is imported only if it is configured."""

@@ -1,1 +1,1 @@
-"""Large results in object stores, through obstore, which is imported only when one is configured."""
+"""Results in object stores, through obstore, which is imported only if one is configured."""

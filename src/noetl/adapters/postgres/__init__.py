@@ -1,1 +1,1 @@
-"""What the distributed house keeps in PostgreSQL; asyncpg is imported only when it is configured."""
+"""The log, catalog and listing of a cluster, in PostgreSQL. asyncpg is imported only if it is configured."""

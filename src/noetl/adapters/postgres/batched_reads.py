@@ -1,7 +1,7 @@
-"""Questions to PostgreSQL that come at the same time go together: one statement answers many of them.
+"""Batched reads: concurrent reads of one kind share a statement.
 
-What comes while statements are out gathers for the next one, without a timer, as appends do. Nobody joins a
-statement that is out: an answer knows everything that was on record when it was asked for.
+Reads that arrive while statements run wait for the next one, without a timer. A read never joins a running
+statement, so its result contains everything that was committed before the read.
 """
 
 from __future__ import annotations
@@ -13,59 +13,59 @@ from typing import Final, Generic, TypeVar
 
 from noetl.errors import Unavailable
 
-OUT_MAX: Final = 2  # statements at once: one on a line that has gone silent does not keep all others waiting
+STATEMENTS_MAX: Final = 2  # concurrent ones: a connection that hangs must not delay all other reads
 
-Question = TypeVar("Question")
-Found = TypeVar("Found")
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
-class Gathering(Generic[Question, Found]):
-    """Questions of one kind. Whoever asks the same as another who waits shares his place."""
+class BatchedReads(Generic[Key, Value]):
+    """Reads of one kind by key. Waiting reads of the same key share their result."""
 
     def __init__(
-        self, ask_all: Callable[[list[Question]], Awaitable[Sequence[Found]]], at_once: int = 256
+        self, read_all: Callable[[list[Key]], Awaitable[Sequence[Value]]], batch_max: int = 256
     ) -> None:
-        """`ask_all`: the answers, in the order of the questions; of these at most `at_once` come together."""
-        self._ask_all = ask_all
-        self._at_once = at_once
-        self._waiting: dict[Question, list[asyncio.Future[Found]]] = {}
-        self._asking: set[asyncio.Task[None] | None] = set()
+        """`read_all`: the values in the order of the keys, for at most `batch_max` keys."""
+        self._read_all = read_all
+        self._batch_max = batch_max
+        self._waiting: dict[Key, list[asyncio.Future[Value]]] = {}
+        self._running: set[asyncio.Task[None] | None] = set()
 
-    async def ask(self, question: Question) -> Found:
+    async def read(self, key: Key) -> Value:
         """Raises Unavailable."""
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Found] = loop.create_future()
-        self._waiting.setdefault(question, []).append(answer)
-        if len(self._asking) < OUT_MAX:
-            self._asking.add(loop.create_task(self._ask_on()))
-        return await answer
+        result: asyncio.Future[Value] = loop.create_future()
+        self._waiting.setdefault(key, []).append(result)
+        if len(self._running) < STATEMENTS_MAX:
+            self._running.add(loop.create_task(self._run()))
+        return await result
 
-    async def _ask_on(self) -> None:
+    async def _run(self) -> None:
         try:
             while self._waiting:
-                some = list(islice(self._waiting, self._at_once))
-                await self._ask(some, [self._waiting.pop(each) for each in some])
-        finally:  # in the same turn in which nobody waits: whoever comes next finds nobody at it
-            self._asking.discard(asyncio.current_task())
+                keys = list(islice(self._waiting, self._batch_max))
+                await self._read(keys, [self._waiting.pop(each) for each in keys])
+        finally:  # in the same iteration in which no read waits: the next read starts a new task
+            self._running.discard(asyncio.current_task())
 
-    async def _ask(self, questions: list[Question], answers: list[list[asyncio.Future[Found]]]) -> None:
+    async def _read(self, keys: list[Key], results: list[list[asyncio.Future[Value]]]) -> None:
         try:
-            found = await self._ask_all(questions)
+            values = await self._read_all(keys)
         except Unavailable as error:
-            _refuse(answers, str(error))
+            _fail(results, str(error))
         except BaseException:
-            _refuse([*answers, *self._waiting.values()], "the process is ending")
+            _fail([*results, *self._waiting.values()], "the process is ending")
             self._waiting.clear()
             raise
         else:
-            for some, value in zip(answers, found, strict=True):
+            for some, value in zip(results, values, strict=True):
                 for each in some:
-                    if not each.done():  # otherwise nobody waits any more
+                    if not each.done():  # otherwise its caller was cancelled
                         each.set_result(value)
 
 
-def _refuse(answers: Iterable[list[asyncio.Future[Found]]], words: str) -> None:
-    for some in answers:
+def _fail(results: Iterable[list[asyncio.Future[Value]]], message: str) -> None:
+    for some in results:
         for each in some:
             if not each.done():
-                each.set_exception(Unavailable(words))  # one for each, with its own traceback
+                each.set_exception(Unavailable(message))  # one for each, with its own traceback

@@ -1,19 +1,20 @@
-"""The texts of playbooks beside the log: by digest for ever, and by path what starts now."""
+"""Playbook texts in PostgreSQL, by digest and by path."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any, Final
 
-from noetl.adapters.postgres.batched_reads import Gathering
+from noetl.adapters.postgres.batched_reads import BatchedReads
 from noetl.adapters.postgres.database import PostgresDatabase
 from noetl.adapters.postgres.errors import is_text
+from noetl.adapters.sql import archived as archived_error
+from noetl.adapters.sql import no_playbook, no_version, not_text, page_size
 from noetl.errors import NotFound, Rejected
 from noetl.ports import PlaybookText, PlaybookVersion
 
-LISTED_MAX: Final = 1_000
-PATH_BYTES_MAX: Final = 2_000  # what fits into an index
-PATHS_MAX: Final = 4  # that are looked up at once, so that connections are left for others
+PATH_BYTES_MAX: Final = 2_000  # the limit of an index entry
+PATHS_MAX: Final = 4  # concurrent queries, so that connections are left for others
 
 _TEXT: Final = "SELECT each.digest, each.path, each.text, each.origin FROM noetl.playbooks AS each"
 _GET: Final = f"{_TEXT} WHERE digest = $1"
@@ -34,10 +35,10 @@ _LIST: Final = f"""
 {_VERSION} ON each.digest = paths.current
 WHERE paths.path > $1 AND ($3 OR paths.archived_at IS NULL) ORDER BY paths.path LIMIT $2
 """
-# The row of the path is the lock: those who put under one path do so one after the other.
+# The row of the path is a lock: writers of one path run one after the other.
 _BEGIN: Final = "INSERT INTO noetl.paths (path) VALUES ($1) ON CONFLICT DO NOTHING"
 _LOCK: Final = "SELECT FROM noetl.paths WHERE path = $1 FOR UPDATE"
-# A text that is known keeps its version and the instant it came.
+# A known text keeps its version and its time.
 _PUT: Final = """
 INSERT INTO noetl.playbooks AS each (digest, path, text, origin, version, at)
 VALUES ($1, $2, $3, $4, (SELECT coalesce(max(version), 0) + 1 FROM noetl.playbooks WHERE path = $2),
@@ -52,23 +53,25 @@ _INTEGER_MAX: Final = (1 << 31) - 1
 
 
 class PostgresCatalog:
-    """Keeps the contract of Catalog."""
+    """A `Catalog`."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
-        # Of many starts at once nearly all ask for the same text, which then is fetched once.
-        self._newest: Gathering[tuple[str, int | None], list[Any]] = Gathering(self._of_paths, PATHS_MAX)
+        # Many concurrent starts need the same text, which is then read once.
+        self._newest: BatchedReads[tuple[str, int | None], list[Any]] = BatchedReads(
+            self._of_paths, PATHS_MAX
+        )
 
     async def put(self, text: PlaybookText) -> None:
         if not all(is_text(value) for value in text if value is not None):
-            raise Rejected("not-text", f"{text.path!a} or its file holds what is no Unicode")
+            raise not_text(text.path)
         if len(text.path.encode()) > PATH_BYTES_MAX:
             raise Rejected(
                 "path-too-long", f"a path has at most {PATH_BYTES_MAX:,} bytes: {text.path[:80]!a}…"
             )
         newest = await self._database.fetch(_OF_PATH, text.path, None)
         if newest and tuple(newest[0]) == (*text, False):
-            return  # run after run of the same file costs no commit
+            return  # repeated runs of the same file need no commit
         async with self._database.transaction() as connection:
             await connection.execute(_BEGIN, text.path)
             await connection.execute(_LOCK, text.path)
@@ -83,35 +86,31 @@ class PostgresCatalog:
 
     async def newest(self, path: str, version: int | None = None) -> PlaybookText:
         number = version if version is None or 0 < version <= _INTEGER_MAX else 0
-        found = await self._newest.ask((path, number))
+        found = await self._newest.read((path, number))
         if not found:
-            raise _unknown(path)
+            raise no_playbook(path)
         *text, is_archived = found[0]
         if text[0] is None:
-            raise NotFound(f'"{path}" has no version {version}: see noetl playbooks versions {path}')
+            raise no_version(path, version)
         if is_archived:
-            raise NotFound(f'"{path}" is archived: register it again to run it')
+            raise archived_error(path)
         return PlaybookText(*text)
 
-    async def _of_paths(self, asked: list[tuple[str, int | None]]) -> list[list[Any]]:
-        return await asyncio.gather(*(self._database.fetch(_OF_PATH, *each) for each in asked))
+    async def _of_paths(self, paths: list[tuple[str, int | None]]) -> list[list[Any]]:
+        return await asyncio.gather(*(self._database.fetch(_OF_PATH, *each) for each in paths))
 
     async def versions(self, path: str) -> list[PlaybookVersion]:
         found = await self._database.fetch(_VERSIONS, path)
         if not found:
-            raise _unknown(path)
+            raise no_playbook(path)
         return [PlaybookVersion(**row) for row in found]
 
     async def archive(self, path: str) -> None:
         if not await self._database.fetch(_ARCHIVE, path):
-            raise _unknown(path)
+            raise no_playbook(path)
 
     async def list(
         self, *, after: str = "", limit: int = 100, archived: bool = False
     ) -> list[PlaybookVersion]:
-        values = (after, max(0, min(limit, LISTED_MAX)), archived)
+        values = (after, page_size(limit), archived)
         return [PlaybookVersion(**row) for row in await self._database.fetch(_LIST, *values)]
-
-
-def _unknown(path: str) -> NotFound:
-    return NotFound(f'no playbook is registered under "{path}"')

@@ -1,6 +1,6 @@
-"""One PostgreSQL: connections with the settings that durability needs, made when they are first used.
+"""One PostgreSQL database: connections with the settings for durability, made at the first use.
 
-While it is away, one attempt to connect is made every PAUSE_S, which all who ask in the meantime share.
+While it is unreachable, there is one attempt to connect every PAUSE_S, whose result all callers share.
 """
 
 from __future__ import annotations
@@ -13,68 +13,70 @@ from typing import TYPE_CHECKING, Any, Final
 import asyncpg
 
 from noetl.adapters.postgres.errors import explained, is_text, translated
-from noetl.adapters.postgres.schema import bring_up_to_date
+from noetl.adapters.postgres.schema import migrate
 from noetl.clock import Clock
 from noetl.errors import Unavailable
 
 if TYPE_CHECKING:
     from asyncpg import Connection, Pool
 
-POOL_MAX: Final = 7  # connections for reads and small writes; one more is the log's own
-PATIENCE_S: Final = 30.0  # for a statement, or a free connection
+POOL_MAX: Final = 7  # connections for reads and small writes; the log has one more
+TIMEOUT_S: Final = 30.0  # of a statement, and for a free connection
 CONNECT_S: Final = 5.0
-PAUSE_S: Final = 0.2  # between two attempts to connect that fail
+PAUSE_S: Final = 0.2  # between two failed attempts to connect
 CLOSE_S: Final = 5.0
 
 _SETTINGS: Final[dict[str, str]] = {
     "application_name": "noetl",
-    "synchronous_commit": "on",  # whatever the server's default is: what we acknowledge is on disk
-    "default_transaction_isolation": "read committed",  # what the one statement of an append relies on
+    "synchronous_commit": "on",  # regardless of the default of the server: acknowledged writes are on disk
+    "default_transaction_isolation": "read committed",  # the statement of an append relies on it
     "idle_in_transaction_session_timeout": "10000",
-    "statement_timeout": "30000",  # nobody waits for it any longer
-    "jit": "off",  # compiling takes longer than any of our statements
+    "statement_timeout": "30000",  # then the caller has given up
+    "jit": "off",  # compilation takes longer than any of our statements
     "timezone": "UTC",
 }
 
 
 class PostgresDatabase:
-    """What the adapters on one PostgreSQL share. It belongs to the event loop that uses it first."""
+    """Shared by the adapters of one database. It belongs to the event loop that uses it first."""
 
     def __init__(self, url: str, clock: Clock) -> None:
         self.clock = clock
         self._url = url
         self._pool: Pool | None = None
-        self._seats = asyncio.Semaphore(POOL_MAX)  # so that nobody queues in the pool, where he hears nothing
+        self._slots = asyncio.Semaphore(
+            POOL_MAX
+        )  # callers wait here and not in the pool, where they would miss errors
         self._closed = False
-        self._is_ready = False  # its tables are there
+        self._is_ready = False  # the tables exist
         self._preparing = asyncio.Lock()
         self._connecting = asyncio.Lock()
-        self._failed_at: float | None = None  # when the last attempt to connect failed; None: it did not
-        self._failed_why = ""
+        self._failed_at: float | None = None  # monotonic time of the last attempt to connect if it failed
+        self._failure = ""
 
-    async def fetch(self, query: str, *values: object, patience_s: float = PATIENCE_S) -> list[Any]:
-        """One statement, in a transaction of its own; no rows for names that PostgreSQL can not hold."""
+    async def fetch(self, query: str, *values: object, timeout_s: float = TIMEOUT_S) -> list[Any]:
+        """One statement in its own transaction. Strings that PostgreSQL cannot store match no rows."""
         if not all(is_text(value) for value in values if isinstance(value, str)):
             return []
         async with self._acquired() as connection:
-            found: list[Any] = await connection.fetch(query, *values, timeout=patience_s)
+            found: list[Any] = await connection.fetch(query, *values, timeout=timeout_s)
         return found
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
-        """Several statements that stand or fall together."""
+        """Several statements in one transaction."""
         async with self._acquired() as connection, connection.transaction():
             yield connection
 
     async def connect(self, settings: dict[str, str]) -> Connection:
-        """A connection of the caller's own. Raises Unavailable."""
+        """A connection for the caller alone. Raises Unavailable."""
         with translated():
-            asked = self.clock.monotonic()
-            await self._prepare(asked)
-            return await self._connect(settings, asked)
+            since = self.clock.monotonic()
+            await self._prepare(since)
+            return await self._connect(settings, since)
 
     async def close(self) -> None:
-        """Whatever was acknowledged is on disk already."""
+        """Close all connections. Acknowledged writes are on disk already."""
         self._closed = True
         pool, self._pool = self._pool, None
         if pool is None:
@@ -87,21 +89,21 @@ class PostgresDatabase:
 
     @asynccontextmanager
     async def _acquired(self) -> AsyncIterator[Connection]:
-        asked = self.clock.monotonic()
+        since = self.clock.monotonic()
         with translated():
-            await self._prepare(asked)
-            async with self._seats:
-                self._share_failure(asked)
-                async with (await self._opened()).acquire(timeout=PATIENCE_S) as connection:
+            await self._prepare(since)
+            async with self._slots:
+                self._share_failure(since)
+                async with (await self._opened()).acquire(timeout=TIMEOUT_S) as connection:
                     try:
                         yield connection
                     except (OSError, TimeoutError, asyncio.CancelledError):
-                        # The line may be dead without a word: none is waited for on it.
+                        # The connection may hang: do not wait for it.
                         connection.terminate()
                         raise
 
-    async def _prepare(self, asked: float) -> None:
-        """The tables are there, or Unavailable says why not."""
+    async def _prepare(self, since: float) -> None:
+        """Ensure that the tables exist. Raises Unavailable."""
         if self._closed:
             raise Unavailable("the database is closed")
         if self._is_ready:
@@ -109,9 +111,9 @@ class PostgresDatabase:
         async with self._preparing:
             if self._is_ready:
                 return
-            connection = await self._connect({"statement_timeout": "0"}, asked)
+            connection = await self._connect({"statement_timeout": "0"}, since)
             try:
-                await bring_up_to_date(connection)
+                await migrate(connection)
             finally:
                 with suppress(Exception):
                     await connection.close(timeout=CLOSE_S)
@@ -123,44 +125,44 @@ class PostgresDatabase:
                 min_size=0,
                 max_size=POOL_MAX,
                 connect=self._pooled,
-                reset=_nothing,  # no statement of ours leaves anything behind, and asking costs a round trip
+                reset=_no_reset,  # our statements leave no session state, and a reset costs a round trip
             )
         return await self._pool
 
-    async def _pooled(self, *_given: object, **_named: object) -> Connection:
+    async def _pooled(self, *_args: object, **_kwargs: object) -> Connection:
         return await self._connect({}, self.clock.monotonic())
 
-    async def _connect(self, settings: dict[str, str], asked: float) -> Connection:
-        """`asked`: since when somebody waits for it. What has failed since then has failed for him, too."""
+    async def _connect(self, settings: dict[str, str], since: float) -> Connection:
+        """`since`: when the caller began to wait. Attempts that failed since then count for it."""
         async with self._connecting:
-            self._share_failure(asked)
+            self._share_failure(since)
             if self._failed_at is not None:
                 await self.clock.sleep(max(0.0, self._failed_at + PAUSE_S - self.clock.monotonic()))
             try:
                 connection = await asyncpg.connect(
                     self._url,
                     timeout=CONNECT_S,
-                    command_timeout=PATIENCE_S,
+                    command_timeout=TIMEOUT_S,
                     server_settings={**_SETTINGS, **settings},
                 )
-            except Exception as error:  # noqa: BLE001  # a URL that is wrong shows itself here, too
-                told = explained(error)
-                self._failed_at, self._failed_why = self.clock.monotonic(), str(told)
-                raise told from None
+            except Exception as error:  # noqa: BLE001  # also for an invalid URL
+                unavailable = explained(error)
+                self._failed_at, self._failure = self.clock.monotonic(), str(unavailable)
+                raise unavailable from None
             self._failed_at = None
             return connection
 
-    def _share_failure(self, asked: float) -> None:
-        if self._failed_at is not None and self._failed_at >= asked:
-            raise Unavailable(self._failed_why)
+    def _share_failure(self, since: float) -> None:
+        if self._failed_at is not None and self._failed_at >= since:
+            raise Unavailable(self._failure)
 
 
-async def _nothing(_connection: Connection) -> None:
+async def _no_reset(_connection: Connection) -> None:
     pass
 
 
 def open_postgres(url: str, clock: Clock) -> PostgresDatabase:
-    """No connection is made before the first use. Raises Unavailable when this is no URL of a PostgreSQL."""
+    """Connects at the first use. Raises Unavailable for an invalid URL."""
     if not url.startswith(("postgresql://", "postgres://")):
-        raise Unavailable("the URL of a PostgreSQL begins with postgresql://user:password@host/database")
+        raise Unavailable("the URL of PostgreSQL begins with postgresql://user:password@host/database")
     return PostgresDatabase(url, clock)

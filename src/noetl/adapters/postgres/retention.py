@@ -1,4 +1,4 @@
-"""What has long ended is forgotten, whole executions at a time: log, snapshot and head together."""
+"""Removal of old executions: log, snapshot and head of an execution together."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final
 from noetl.adapters.postgres.database import PostgresDatabase
 
 EXECUTIONS_MAX: Final = 500  # in one transaction
-FACTS_MAX: Final = 100_000  # the same; an execution with more of them goes alone
-PATIENCE_S: Final = 600.0
+FACTS_MAX: Final = 100_000  # in one transaction; an execution with more is removed alone
+TIMEOUT_S: Final = 600.0
 
-# In the order of starts, from where the last transaction ended: what is old and has not ended is passed once.
-# A child stays as long as its parent has not ended, which may still ask for what came of it.
+# In the order of starts, from the end of the last transaction, so that old running executions are visited
+# once. A child stays while its parent runs, which may still need its result.
 _FORGET: Final = """
 WITH found AS MATERIALIZED (
     SELECT execution_id, started_at, seq FROM noetl.heads
@@ -40,19 +40,19 @@ SELECT execution_id, started_at FROM old ORDER BY started_at, execution_id
 
 
 class PostgresRetention:
-    """Clears the log of one database. Several at once are not in each other's way."""
+    """Removes executions from one database. Several processes can do it at once."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
     async def forget(self, before: datetime) -> AsyncIterator[list[str]]:
-        """Executions that ended before then, gone by the time they are told: their results may go, too."""
+        """Remove executions that ended before then, and yield their ids in batches, after each commit."""
         started_at, execution_id = datetime.min.replace(tzinfo=UTC), ""
         while True:
             async with self._database.transaction() as connection:
-                await connection.execute(f"SET LOCAL statement_timeout = {PATIENCE_S * 1_000:.0f}")
+                await connection.execute(f"SET LOCAL statement_timeout = {TIMEOUT_S * 1_000:.0f}")
                 values = before, started_at, execution_id, EXECUTIONS_MAX, FACTS_MAX
-                found = await connection.fetch(_FORGET, *values, timeout=PATIENCE_S)
+                found = await connection.fetch(_FORGET, *values, timeout=TIMEOUT_S)
             if not found:
                 return
             execution_id, started_at = found[-1]

@@ -1,7 +1,7 @@
-"""The tables, in a schema of their own: made when it is missing, refused when it is another's or newer.
+"""The tables, in the schema `noetl`. A schema of another program or a newer NoETL is refused.
 
-A changed table is a new version and a step in `_STEPS`, which runs by itself, once, in one transaction.
-The log is not partitioned: ids of children are hashes and no instants, so no range of ids would ever be over.
+A changed table is a new version and a step in `_STEPS`, which runs automatically, once, in one transaction.
+The log is not partitioned by id: ids of children are hashes without a time, so no range would ever be old.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from noetl.errors import Unavailable
 if TYPE_CHECKING:
     from asyncpg import Connection
 
-OLDEST: Final = 140_000  # of the servers that we know, as server_version_num has it
-_LOCK: Final = 0x4E6F4554  # of whoever makes the tables: "NoET"
+OLDEST: Final = 140_000  # supported server, as server_version_num
+_LOCK: Final = 0x4E6F4554  # advisory lock for the creation of tables: "NoET"
 
-# The body is text: jsonb refuses the character \u0000, which outputs may hold, and json is slower to insert.
-# What an append changes in a head (seq, updated_at) is in no index, and the status only when it turns:
-# such updates stay in their page (HOT), for which it has room.
+# The body is text: jsonb refuses the character \u0000, which outputs may contain, and json inserts slower.
+# The columns of a head that an append changes (seq, updated_at) are in no index, so updates stay in their
+# page (HOT); fillfactor leaves room for that.
 _FIRST: Final = """
 CREATE TABLE noetl.log (
     execution_id text COLLATE "C" NOT NULL,
@@ -49,12 +49,12 @@ CREATE INDEX heads_by_parent ON noetl.heads (split_part(parent, '/', 1)) WHERE p
 
 CREATE TABLE noetl.house (
     one        boolean PRIMARY KEY DEFAULT true CHECK (one),
-    partitions smallint NOT NULL -- how many: all servers must count alike
+    partitions smallint NOT NULL -- must be the same for all servers
 );
 
 CREATE TABLE noetl.partitions (
     number smallint PRIMARY KEY,
-    epoch  bigint NOT NULL, -- grows with each new owner: what an older one writes is refused
+    epoch  bigint NOT NULL, -- grows with each new owner; appends with an older one are refused
     server text NOT NULL,
     until  timestamptz NOT NULL
 ) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
@@ -83,13 +83,13 @@ CREATE TABLE noetl.playbooks (
 
 CREATE TABLE noetl.paths (
     path        text COLLATE "C" PRIMARY KEY,
-    current     text COLLATE "C" REFERENCES noetl.playbooks, -- null: only while the first text is put
+    current     text COLLATE "C" REFERENCES noetl.playbooks, -- null: only while the first text is registered
     archived_at timestamptz -- null: open
 );
 
 CREATE TABLE noetl.secrets (
     name    text COLLATE "C" PRIMARY KEY,
-    version bigint NOT NULL, -- never given twice to a name
+    version bigint NOT NULL, -- never reused for a name
     nonce   bytea NOT NULL,
     body    bytea NOT NULL, -- encrypted, bound to name and version; empty: it was removed
     key_id  text NOT NULL,
@@ -100,7 +100,7 @@ CREATE TABLE noetl.tokens (
     id         text COLLATE "C" PRIMARY KEY,
     name       text NOT NULL,
     scopes     text[] NOT NULL,
-    digest     bytea NOT NULL UNIQUE, -- sha256 of the secret, which nobody keeps
+    digest     bytea NOT NULL UNIQUE, -- sha256 of the secret, which is not stored
     created_at timestamptz NOT NULL,
     expires_at timestamptz
 );
@@ -109,15 +109,15 @@ CREATE VIEW noetl.events AS
 SELECT log.execution_id,
        log.first_seq + each.place - 1 AS seq,
        log.at,
-       substring(each.body::text FROM '^{"fact":"([a-z._]+)"') AS fact, -- ->> would fall over \\u0000
+       substring(each.body::text FROM '^{"fact":"([a-z._]+)"') AS fact, -- ->> would fail on \\u0000
        each.body
 FROM noetl.log CROSS JOIN LATERAL json_array_elements(log.body::json) WITH ORDINALITY AS each (body, place);
 """
 
-_STEPS: Final[tuple[str, ...]] = (_FIRST,)  # the n-th makes version n + 1 of version n
+_STEPS: Final[tuple[str, ...]] = (_FIRST,)  # the n-th changes version n to n + 1
 VERSION: Final = len(_STEPS)
 
-# By the tables of the catalog: to_regclass would answer from before the wait for the lock.
+# From the tables of the catalog: to_regclass would use the state from before the wait for the lock.
 _ABOUT: Final = """
 SELECT current_setting('server_version_num')::integer AS server,
        current_setting('server_encoding') AS encoding,
@@ -126,10 +126,10 @@ SELECT current_setting('server_version_num')::integer AS server,
 """
 
 
-async def bring_up_to_date(connection: Connection) -> None:
-    """Make what is missing; whoever comes second finds it made. Raises Unavailable when it is not ours."""
+async def migrate(connection: Connection) -> None:
+    """Create or change the tables. Raises Unavailable if the schema belongs to another program."""
     if await _version(connection) == VERSION:
-        return  # no lock and no right to make tables is needed
+        return  # without a lock, and without the right to create tables
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
         version = await _version(connection)
@@ -143,22 +143,22 @@ async def bring_up_to_date(connection: Connection) -> None:
 
 
 async def _version(connection: Connection) -> int:
-    """Which of our versions the database has, 0 for none."""
+    """The version of the tables, 0 without tables."""
     about = await connection.fetchrow(_ABOUT)
     if about["server"] < OLDEST:
         raise Unavailable(f"NoETL needs PostgreSQL {OLDEST // 10_000} or newer")
     if about["encoding"] != "UTF8":
         raise Unavailable(
-            f"the database holds {about['encoding']} and not UTF8: create one with ENCODING 'UTF8'"
+            f"the encoding of the database is {about['encoding']}, not UTF8: create one with ENCODING 'UTF8'"
         )
     if not about["taken"]:
         return 0
     if not about["ours"]:
-        raise Unavailable("the schema noetl belongs to something else: name another database for NoETL")
+        raise Unavailable("the schema noetl belongs to another program: choose another database for NoETL")
     version: int = await connection.fetchval("SELECT number FROM noetl.version")
     if version > VERSION:
         raise Unavailable(
-            f"the database was written by a newer NoETL (tables of version {version}, we know {VERSION}): "
-            "update NoETL, or name another database"
+            f"the database was written by a newer NoETL (tables of version {version}, not {VERSION}): "
+            "update NoETL, or choose another database"
         )
     return version

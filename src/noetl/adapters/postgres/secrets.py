@@ -1,4 +1,4 @@
-"""Stored secrets as rows of PostgreSQL: encrypted before they come here, opened after they leave."""
+"""Stored secrets as encrypted rows in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INSERT: Final = """
 INSERT INTO noetl.secrets (name, version, nonce, body, key_id, at) VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT DO NOTHING RETURNING name
 """
-# A nonce is never used twice under a key: version, nonce and key together are what somebody saw.
+# A nonce is never reused under a key: version, nonce and key identify the row that the caller read.
 _REPLACE: Final = """
 UPDATE noetl.secrets SET version = $2, nonce = $3, body = $4, key_id = $5, at = $6
 WHERE name = $1 AND version = $7 AND nonce = $8 AND key_id = $9 RETURNING name
@@ -22,7 +22,7 @@ WHERE name = $1 AND version = $7 AND nonce = $8 AND key_id = $9 RETURNING name
 
 
 class PostgresSecretRows:
-    """Keeps the contract of SecretRows."""
+    """A `SecretRows`."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
@@ -33,7 +33,7 @@ class PostgresSecretRows:
 
     async def put(self, row: SecretRow, before: SecretRow | None) -> bool:
         if not is_text(row.name):
-            raise Rejected("bad-name", f"{row.name!a} is no name that can be stored")
+            raise Rejected("bad-name", f"{row.name!a} cannot be stored as a name")
         if before is None:
             return bool(await self._database.fetch(_INSERT, *row))
         seen = before.version, before.nonce, before.key_id

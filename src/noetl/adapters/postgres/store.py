@@ -1,4 +1,4 @@
-"""The log on PostgreSQL: one row an append, and who owns which partition under a lease on its clock."""
+"""The log on PostgreSQL: one row per append, and leases of partitions on the clock of the database."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Final, TypeAlias
 from msgspec import DecodeError
 from msgspec.json import Decoder, Encoder
 
-from noetl.adapters.postgres.batched_reads import Gathering
+from noetl.adapters.postgres.batched_reads import BatchedReads
 from noetl.adapters.postgres.database import PostgresDatabase
 from noetl.adapters.postgres.errors import is_text
-from noetl.adapters.postgres.group_commit import PATIENCE_S, Appender, Ready
+from noetl.adapters.postgres.group_commit import TIMEOUT_S, Appender, AppendRow
 from noetl.engine.facts import Fact, Requested
 from noetl.engine.state import Status
 from noetl.errors import Conflict, Damaged, Fenced, Unavailable
@@ -21,25 +21,25 @@ from noetl.ids import partition_of
 from noetl.ports import Append, LogRow, OwnedPartitions, Snapshot
 
 PARTITIONS: Final = 64
-PAGE_ROWS: Final = 1_000  # of a long log, fetched at once
-FIRST_ROWS: Final = 50  # that are fetched of each of several logs at once: most have no more
-LOGS_MAX: Final = 32  # of which the first rows are fetched at once
-LEASE_PATIENCE_S: Final = 5.0  # at least; half a lease is too late to keep it
+PAGE_ROWS: Final = 1_000  # of a long log in one query
+FIRST_ROWS: Final = 50  # of each log in a batched read: most have no more
+LOGS_MAX: Final = 32  # in a batched read
+LEASE_TIMEOUT_S: Final = 5.0  # at least; otherwise half a lease
 SEQ_MAX: Final = (1 << 63) - 1
-FAR_BYTES: Final = 200_000  # more are decoded on another thread, so that the loop goes on meanwhile
+THREAD_BYTES: Final = 200_000  # a thread decodes more, so that the event loop stays free
 
-# From the row that holds `after` on, which the index finds: the rest of a long log is not looked at.
+# From the row that contains `after`, which the index finds: the rest of a long log is not read.
 _READ: Final = """
-SELECT asked.place, found.* FROM unnest($1::text[], $2::bigint[], $3::bigint[])
-WITH ORDINALITY AS asked (execution_id, after, up_to, place) CROSS JOIN LATERAL (
+SELECT wanted.place, found.* FROM unnest($1::text[], $2::bigint[], $3::bigint[])
+WITH ORDINALITY AS wanted (execution_id, after, up_to, place) CROSS JOIN LATERAL (
     SELECT first_seq, last_seq, at, body FROM noetl.log
-    WHERE execution_id = asked.execution_id AND last_seq > asked.after
+    WHERE execution_id = wanted.execution_id AND last_seq > wanted.after
     AND first_seq >= coalesce((
-        SELECT first_seq FROM noetl.log WHERE execution_id = asked.execution_id AND first_seq <= asked.after
+        SELECT first_seq FROM noetl.log WHERE execution_id = wanted.execution_id AND first_seq <= wanted.after
         ORDER BY first_seq DESC LIMIT 1
-    ), 0) AND first_seq <= asked.up_to
+    ), 0) AND first_seq <= wanted.up_to
     ORDER BY first_seq LIMIT $4
-) AS found ORDER BY asked.place, found.first_seq
+) AS found ORDER BY wanted.place, found.first_seq
 """
 _STATUS: Final = "SELECT execution_id, status FROM noetl.heads WHERE execution_id = ANY($1::text[])"
 _KEEP: Final = """
@@ -54,8 +54,8 @@ SELECT execution_id, seq FROM noetl.heads
 WHERE partition = ANY($1::smallint[]) AND status NOT IN ('ok', 'error', 'cancelled')
 ORDER BY started_at, execution_id
 """
-# Whoever let the lease run out comes back under a new epoch, even when nobody else was there. Rows are locked
-# in the order of their numbers; an append that is out under the old epoch is waited for.
+# An expired lease gets a new epoch, even if no other server acquired it meanwhile. Rows are locked in the
+# order of their numbers. The lock waits for a running append under the old epoch.
 _OWN: Final = """
 WITH free AS MATERIALIZED (
     SELECT number, (server = $1 AND until > now()) AS is_ours FROM noetl.partitions
@@ -66,15 +66,15 @@ WITH free AS MATERIALIZED (
     FROM free WHERE each.number = free.number RETURNING each.number, each.epoch
 ), made AS (
     INSERT INTO noetl.partitions
-    SELECT number, 1, $1, now() + $3 FROM unnest($2::smallint[]) AS asked (number)
+    SELECT number, 1, $1, now() + $3 FROM unnest($2::smallint[]) AS wanted (number)
     WHERE (SELECT count(*) FROM free) < cardinality($2)
-    AND NOT EXISTS (SELECT FROM noetl.partitions AS each WHERE each.number = asked.number)
+    AND NOT EXISTS (SELECT FROM noetl.partitions AS each WHERE each.number = wanted.number)
     ORDER BY number ON CONFLICT DO NOTHING RETURNING number, epoch
 )
 SELECT number, epoch, clock_timestamp() AS at FROM (TABLE kept UNION ALL TABLE made) AS ours
 UNION ALL SELECT NULL, NULL, clock_timestamp()
 """
-# With another number at once: what its last owner still tries to write is refused.
+# The new epoch refuses late appends of the last owner.
 _LET_GO: Final = """
 WITH ours AS MATERIALIZED (
     SELECT number FROM noetl.partitions WHERE number = ANY($2::smallint[]) AND server = $1
@@ -102,33 +102,33 @@ WITH first AS (
 SELECT partitions FROM first UNION ALL SELECT partitions FROM noetl.house
 """
 
-_Asked: TypeAlias = tuple[str, int, int]  # an execution, after, up to
+_Range: TypeAlias = tuple[str, int, int]  # execution, after, up to
 
 
 class PostgresStore:
-    """Keeps the contracts of EventStore and Partitions."""
+    """An `EventStore` with `Partitions`."""
 
     def __init__(
-        self, database: PostgresDatabase, partitions: int = PARTITIONS, *, patience_s: float = PATIENCE_S
+        self, database: PostgresDatabase, partitions: int = PARTITIONS, *, timeout_s: float = TIMEOUT_S
     ) -> None:
-        """`patience_s`: an append that takes longer has an end that is not known."""
+        """`timeout_s`: after that the outcome of an append is unknown."""
         self._database = database
         self._partitions = partitions
-        self._is_counted = False  # the database counts as many partitions as we do
-        self._appender = Appender(database, patience_s)
+        self._is_checked = False  # the database has the same number of partitions
+        self._appender = Appender(database, timeout_s)
         self._encoder = Encoder()
         self._decoder: Decoder[tuple[Fact, ...]] = Decoder(tuple[Fact, ...])
-        self._first_rows: Gathering[_Asked, list[Any]] = Gathering(self._found, LOGS_MAX)
-        self._statuses: Gathering[str, Status | None] = Gathering(self._status_of)
+        self._first_rows: BatchedReads[_Range, list[Any]] = BatchedReads(self._found, LOGS_MAX)
+        self._statuses: BatchedReads[str, Status | None] = BatchedReads(self._status_of)
 
     async def append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
-        return await self._appender.append([self._ready(each) for each in appends])
+        return await self._appender.append([self._row(each) for each in appends])
 
     async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]:
         if not is_text(execution_id):
             return []
         after, last = min(after, SEQ_MAX), SEQ_MAX if up_to is None else min(up_to, SEQ_MAX)
-        found = await self._first_rows.ask((execution_id, after, last))
+        found = await self._first_rows.read((execution_id, after, last))
         rows, limit = await self._decoded(execution_id, found), FIRST_ROWS
         while len(found) == limit:
             limit, after = PAGE_ROWS, found[-1]["last_seq"]
@@ -137,7 +137,7 @@ class PostgresStore:
         return rows
 
     async def status(self, execution_id: str) -> Status | None:
-        return await self._statuses.ask(execution_id) if is_text(execution_id) else None
+        return await self._statuses.read(execution_id) if is_text(execution_id) else None
 
     async def snapshot(self, execution_id: str) -> Snapshot | None:
         query = "SELECT seq, schema, body FROM noetl.snapshots WHERE execution_id = $1"
@@ -151,9 +151,9 @@ class PostgresStore:
         return [(row["execution_id"], row["seq"]) for row in await self._database.fetch(_LIVE, [*partitions])]
 
     async def own(self, server: str, partitions: Sequence[int], ttl_s: float) -> OwnedPartitions:
-        await self._count()
+        await self._check_partitions()
         values = server, [*partitions], timedelta(seconds=ttl_s)
-        found = await self._database.fetch(_OWN, *values, patience_s=max(LEASE_PATIENCE_S, ttl_s / 2))
+        found = await self._database.fetch(_OWN, *values, timeout_s=max(LEASE_TIMEOUT_S, ttl_s / 2))
         epochs = {row["number"]: row["epoch"] for row in found if row["number"] is not None}
         return OwnedPartitions(epochs, found[0]["at"])
 
@@ -165,15 +165,15 @@ class PostgresStore:
         return [row["name"] for row in found]
 
     async def close(self) -> None:
-        """The database is another's to close."""
+        """Close the connection of the log. The caller closes the database."""
         await self._appender.close()
 
-    def _ready(self, append: Append) -> Ready:
+    def _row(self, append: Append) -> AppendRow:
         first = append.facts[0]
         path, digest, parent = (
             (first.path, first.digest, first.parent) if isinstance(first, Requested) else ("", "", None)
         )
-        return Ready(
+        return AppendRow(
             execution_id=append.execution_id,
             partition=partition_of(append.execution_id, self._partitions),
             epoch=append.owner,
@@ -187,10 +187,10 @@ class PostgresStore:
             parent=parent,
         )
 
-    async def _found(self, asked: list[_Asked], limit: int = FIRST_ROWS) -> list[list[Any]]:
-        """The rows of each, so many at most."""
-        found: list[list[Any]] = [[] for _ in asked]
-        for row in await self._database.fetch(_READ, *map(list, zip(*asked, strict=True)), limit):
+    async def _found(self, ranges: list[_Range], limit: int = FIRST_ROWS) -> list[list[Any]]:
+        """The rows of each range, at most `limit`."""
+        found: list[list[Any]] = [[] for _ in ranges]
+        for row in await self._database.fetch(_READ, *map(list, zip(*ranges, strict=True)), limit):
             found[row["place"] - 1].append(row)
         return found
 
@@ -199,7 +199,7 @@ class PostgresStore:
         return [found.get(each) for each in execution_ids]
 
     async def _decoded(self, execution_id: str, found: list[Any]) -> list[LogRow]:
-        if sum(len(row["body"]) for row in found) > FAR_BYTES:
+        if sum(len(row["body"]) for row in found) > THREAD_BYTES:
             return await asyncio.to_thread(self._rows, execution_id, found)
         return self._rows(execution_id, found)
 
@@ -208,13 +208,13 @@ class PostgresStore:
         try:
             return [LogRow(first_seq, at, decode(body)) for _, first_seq, _, at, body in found]
         except DecodeError as error:
-            raise Damaged(f"the log of {execution_id} holds facts that can not be read: {error}") from error
+            raise Damaged(f"the log of {execution_id} contains facts that cannot be read: {error}") from error
 
-    async def _count(self) -> None:
-        """Servers that count partitions differently would own the same executions."""
-        if self._is_counted:
+    async def _check_partitions(self) -> None:
+        """Raises Unavailable: servers with different numbers would own the same executions."""
+        if self._is_checked:
             return
         ((count,), *_) = await self._database.fetch(_COUNT, self._partitions)
         if count != self._partitions:
-            raise Unavailable(f"the log has {count} partitions, and this server counts {self._partitions}")
-        self._is_counted = True
+            raise Unavailable(f"the log has {count} partitions, but this server expects {self._partitions}")
+        self._is_checked = True

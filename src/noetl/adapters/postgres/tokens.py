@@ -1,4 +1,4 @@
-"""Tokens in PostgreSQL: who may ask for what, found by the digest of a secret that is not kept."""
+"""API tokens in PostgreSQL, found by the digest of their secrets, which are not stored."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from noetl.adapters.postgres.database import PostgresDatabase
 from noetl.adapters.postgres.errors import is_text
-from noetl.errors import NotFound, Rejected
+from noetl.adapters.sql import known_token, no_token, not_text
 from noetl.ports import ApiToken
 
 _SELECT: Final = "SELECT id, name, scopes, created_at, expires_at FROM noetl.tokens"
@@ -17,17 +17,17 @@ ON CONFLICT DO NOTHING RETURNING id
 
 
 class PostgresTokens:
-    """Keeps the contract of Tokens."""
+    """An `ApiTokenStore`."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
     async def add(self, token: ApiToken, digest: bytes) -> None:
         if not all(is_text(value) for value in (token.id, token.name, *token.scopes)):
-            raise Rejected("not-text", f"{token.name!a} holds what is no Unicode")
+            raise not_text(token.name)
         values = token.id, token.name, sorted(token.scopes), token.created_at, token.expires_at, digest
         if not await self._database.fetch(_ADD, *values):
-            raise Rejected("known-token", f"there is a token {token.id} already")
+            raise known_token(token.id)
 
     async def find(self, digest: bytes) -> ApiToken | None:
         found = await self._database.fetch(f"{_SELECT} WHERE digest = $1", digest)
@@ -38,7 +38,7 @@ class PostgresTokens:
 
     async def remove(self, id: str) -> None:
         if not await self._database.fetch("DELETE FROM noetl.tokens WHERE id = $1 RETURNING id", id):
-            raise NotFound(f"no token {id!a}: see noetl token list")
+            raise no_token(id)
 
 
 def _token(row: Any) -> ApiToken:

@@ -1,1 +1,1 @@
-"""The embedded house's disk: log, catalog, inbox and lists in one SQLite file that processes share."""
+"""The log, catalog, inbox and listing of an embedded deployment, in one SQLite file that processes share."""

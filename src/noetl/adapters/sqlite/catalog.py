@@ -1,4 +1,4 @@
-"""The texts of playbooks in the same file, so that an execution and what it runs are never apart."""
+"""Playbook texts in the SQLite file, so that it contains every playbook that its executions use."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any, Final
 
 import apsw
 
+from noetl.adapters.sql import archived as archived_error
+from noetl.adapters.sql import no_playbook, no_version, not_text, page_size
 from noetl.adapters.sqlite.connection import instant, is_text, micros
 from noetl.adapters.sqlite.database import Database
-from noetl.errors import NotFound, Rejected
+from noetl.errors import NotFound
 from noetl.ports import PlaybookText, PlaybookVersion
 
-LISTED_MAX: Final = 1_000
-
-# A text that is known keeps its version and the instant it came; only its place is the newest again.
+# A known text keeps its version and its time; only its place is the newest again.
 _PUT: Final = """
 INSERT INTO playbooks (digest, path, text, origin, at, place, version)
 VALUES (?1, ?2, ?3, ?4, ?5, (SELECT coalesce(max(place), 0) + 1 FROM playbooks),
@@ -31,7 +31,7 @@ _VERSIONS: Final = f"""
 SELECT path, version, digest, at, place = (SELECT max(place) FROM playbooks WHERE path = ?1), {_IS_ARCHIVED}
 FROM playbooks AS each WHERE path = ?1 ORDER BY version DESC
 """
-# The next path is looked up in the index each time: a page costs the same however many versions there are.
+# The index finds each next path, so that a page costs the same for any number of versions.
 _LIST: Final = f"""
 WITH RECURSIVE paths (path) AS (
     SELECT min(path) FROM playbooks WHERE path > ?1
@@ -47,7 +47,7 @@ WHERE place = (SELECT max(place) FROM playbooks AS other WHERE other.path = want
 
 
 class SqliteCatalog:
-    """Keeps the contract of Catalog."""
+    """A `Catalog`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -55,9 +55,9 @@ class SqliteCatalog:
     async def put(self, text: PlaybookText) -> None:
         newest = self._database.fetch(_NEWEST, (text.path,))
         if newest and PlaybookText(*newest[0]) == text and not self._is_archived(text.path):
-            return  # run after run of the same file costs no commit
+            return  # repeated runs of the same file need no commit
         if not all(is_text(value) for value in text if value is not None):
-            raise Rejected("not-text", f"{text.path!a} or its file holds what is no Unicode")
+            raise not_text(text.path)
         values = (*text, micros(self._database.clock.now()))
 
         def write(cursor: apsw.Cursor) -> None:
@@ -76,34 +76,34 @@ class SqliteCatalog:
         query, values = (_NEWEST, (path,)) if version is None else (_NUMBERED, (path, _number(version)))
         found = self._database.fetch(query, values)
         if not found and version is not None and self._database.fetch(_NEWEST, (path,)):
-            raise NotFound(f'"{path}" has no version {version}: see noetl playbooks versions {path}')
+            raise no_version(path, version)
         if not found:
-            raise NotFound(f'no playbook is registered under "{path}"')
+            raise no_playbook(path)
         if self._is_archived(path):
-            raise NotFound(f'"{path}" is archived: register it again to run it')
+            raise archived_error(path)
         return PlaybookText(*found[0])
 
     async def versions(self, path: str) -> list[PlaybookVersion]:
         found = self._database.fetch(_VERSIONS, (path,))
         if not found:
-            raise NotFound(f'no playbook is registered under "{path}"')
+            raise no_playbook(path)
         return [_version(row) for row in found]
 
     async def archive(self, path: str) -> None:
         def write(cursor: apsw.Cursor) -> None:
             if not cursor.execute(_NEWEST, (path,)).fetchall():
-                raise NotFound(f'no playbook is registered under "{path}"')
+                raise no_playbook(path)
             cursor.execute("INSERT INTO archived (path, at) VALUES (?, ?) ON CONFLICT DO NOTHING", (path, at))
 
         at = micros(self._database.clock.now())
         if not is_text(path):
-            raise NotFound(f"no playbook is registered under {path!a}")
+            raise no_playbook(path)
         await self._database.writer.write(write)
 
     async def list(
         self, *, after: str = "", limit: int = 100, archived: bool = False
     ) -> list[PlaybookVersion]:
-        values = (after, max(0, min(limit, LISTED_MAX)), archived)
+        values = (after, page_size(limit), archived)
         return [_version(row) for row in self._database.fetch(_LIST, values)]
 
     def _is_archived(self, path: str) -> bool:
@@ -111,7 +111,7 @@ class SqliteCatalog:
 
 
 def _number(version: int) -> int:
-    """What SQLite can hold; no text has any of the others either."""
+    """A number that SQLite can store; no text has another one."""
     return version if 0 < version < 1 << 63 else 0
 
 

@@ -1,4 +1,4 @@
-"""Connections with the settings that durability needs, and the place where SQLite's errors become ours."""
+"""SQLite connections with the settings for durability, and the translation of SQLite errors."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import apsw
 
 from noetl.adapters.files.durable import make_folder
 from noetl.adapters.sqlite.locks import exclusively
-from noetl.adapters.sqlite.schema import VERSION, bring_up_to_date, version_of
+from noetl.adapters.sqlite.schema import VERSION, migrate, version_of
 from noetl.errors import Unavailable
 
-BUSY_MS: Final = 10_000  # how long one waits for another process that writes
+BUSY_MS: Final = 10_000  # how long to wait for another process that writes
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def micros(at: datetime) -> int:
-    """An instant as the tables hold it."""
+    """An instant as the tables store it."""
     return (at - _EPOCH) // _MICROSECOND
 
 
@@ -31,7 +31,7 @@ def instant(value: int) -> datetime:
 
 
 def is_text(value: str) -> bool:
-    """Can SQLite store it? What comes from command lines and file names may hold halves of characters."""
+    """Whether SQLite can store it. Command lines and file names may contain lone surrogates."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -40,32 +40,32 @@ def is_text(value: str) -> bool:
 
 
 def explained(error: Exception, name: str) -> Unavailable:
-    """What SQLite says, in words that tell what to do."""
+    """The error of SQLite, with advice."""
     match error:
         case apsw.FullError():
-            return Unavailable(f'storage full: nothing more fits beside "{name}"; make space, then go on')
-        case apsw.IOError():  # also what a quota and a limit on the size of files look like
+            return Unavailable(f'storage full: no space for "{name}"; free some space')
+        case apsw.IOError():  # also for quotas and file size limits
             return Unavailable(f'"{name}": {error}; the disk may be full, over a quota, or broken')
         case apsw.BusyError() | apsw.LockedError():
             return Unavailable(
-                f'"{name}" is busy: another process kept it for more than {BUSY_MS / 1000:g} s'
+                f'"{name}" is busy: another process has locked it for more than {BUSY_MS / 1000:g} s'
             )
         case apsw.NotADBError():
-            return Unavailable(f'"{name}" is not a database: name another file, or move it away')
+            return Unavailable(f'"{name}" is not a database: choose another file, or move it')
         case apsw.CorruptError():
             return Unavailable(f'"{name}" is damaged: {error}; restore it from a backup')
         case apsw.ReadOnlyError() | apsw.PermissionsError():
-            return Unavailable(f'"{name}" may not be written: check the rights of the file and its folder')
-        case apsw.CantOpenError():
             return Unavailable(
-                f'"{name}" can not be opened: check that its folder is there and may be written'
+                f'"{name}" cannot be written: check the permissions of the file and its folder'
             )
+        case apsw.CantOpenError():
+            return Unavailable(f'"{name}" cannot be opened: check that its folder exists and is writable')
     return Unavailable(f'"{name}": {error}')
 
 
 @contextmanager
 def translated(name: str) -> Iterator[None]:
-    """apsw.Error → Unavailable, from error."""
+    """Raise Unavailable for errors of SQLite."""
     try:
         yield
     except apsw.Error as error:
@@ -73,25 +73,25 @@ def translated(name: str) -> Iterator[None]:
 
 
 def open_writer(path: Path, locks: Path) -> apsw.Connection:
-    """The one connection of this process that writes; file and tables are made when they are missing."""
+    """The writing connection of this process. It creates a missing file and missing tables."""
     name = str(path)
     try:
         make_folder(path.parent)
-        # What executions say is private; SQLite gives its other files the same rights. A file that is there
-        # is not opened: closing it again would take away the locks that this process may have on it.
+        # Logs are private; SQLite gives its other files the same permissions. An existing file is not opened:
+        # closing it again would release the locks that this process may have on it.
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except OSError as error:
-        raise Unavailable(f'"{name}" can not be opened: {error.strerror or error}') from error
+        raise Unavailable(f'"{name}" cannot be opened: {error.strerror or error}') from error
     with translated(name):
         connection = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             connection.set_busy_timeout(BUSY_MS)
             if version_of(connection, name) < VERSION or connection.pragma("journal_mode") != "wal":
-                # SQLite does not wait when two want to change the mode at once: one after the other, then.
+                # SQLite fails if two processes change the mode at once, so this needs a lock.
                 with exclusively(locks):
                     connection.pragma("journal_mode", "wal")
-                    bring_up_to_date(connection, name)
+                    migrate(connection, name)
             _configure(connection)
             connection.pragma("synchronous", "full")
         except BaseException:
@@ -101,7 +101,7 @@ def open_writer(path: Path, locks: Path) -> apsw.Connection:
 
 
 def open_reader(path: Path) -> apsw.Connection:
-    """It sees what is committed and changes nothing, neither in the log nor by a checkpoint."""
+    """A reading connection. It sees committed data and never writes, not even a checkpoint."""
     with translated(str(path)):
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         connection.set_busy_timeout(BUSY_MS)

@@ -1,4 +1,4 @@
-"""One open file: its writer, its readers, and where the lock files of its processes lie."""
+"""One open SQLite file: its writer, its readers, and the folder with the lock files of its processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from noetl.errors import Unavailable
 
 
 class Database:
-    """What the adapters on one file share. It belongs to one event loop."""
+    """Shared by the adapters of one file. It belongs to one event loop."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self.path = path
@@ -26,24 +26,24 @@ class Database:
         self.lock: LockFile | None = None  # None: this process holds no execution
         self.writer = Writer(open_writer(path, self.locks), clock, self.name)
         self._reader: apsw.Connection | None = None
-        self._far_reader: apsw.Connection | None = None  # for long reads on other threads
-        self._far = Lock()
+        self._thread_reader: apsw.Connection | None = None  # for long reads on other threads
+        self._thread_lock = Lock()
         self._closed = False
 
     def fetch(self, query: str, values: tuple[apsw.SQLiteValue, ...] = ()) -> list[Any]:
-        """What is committed now; for short queries, on the loop's thread."""
+        """A short query on committed data, on the thread of the event loop."""
         try:
             with translated(self.name):
                 return self.reader().execute(query, values).fetchall()
         except UnicodeEncodeError:
-            return []  # half a character from a command line: nothing is stored under such a name
+            return []  # a lone surrogate: no stored name contains one
 
-    def fetch_far(self, query: str, values: tuple[apsw.SQLiteValue, ...] = ()) -> list[Any]:
-        """The same for long ones, on any other thread."""
-        with self._far, translated(self.name):
-            if self._far_reader is None:
-                self._far_reader = self._open_reader()
-            return self._far_reader.execute(query, values).fetchall()
+    def fetch_in_thread(self, query: str, values: tuple[apsw.SQLiteValue, ...] = ()) -> list[Any]:
+        """A long query, on any other thread."""
+        with self._thread_lock, translated(self.name):
+            if self._thread_reader is None:
+                self._thread_reader = self._open_reader()
+            return self._thread_reader.execute(query, values).fetchall()
 
     def reader(self) -> apsw.Connection:
         if self._reader is None:
@@ -56,13 +56,13 @@ class Database:
         return open_reader(self.path)
 
     def close(self) -> None:
-        """Whatever was acknowledged is on disk already; this lets go of the file and of our executions."""
-        with self._far:  # after a long read that is still on its way
+        """Release the file and the executions of this process. Acknowledged writes are on disk already."""
+        with self._thread_lock:  # after a long query that is still running
             self._closed = True
-            for reader in (self._reader, self._far_reader):
+            for reader in (self._reader, self._thread_reader):
                 if reader is not None:
                     reader.close()
-            self._reader = self._far_reader = None
+            self._reader = self._thread_reader = None
         self.writer.close()
         if self.lock is not None:
             self.lock.close()
@@ -70,5 +70,5 @@ class Database:
 
 
 def open_sqlite(path: Path | str, clock: Clock) -> Database:
-    """Open the file, or make it. Raises Unavailable, which says what is wrong and how to mend it."""
+    """Open or create the file. Raises Unavailable, which says what is wrong and how to fix it."""
     return Database(Path(path).absolute(), clock)

@@ -1,18 +1,15 @@
-"""What executions there are, newest first: read from their heads, so that nobody folds a log for a list."""
+"""The listing of executions, read from their heads instead of their logs."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from noetl.adapters.sql import FOUND_MAX, matches, no_execution, no_executions, page_size
 from noetl.adapters.sqlite import locks
 from noetl.adapters.sqlite.connection import instant
 from noetl.adapters.sqlite.database import Database
 from noetl.engine.state import Status
-from noetl.errors import NotFound
 from noetl.ports import ExecutionHead
-
-LISTED_MAX: Final = 1_000
-FOUND_MAX: Final = 20  # ids that begin alike: enough to show that the prefix is too short
 
 _SELECT: Final = """
 SELECT heads.execution_id, heads.path, heads.digest, heads.status, heads.seq,
@@ -23,17 +20,17 @@ _NEWEST_FIRST: Final = "ORDER BY heads.started_at DESC, heads.execution_id DESC 
 _BEFORE: Final = """
 (heads.started_at, heads.execution_id) < (SELECT started_at, execution_id FROM heads WHERE execution_id = ?)
 """
-_OPEN: Final = "heads.status NOT IN ('ok', 'error', 'cancelled')"  # word for word as in the index
+_OPEN: Final = "heads.status NOT IN ('ok', 'error', 'cancelled')"  # exactly as in the index
 
 
-# As a range, which the index answers: a parent is "<execution>/<frame>", and "0" comes next to "/".
+# A range, so that the index is used: a parent is "<execution>/<frame>", and "0" follows "/".
 _CHILDREN: Final = """
 WHERE heads.parent >= ?1 || '/' AND heads.parent < ?1 || '0' ORDER BY heads.started_at, heads.execution_id
 """
 
 
 class SqliteListing:
-    """Keeps the contract of Listing, for one file."""
+    """An `ExecutionListing` of one file."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -47,49 +44,45 @@ class SqliteListing:
         open_only: bool = False,
         path: str | None = None,
     ) -> list[ExecutionHead]:
-        """Newest first; `before` is the id of the last one on the page before."""
-        wanted: list[str] = []
+        conditions: list[str] = []
         values: list[str | int] = []
         if before is not None:
-            wanted.append(_BEFORE)
+            conditions.append(_BEFORE)
             values.append(before)
         if status is not None:
-            wanted.append("heads.status = ?")
+            conditions.append("heads.status = ?")
             values.append(status)
         if open_only:
-            wanted.append(_OPEN)
+            conditions.append(_OPEN)
         if path is not None:
-            wanted.append("heads.path = ?")
+            conditions.append("heads.path = ?")
             values.append(path)
-        where = f"WHERE {' AND '.join(wanted)}" if wanted else ""
+        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         query = f"{_SELECT} {where} {_NEWEST_FIRST}"
-        return self._heads(query, (*values, max(0, min(limit, LISTED_MAX))))
+        return self._heads(query, (*values, page_size(limit)))
 
     async def head(self, execution_id: str) -> ExecutionHead:
-        """Raises NotFound."""
         found = self._heads(f"{_SELECT} WHERE heads.execution_id = ?", (execution_id,))
         if not found:
-            raise NotFound(f"no execution {execution_id}")
+            raise no_execution(execution_id)
         return found[0]
 
     async def children(self, execution_id: str) -> list[ExecutionHead]:
         return self._heads(f"{_SELECT} {_CHILDREN}", (execution_id,))
 
     async def find(self, prefix: str) -> list[str]:
-        """The ids that begin so, at most FOUND_MAX; the whole id finds itself alone."""
-        # As a range, which the index answers; no id holds the highest character.
+        # A range, so that the index is used; no id contains the highest character.
         query = (
             f"SELECT execution_id FROM heads WHERE execution_id BETWEEN ?1 AND ?1 || char(0x10FFFF)"
             f" ORDER BY execution_id <> ?1, execution_id LIMIT {FOUND_MAX}"
         )
         found = [row[0] for row in self._database.fetch(query, (prefix,))]
-        return found[:1] if found[:1] == [prefix] else found
+        return matches(prefix, found)
 
     async def last(self) -> str:
-        """The execution that started last. Raises NotFound when there is none."""
         found = self._heads(f"{_SELECT} {_NEWEST_FIRST}", (1,))
         if not found:
-            raise NotFound("nothing has been run yet")
+            raise no_executions()
         return found[0].execution_id
 
     def _heads(self, query: str, values: tuple[str | int, ...]) -> list[ExecutionHead]:
@@ -98,7 +91,7 @@ class SqliteListing:
         for row in self._database.fetch(query, values):
             execution_id, path, digest, status, seq, started_at, updated_at, parent, lock, pid = row
             if lock not in alive:
-                alive[lock] = locks.lives(self._database.locks, lock)
+                alive[lock] = locks.is_alive(self._database.locks, lock)
             head = ExecutionHead(
                 execution_id=execution_id,
                 path=path,

@@ -1,6 +1,7 @@
-"""Which processes live: each keeps a file of its own locked, and the system lets go when it dies, however.
+"""Liveness of processes: each locks a file of its own, and the system releases the lock when it dies.
 
-`flock` and not `lockf`: a lock belongs to the opened file, so two houses in one process are two owners.
+It uses `flock` and not `lockf`: a lock belongs to the open file, so two databases of one process are two
+owners.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from typing import Final
 
 from noetl.errors import Unavailable
 
-MAKING: Final = "making.lock"
+CREATION_LOCK: Final = "making.lock"
 _FLAGS: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 @contextmanager
 def exclusively(folder: Path) -> Iterator[None]:
-    """One process at a time: for what happens once in the life of a file."""
+    """Exclude other processes, for example while tables are created."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(folder / MAKING, _FLAGS | os.O_CREAT, 0o600)
+        descriptor = os.open(folder / CREATION_LOCK, _FLAGS | os.O_CREAT, 0o600)
     except OSError as error:
-        raise Unavailable(f'"{folder}" can not be written: {error.strerror or error}') from error
+        raise Unavailable(f'"{folder}" cannot be written: {error.strerror or error}') from error
     try:
         flock(descriptor, LOCK_EX)
         yield
@@ -34,7 +35,7 @@ def exclusively(folder: Path) -> Iterator[None]:
 
 
 class LockFile:
-    """Ours, locked as long as we live. Its name was never used before."""
+    """The lock file of this process. Its name was never used before."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.name = name
@@ -43,12 +44,12 @@ class LockFile:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._descriptor = os.open(self._path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
-            raise Unavailable(f'"{self._path}" can not be made: {error.strerror or error}') from error
+            raise Unavailable(f'"{self._path}" cannot be created: {error.strerror or error}') from error
         try:
             flock(self._descriptor, LOCK_EX | LOCK_NB)
         except OSError as error:
             self.close()
-            raise Unavailable(f'"{self._path}" can not be locked: {error.strerror or error}') from error
+            raise Unavailable(f'"{self._path}" cannot be locked: {error.strerror or error}') from error
 
     def close(self) -> None:
         with suppress(OSError):
@@ -56,18 +57,18 @@ class LockFile:
         os.close(self._descriptor)
 
 
-def lives(folder: Path, name: str) -> bool:
-    """Is the process that made this lock file still there?"""
+def is_alive(folder: Path, name: str) -> bool:
+    """Whether the process that created this lock file is alive."""
     try:
         descriptor = os.open(folder / name, _FLAGS)
     except FileNotFoundError:
         return False
     except PermissionError:
-        return True  # another user's: nothing may be taken from it on a guess
+        return True  # of another user: assume that it is alive
     except OSError as error:
-        raise Unavailable(f'"{folder / name}" can not be looked at: {error.strerror or error}') from error
+        raise Unavailable(f'"{folder / name}" cannot be read: {error.strerror or error}') from error
     try:
-        # Shared: two who ask at once must not take each other for the owner.
+        # A shared lock: two processes that check at once must not see each other as the owner.
         flock(descriptor, LOCK_SH | LOCK_NB)
     except BlockingIOError:
         return True
@@ -76,14 +77,14 @@ def lives(folder: Path, name: str) -> bool:
     return False
 
 
-def made(folder: Path) -> list[str]:
-    """The lock files that are there, whether their processes live or not."""
+def lock_files(folder: Path) -> list[str]:
+    """The names of all lock files, of live and dead processes."""
     with suppress(OSError):
-        return sorted(file.name for file in folder.glob("*.lock") if file.name != MAKING)
+        return sorted(file.name for file in folder.glob("*.lock") if file.name != CREATION_LOCK)
     return []
 
 
-def clear(folder: Path, name: str) -> None:
-    """Remove what a dead process left behind."""
+def remove(folder: Path, name: str) -> None:
+    """Remove the lock file of a dead process."""
     with suppress(OSError):
         (folder / name).unlink()

@@ -168,7 +168,7 @@ class SqliteResults:
     async def _part(self, id: int, place: int, size: int) -> list[Any]:
         if size <= IN_PLACE_BYTES:
             return self._database.fetch(_PART, (id, place))
-        return await asyncio.to_thread(self._database.fetch_far, _PART, (id, place))
+        return await asyncio.to_thread(self._database.fetch_in_thread, _PART, (id, place))
 
 
 def _known(cursor: apsw.Cursor, key: str) -> bool:

@@ -1,4 +1,4 @@
-"""The tables, and how a file becomes ours: made when it is empty, refused when it is another's or newer.
+"""The tables. They are created in an empty file; a file of another program or a newer NoETL is refused.
 
 Instants are integer microseconds since 1970. A changed table is a new version and a step in `_STEPS`.
 """
@@ -11,9 +11,9 @@ import apsw
 
 from noetl.errors import Unavailable
 
-APPLICATION_ID: Final = 0x4E6F4554  # "NoET", where `file` looks for it
+APPLICATION_ID: Final = 0x4E6F4554  # "NoET", for file(1)
 
-# The log is a plain table with an index, and not WITHOUT ROWID: there a row over 1 kB takes a whole page.
+# The log is not WITHOUT ROWID: there a row of more than 1 kB takes a whole page.
 _FIRST: Final = """
 CREATE TABLE log (
     execution_id TEXT NOT NULL,
@@ -39,8 +39,8 @@ CREATE INDEX heads_by_start ON heads (started_at, execution_id);
 CREATE INDEX heads_open ON heads (started_at, execution_id) WHERE status NOT IN ('ok', 'error', 'cancelled');
 
 CREATE TABLE owners (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, -- never given twice, so that a later owner is always higher
-    lock   TEXT NOT NULL,                     -- the file that its process keeps locked
+    number INTEGER PRIMARY KEY AUTOINCREMENT, -- never reused, so that a later owner is always higher
+    lock   TEXT NOT NULL,                     -- the lock file of its process
     pid    INTEGER NOT NULL,
     since  INTEGER NOT NULL
 ) STRICT;
@@ -64,7 +64,7 @@ CREATE TABLE playbooks (
     path   TEXT NOT NULL,
     text   TEXT NOT NULL,
     origin TEXT,
-    place  INTEGER NOT NULL, -- the order of putting: the highest of a path is its newest
+    place  INTEGER NOT NULL, -- the order of registration: the highest of a path is its newest
     at     INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX playbooks_by_path ON playbooks (path, place);
@@ -81,7 +81,7 @@ FROM log, json_each(log.body) AS each;
 _SECRETS: Final = """
 CREATE TABLE secrets (
     name    TEXT PRIMARY KEY,
-    version INTEGER NOT NULL, -- never given twice to a name
+    version INTEGER NOT NULL, -- never reused for a name
     nonce   BLOB NOT NULL,
     body    BLOB NOT NULL, -- encrypted, bound to name and version; empty: it was removed
     key_id  TEXT NOT NULL,
@@ -89,8 +89,8 @@ CREATE TABLE secrets (
 ) STRICT;
 """
 
-# Texts that were there before are counted in the order in which they were last put: no other one is known.
-_KEEPING: Final = """
+# Existing texts are numbered in the order of their last registration: no other order is known.
+_VERSIONS: Final = """
 ALTER TABLE playbooks ADD COLUMN version INTEGER NOT NULL DEFAULT 0; -- counts the texts of a path from 1
 UPDATE playbooks SET version = counted.number FROM (
     SELECT digest, row_number() OVER (PARTITION BY path ORDER BY place) AS number FROM playbooks
@@ -108,35 +108,35 @@ CREATE TABLE tokens (
     id         TEXT PRIMARY KEY,
     name       TEXT NOT NULL,
     scopes     TEXT NOT NULL, -- with a space between them
-    digest     BLOB NOT NULL UNIQUE, -- sha256 of the secret, which nobody keeps
+    digest     BLOB NOT NULL UNIQUE, -- sha256 of the secret, which is not stored
     created_at INTEGER NOT NULL,
     expires_at INTEGER
 ) STRICT;
 """
 
-_STEPS: Final[tuple[str, ...]] = (_FIRST, _SECRETS, _KEEPING)  # the n-th makes version n + 1 of version n
+_STEPS: Final[tuple[str, ...]] = (_FIRST, _SECRETS, _VERSIONS)  # the n-th changes version n to n + 1
 VERSION: Final = len(_STEPS)
 
 
 def version_of(connection: apsw.Connection, name: str) -> int:
-    """Which of our versions a file has, 0 for an empty one. Raises Unavailable when it is not ours."""
-    with connection:  # one look at all three: another process may just be making them
+    """The version of the tables, 0 for an empty file. Raises Unavailable for a file of another program."""
+    with connection:  # one transaction: another process may just be creating them
         application = connection.pragma("application_id")
         version = connection.pragma("user_version")
         tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
     assert isinstance(version, int)
     if application != APPLICATION_ID and (application or version or tables):
-        raise Unavailable(f'"{name}" is a database of something else: name another file for NoETL')
+        raise Unavailable(f'"{name}" is a database of another program: choose another file for NoETL')
     if version > VERSION:
         raise Unavailable(
-            f'"{name}" was written by a newer NoETL (version {version} of its tables, we know {VERSION}): '
-            "update NoETL, or name another file"
+            f'"{name}" was written by a newer NoETL (tables of version {version}, not {VERSION}): '
+            "update NoETL, or choose another file"
         )
     return version
 
 
-def bring_up_to_date(connection: apsw.Connection, name: str) -> None:
-    """Make the tables that are missing, in one transaction; whoever comes second finds them made."""
+def migrate(connection: apsw.Connection, name: str) -> None:
+    """Create or change the tables in one transaction. A second process finds them up to date."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         for step in _STEPS[version_of(connection, name) :]:

@@ -1,4 +1,4 @@
-"""Stored secrets as rows of the same file: encrypted before they come here, opened after they leave."""
+"""Stored secrets as encrypted rows of the SQLite file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from noetl.ports import SecretRow
 
 _SELECT: Final = "SELECT name, version, nonce, body, key_id, at FROM secrets"
 _INSERT: Final = "INSERT INTO secrets (name, version, nonce, body, key_id, at) VALUES (?, ?, ?, ?, ?, ?)"
-# A nonce is never used twice under a key: version, nonce and key together are what somebody saw.
+# A nonce is never reused under a key: version, nonce and key identify the row that the caller read.
 _REPLACE: Final = """
 UPDATE secrets SET version = ?, nonce = ?, body = ?, key_id = ?, at = ?
 WHERE name = ? AND version = ? AND nonce = ? AND key_id = ?
@@ -24,7 +24,7 @@ WHERE name = ? AND version = ? AND nonce = ? AND key_id = ?
 
 
 class SqliteSecretRows:
-    """Keeps the contract of SecretRows."""
+    """A `SecretRows`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -58,7 +58,7 @@ def _row(found: Any) -> SecretRow:
 
 
 def stored_secrets(database: Database, environment: Mapping[str, str] = os.environ) -> StoredSecrets:
-    """Those of a file; their key is in another one beside it, unless the environment has one."""
+    """The secrets of a file. Their key is in a file beside it, unless the environment has one."""
     beside = database.path.with_name(database.path.name + ".key")
     keys = KeyFile(beside, environment, lock=database.locks / "keys")
     return StoredSecrets(SqliteSecretRows(database), keys, database.clock)

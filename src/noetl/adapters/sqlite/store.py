@@ -1,4 +1,4 @@
-"""The log on SQLite: one row an append; the head of an execution is compare-and-set and fence at once."""
+"""The log on SQLite: one row per append. The head of an execution is compare-and-set and fence at once."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from noetl.failpoints import failpoint
 from noetl.ports import Append, LogRow, Snapshot
 
 PAGE_FACTS: Final = 5_000
-FAR_FACTS: Final = 2_000  # more are fetched on another thread, so that the loop goes on meanwhile
+THREAD_FACTS: Final = 2_000  # a thread reads more, so that the event loop stays free
 
 _BEGIN: Final = """
 INSERT INTO heads (execution_id, seq, owner, status, path, digest, parent, started_at, updated_at)
 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8 WHERE EXISTS (SELECT 1 FROM owners WHERE number = ?3)
 ON CONFLICT DO NOTHING
 """
-# While the status stays the same no index has to be touched.
-_GO_ON: Final = """
+# While the status is the same no index has to be updated.
+_ADVANCE: Final = """
 UPDATE heads SET seq = ?2, updated_at = ?5 WHERE execution_id = ?1 AND seq = ?3 AND owner = ?4 AND status = ?6
 """
-_TURN: Final = """
+_CHANGE_STATUS: Final = """
 UPDATE heads SET seq = ?2, updated_at = ?5, status = ?6 WHERE execution_id = ?1 AND seq = ?3 AND owner = ?4
 """
 _INSERT: Final = "INSERT INTO log VALUES (?, ?, ?, ?, CAST(? AS TEXT))"
 _HEAD: Final = "SELECT seq, owner FROM heads WHERE execution_id = ?"
-# From the row that holds `after` on, which the index finds: the rest of a long log is not looked at.
+# From the row that contains `after`, which the index finds: the rest of a long log is not read.
 _READ: Final = """
 SELECT first_seq, at, CAST(body AS BLOB) FROM log WHERE execution_id = ?1 AND last_seq > ?2
 AND first_seq >= coalesce((SELECT max(first_seq) FROM log WHERE execution_id = ?1 AND first_seq <= ?2), 0)
@@ -52,8 +52,8 @@ WHERE excluded.seq >= seq OR excluded.schema <> schema
 """
 
 
-class _Ready(NamedTuple):
-    """An append, encoded before anyone waits for it."""
+class _EncodedAppend(NamedTuple):
+    """An append, encoded before the transaction begins."""
 
     append: Append
     at: int
@@ -61,7 +61,7 @@ class _Ready(NamedTuple):
 
 
 class SqliteStore:
-    """Keeps the contract of EventStore. Whose an execution is, `SqliteHolding` says."""
+    """An `EventStore`. `SqliteOwnership` decides who owns an execution."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -69,8 +69,10 @@ class SqliteStore:
         self._decoder: Decoder[tuple[Fact, ...]] = Decoder(tuple[Fact, ...])
 
     async def append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
-        ready = [_Ready(each, micros(each.at), self._encoder.encode(each.facts)) for each in appends]
-        return await self._database.writer.write(lambda cursor: [_append(cursor, each) for each in ready])
+        encoded = [
+            _EncodedAppend(each, micros(each.at), self._encoder.encode(each.facts)) for each in appends
+        ]
+        return await self._database.writer.write(lambda cursor: [_append(cursor, each) for each in encoded])
 
     async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]:
         head = self._database.fetch(_HEAD, (execution_id,))
@@ -78,12 +80,12 @@ class SqliteStore:
             return []
         last = head[0][0] if up_to is None else min(up_to, head[0][0])
         values = (execution_id, after, last)
-        if last - after > FAR_FACTS:
-            return await asyncio.to_thread(lambda: self._rows(self._database.fetch_far(_READ, values)))
+        if last - after > THREAD_FACTS:
+            return await asyncio.to_thread(lambda: self._rows(self._database.fetch_in_thread(_READ, values)))
         return self._rows(self._database.fetch(_READ, values))
 
     def stream(self, execution_id: str) -> Iterator[LogRow]:
-        """The same from the start, a page at a time: whoever goes through a long log need not hold it."""
+        """The whole log in pages, so that a long one need not be in memory."""
         after = 0
         while found := self._rows(self._database.fetch(_PAGE, (execution_id, after, after + PAGE_FACTS))):
             yield from found
@@ -94,7 +96,7 @@ class SqliteStore:
         try:
             return [LogRow(first_seq, instant(at), decode(body)) for first_seq, at, body in found]
         except DecodeError as error:
-            raise Damaged(f'"{self._database.name}" holds facts that can not be read: {error}') from error
+            raise Damaged(f'"{self._database.name}" contains facts that cannot be read: {error}') from error
 
     async def status(self, execution_id: str) -> Status | None:
         found = self._database.fetch("SELECT status FROM heads WHERE execution_id = ?", (execution_id,))
@@ -114,37 +116,37 @@ class SqliteStore:
         await self._database.writer.write(work)
 
 
-def _append(cursor: apsw.Cursor, ready: _Ready) -> Conflict | Fenced | None:
-    append = ready.append
+def _append(cursor: apsw.Cursor, encoded: _EncodedAppend) -> Conflict | Fenced | None:
+    append = encoded.append
     last_seq = append.first_seq + len(append.facts) - 1
     if append.first_seq == 1:
-        _begin(cursor, ready, last_seq)
+        _begin(cursor, encoded, last_seq)
     else:
         before = append.first_seq - 1
-        values = (append.execution_id, last_seq, before, append.owner, ready.at, append.status)
-        cursor.execute(_GO_ON, values)
+        values = (append.execution_id, last_seq, before, append.owner, encoded.at, append.status)
+        cursor.execute(_ADVANCE, values)
         if not cursor.connection.changes():
-            cursor.execute(_TURN, values)
+            cursor.execute(_CHANGE_STATUS, values)
     if not cursor.connection.changes():
         return _refusal(cursor, append)
     failpoint("sqlite.append.torn")
-    cursor.execute(_INSERT, (append.execution_id, append.first_seq, last_seq, ready.at, ready.body))
+    cursor.execute(_INSERT, (append.execution_id, append.first_seq, last_seq, encoded.at, encoded.body))
     return None
 
 
-def _begin(cursor: apsw.Cursor, ready: _Ready, last_seq: int) -> None:
-    append = ready.append
+def _begin(cursor: apsw.Cursor, encoded: _EncodedAppend, last_seq: int) -> None:
+    append = encoded.append
     first = append.facts[0]
     path, digest, parent = (
         (first.path, first.digest, first.parent) if isinstance(first, Requested) else ("", "", None)
     )
-    values = (append.execution_id, last_seq, append.owner, append.status, path, digest, parent, ready.at)
+    values = (append.execution_id, last_seq, append.owner, append.status, path, digest, parent, encoded.at)
     cursor.execute(_BEGIN, values)
 
 
 def _refusal(cursor: apsw.Cursor, append: Append) -> Conflict | Fenced:
-    """The head did not move: someone else's, or moved by someone else."""
+    """Why the head did not change: another owner, or another writer."""
     seq, owner = cursor.execute(_HEAD, (append.execution_id,)).fetchone() or (0, None)
     if owner != append.owner and (owner is not None or append.first_seq == 1):
-        return Fenced(f"{append.execution_id} is not held under number {append.owner}")
-    return Conflict(f"{append.execution_id} stands at {seq}, and not at {append.first_seq - 1}")
+        return Fenced(f"{append.execution_id} is not owned under number {append.owner}")
+    return Conflict(f"{append.execution_id} is at seq {seq}, not at {append.first_seq - 1}")

@@ -1,4 +1,4 @@
-"""Tokens in the same file: who may ask for what, found by the digest of a secret that is not kept."""
+"""API tokens in the SQLite file, found by the digest of their secrets, which are not stored."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import apsw
 
+from noetl.adapters.sql import known_token, no_token, not_text
 from noetl.adapters.sqlite.connection import instant, is_text, micros
 from noetl.adapters.sqlite.database import Database
-from noetl.errors import NotFound, Rejected
 from noetl.ports import ApiToken
 
 _SELECT: Final = "SELECT id, name, scopes, created_at, expires_at FROM tokens"
@@ -19,7 +19,7 @@ ON CONFLICT DO NOTHING
 
 
 class SqliteTokens:
-    """Keeps the contract of Tokens."""
+    """An `ApiTokenStore`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -32,10 +32,10 @@ class SqliteTokens:
         def write(cursor: apsw.Cursor) -> None:
             cursor.execute(_ADD, values)
             if not cursor.connection.changes():
-                raise Rejected("known-token", f"there is a token {token.id} already")
+                raise known_token(token.id)
 
         if not all(is_text(value) for value in (token.id, token.name, *token.scopes)):
-            raise Rejected("not-text", f"{token.name!a} holds what is no Unicode")
+            raise not_text(token.name)
         await self._database.writer.write(write)
 
     async def find(self, digest: bytes) -> ApiToken | None:
@@ -51,7 +51,7 @@ class SqliteTokens:
             return cursor.connection.changes()
 
         if not is_text(id) or not await self._database.writer.write(write):
-            raise NotFound(f"no token {id!a}: see noetl token list")
+            raise no_token(id)
 
 
 def _token(row: Any) -> ApiToken:

@@ -1,8 +1,8 @@
-"""Group commit: whatever is asked for in one turn of the loop becomes one transaction.
+"""Group commit: all writes of one iteration of the event loop become one transaction.
 
-While the disk is quick, it is committed on the loop's own thread, a lone write even at once: handing it
-over costs more than the disk does (in a lone chain 185 µs at once, 215 at the end of the turn, 320 by
-thread). A thread does what waits: for a slow disk, another process that writes, a checkpoint.
+While the disk is fast, the thread of the event loop commits, a single write even at once: passing it to a
+thread costs more than the disk does (per write in a chain: 185 µs at once, 215 at the end of the iteration,
+320 by thread). A thread commits when it has to wait for a slow disk, another process or a checkpoint.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from noetl.errors import NoetlError, Unavailable
 from noetl.failpoints import failpoint
 
 T = TypeVar("T")
-QUICK_S: Final = 0.001  # commits that take longer would hold up everything else on the loop
-RECENT: Final = 16  # commits that are looked at for it
-AT_ONCE_MAX: Final = 8  # commits without a turn of the loop
+FAST_S: Final = 0.001  # slower commits would block the event loop
+RECENT: Final = 16  # commits whose average counts for it
+AT_ONCE_MAX: Final = 8  # immediate commits in one iteration of the loop
 GROUP_MAX: Final = 256  # writes in one transaction on the loop's thread, which take some milliseconds
-FAR_GROUP_MAX: Final = 4_096  # and on the writer's, where they share one wait for a slow disk
-# 2 MB. A file that is written over is synced in half the time of one that grows: 160 µs a commit, not 310.
+THREAD_GROUP_MAX: Final = 4_096  # on the writer thread, where they share one wait for a slow disk
+# 2 MB. Syncing an overwritten file takes half the time of a growing one: 160 µs per commit, not 310.
 CHECKPOINT_PAGES: Final = 500
 
 
 class _Refused(NamedTuple):
-    """A write that said no, before it changed anything: the others of its group stand."""
+    """A write that raised an error before it changed anything. The others of its group are committed."""
 
     error: NoetlError
 
 
-class _Done(NamedTuple, Generic[T]):
+class _Committed(NamedTuple, Generic[T]):
     answer: T
 
 
@@ -47,11 +47,11 @@ class _Write(NamedTuple):
     answer: asyncio.Future[Any]
 
 
-_Answers: TypeAlias = "list[Any] | Exception"  # of each write; or why all of them failed
+_Answers: TypeAlias = "list[Any] | Exception"  # of each write; or the error of the transaction
 
 
 class Writer:
-    """The one connection that writes. It is the thread's while `_away`, and the loop's otherwise."""
+    """The writing connection. While `_in_thread`, the writer thread uses it, otherwise the event loop."""
 
     def __init__(self, connection: apsw.Connection, clock: Clock, name: str) -> None:
         self._connection = connection
@@ -59,73 +59,73 @@ class Writer:
         self._clock = clock
         self._name = name
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._gathered: deque[_Write] = deque()
-        self._coming = False  # the end of this turn of the loop will find what was gathered
-        self._asker: asyncio.Task[Any] | None = None  # who wrote first in this turn
-        self._asked = 0  # writes in this turn
-        self._shares = False  # others have written in this turn, too
-        self._shared = False  # and so it was in the last turn that had writes
-        self._commits: deque[float] = deque(maxlen=RECENT)  # how long each took, in seconds
+        self._pending: deque[_Write] = deque()
+        self._scheduled = False  # `_end_iteration` runs at the end of this iteration of the loop
+        self._first_task: asyncio.Task[Any] | None = None  # that wrote in this iteration
+        self._writes = 0  # in this iteration
+        self._shares = False  # several tasks have written in this iteration
+        self._shared = False  # and in the last iteration with writes
+        self._commits: deque[float] = deque(maxlen=RECENT)  # durations in seconds
         self._waits_ms = BUSY_MS
-        self._away = False
+        self._in_thread = False
         self._thread: Thread | None = None
-        self._handed: SimpleQueue[list[_Write] | None] = SimpleQueue()
+        self._groups: SimpleQueue[list[_Write] | None] = SimpleQueue()
         self._closed = False
         self._pages = 0  # in the write-ahead log
         self._checkpoint_at = CHECKPOINT_PAGES
         connection.set_wal_hook(self._count_pages)
 
     async def write(self, work: Callable[[apsw.Cursor], T]) -> T:
-        """Do it in a transaction; durable when it returns.
+        """Run `work` in a transaction, which is durable when this returns.
 
-        `work` may be called again when another process was in the way, and refuses by an error before it
-        changes anything. Raises that error, or Unavailable: it may have happened or not.
+        `work` may run again if another process was writing. It refuses with a NoetlError before it changes
+        anything. Raises that error, or Unavailable: the write may have happened or not.
         """
         if self._closed:
             raise Unavailable(f'"{self._name}" is closed')
         loop = asyncio.get_running_loop()
-        if loop is not self._loop or not self._coming:
-            self._loop, self._coming = loop, True
-            self._asker, self._asked = asyncio.current_task(), 0
-            loop.call_soon(self._turn_over)
-        self._asked += 1
-        self._shares = self._shares or asyncio.current_task() is not self._asker
-        if self._may_be_at_once():
-            done = self._at_once(work)
-            if done is not None:
-                return done.answer
+        if loop is not self._loop or not self._scheduled:
+            self._loop, self._scheduled = loop, True
+            self._first_task, self._writes = asyncio.current_task(), 0
+            loop.call_soon(self._end_iteration)
+        self._writes += 1
+        self._shares = self._shares or asyncio.current_task() is not self._first_task
+        if self._can_commit_at_once():
+            committed = self._commit_at_once(work)
+            if committed is not None:
+                return committed.answer
         write = _Write(work, loop.create_future())
-        self._gathered.append(write)
+        self._pending.append(write)
         result: T = await write.answer
         return result
 
     def close(self) -> None:
-        """What the thread has in hand is finished, what has only been asked for is not begun."""
+        """Finish the transaction of the thread. Pending writes fail with Unavailable."""
         if self._closed:
             return
         self._closed = True
         if self._thread is not None:
-            self._handed.put(None)
+            self._groups.put(None)
             self._thread.join()
-        self._settle(list(self._gathered), Unavailable(f'"{self._name}" is closed'))
-        self._gathered.clear()
+        self._settle(list(self._pending), Unavailable(f'"{self._name}" is closed'))
+        self._pending.clear()
         self._connection.close()
 
-    # On the loop's thread
+    # On the thread of the event loop
 
-    def _may_be_at_once(self) -> bool:
-        """Nobody else writes in this turn, if it is like the last one; and the loop still gets its turns."""
+    def _can_commit_at_once(self) -> bool:
+        """Whether this is probably the only write of this iteration, and commits do not block the loop."""
         return (
             not self._shared
             and not self._shares
-            and self._asked <= AT_ONCE_MAX
-            and not self._gathered
-            and not self._away
-            and self._quick()
+            and self._writes <= AT_ONCE_MAX
+            and not self._pending
+            and not self._in_thread
+            and self._is_fast()
         )
 
-    def _at_once(self, work: Callable[[apsw.Cursor], T]) -> _Done[T] | None:
-        """None: another process writes; it has to be waited for, and not here."""
+    def _commit_at_once(self, work: Callable[[apsw.Cursor], T]) -> _Committed[T] | None:
+        """None: another process is writing, and the loop must not wait for it."""
         try:
             (answer,) = self._transaction([work], waits_ms=0)
         except apsw.BusyError:
@@ -135,93 +135,93 @@ class Writer:
         self._checkpoint_when_due()
         if isinstance(answer, _Refused):
             raise answer.error
-        return _Done(answer)
+        return _Committed(answer)
 
-    def _turn_over(self) -> None:
-        self._coming = False
+    def _end_iteration(self) -> None:
+        self._scheduled = False
         self._shared, self._shares = self._shares, False
         self._pump()
 
     def _pump(self) -> None:
-        if self._away or not self._gathered:
+        if self._in_thread or not self._pending:
             return
-        quick = self._quick()
-        size = min(GROUP_MAX if quick else FAR_GROUP_MAX, len(self._gathered))
-        group = [self._gathered.popleft() for _ in range(size)]
-        if not quick:
-            self._hand_over(group)
+        fast = self._is_fast()
+        size = min(GROUP_MAX if fast else THREAD_GROUP_MAX, len(self._pending))
+        group = [self._pending.popleft() for _ in range(size)]
+        if not fast:
+            self._pass_to_thread(group)
             return
         try:
             answers: _Answers = self._transaction([write.work for write in group], waits_ms=0)
         except apsw.BusyError:
-            self._hand_over(group)
+            self._pass_to_thread(group)
             return
-        except Exception as error:  # noqa: BLE001  # nobody may wait for ever, whatever it was
+        except Exception as error:  # noqa: BLE001  # every write must get an answer
             answers = error
         except BaseException:
             self._settle(group, Unavailable(f'"{self._name}": the process is ending'))
             raise
         self._settle(group, answers)
         self._checkpoint_when_due()
-        if self._gathered and self._loop is not None:
+        if self._pending and self._loop is not None:
             self._loop.call_soon(self._pump)
 
-    def _quick(self) -> bool:
-        return sum(self._commits) <= QUICK_S * len(self._commits)
+    def _is_fast(self) -> bool:
+        return sum(self._commits) <= FAST_S * len(self._commits)
 
     def _checkpoint_when_due(self) -> None:
-        if self._pages >= self._checkpoint_at and not self._away:
-            self._hand_over([])
+        if self._pages >= self._checkpoint_at and not self._in_thread:
+            self._pass_to_thread([])
 
-    def _hand_over(self, group: list[_Write]) -> None:
-        self._away = True
+    def _pass_to_thread(self, group: list[_Write]) -> None:
+        self._in_thread = True
         if self._thread is None:
             self._thread = Thread(target=self._serve, name="noetl-sqlite", daemon=True)
             self._thread.start()
-        self._handed.put(group)
+        self._groups.put(group)
 
     def _settle(self, group: Sequence[_Write], answers: _Answers) -> None:
-        """Every future gets its answer; those that nobody waits for any more are passed over."""
+        """Answer every write. Cancelled ones are skipped."""
         for place, write in enumerate(group):
             if write.answer.done() or write.answer.get_loop().is_closed():
                 continue
             if isinstance(answers, Exception):
-                write.answer.set_exception(self._told(answers))
+                write.answer.set_exception(self._translated(answers))
             elif isinstance(answers[place], _Refused):
                 write.answer.set_exception(answers[place].error)
             else:
                 write.answer.set_result(answers[place])
 
-    def _told(self, error: Exception) -> Exception:
-        """One for each: an exception that several raise would gather the tracebacks of all."""
+    def _translated(self, error: Exception) -> Exception:
+        """A new exception for each write: a shared one would collect the tracebacks of all."""
         if not isinstance(error, apsw.Error):
             return error
-        told = explained(error, self._name)
-        told.__cause__ = error
-        return told
+        translated = explained(error, self._name)
+        translated.__cause__ = error
+        return translated
 
-    # On the writer's thread
+    # On the writer thread
 
     def _serve(self) -> None:
-        while (group := self._handed.get()) is not None:
+        while (group := self._groups.get()) is not None:
             if group:
                 try:
                     answers: _Answers = self._transaction([write.work for write in group], waits_ms=BUSY_MS)
                 except Exception as error:  # noqa: BLE001  # the main loop of a service (STYLE §2)
                     answers = error
-                self._tell(self._settle, group, answers)
+                self._call_in_loop(self._settle, group, answers)
             if self._pages >= self._checkpoint_at:
                 self._checkpoint()
-            self._away = False  # the last thing that this thread does with the connection
-            self._tell(self._pump)
+            self._in_thread = False  # the thread does not use the connection after this
+            self._call_in_loop(self._pump)
 
-    def _tell(self, what: Callable[..., None], *values: object) -> None:
+    def _call_in_loop(self, what: Callable[..., None], *values: object) -> None:
         assert self._loop is not None
-        with suppress(RuntimeError):  # the loop is closed: nobody waits
+        with suppress(RuntimeError):  # the loop is closed: no caller waits
             self._loop.call_soon_threadsafe(what, *values)
 
     def _checkpoint(self) -> None:
-        """Write the log's file back. When readers or a full disk prevent it, it is tried again much later."""
+        """Copy the write-ahead log into the file. If readers or a full disk prevent it, retry much later."""
         failpoint("sqlite.checkpoint.before")
         self._checkpoint_at = self._pages + CHECKPOINT_PAGES
         with suppress(apsw.Error):
@@ -229,7 +229,7 @@ class Writer:
             if moved == total:
                 self._checkpoint_at = CHECKPOINT_PAGES
 
-    # On either
+    # On either thread
 
     def _transaction(self, works: Sequence[Callable[[apsw.Cursor], Any]], *, waits_ms: int) -> list[Any]:
         if waits_ms != self._waits_ms:

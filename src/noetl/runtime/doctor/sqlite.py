@@ -13,7 +13,7 @@ import apsw
 
 from noetl.adapters.secrets.keys import KeyFile
 from noetl.adapters.sqlite.connection import explained
-from noetl.adapters.sqlite.locks import lives, made
+from noetl.adapters.sqlite.locks import is_alive, lock_files
 from noetl.adapters.sqlite.schema import VERSION, version_of
 from noetl.engine.state import LIVE
 from noetl.errors import NoetlError
@@ -154,7 +154,7 @@ def lock(connection: apsw.Connection, path: Path) -> Diagnosis:
 def processes(connection: apsw.Connection, path: Path) -> Diagnosis:
     """Who runs something there, and what nobody runs any more."""
     folder = path.with_name(path.name + "-locks")
-    alive = {name for name in made(folder) if lives(folder, name)}
+    alive = {name for name in lock_files(folder) if is_alive(folder, name)}
     marks = ", ".join("?" for _ in LIVE)
     rows = connection.execute(
         "SELECT owners.lock FROM heads LEFT JOIN owners ON owners.number = heads.owner"

@@ -1,4 +1,4 @@
-"""What every catalog must keep: texts by digest for ever, by path what starts now, by version all of them."""
+"""The contract of catalogs. The test of an adapter is a subclass whose `make` opens an empty one."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from noetl.errors import NotFound, Rejected
 from noetl.ports import Catalog, PlaybookText, PlaybookVersion
 from noetl.testing.contracts import async_test, error_of
 
-HALF: Final = "half \ud800"  # what a command line may hold, and no database can
-STRANGE: Final = (HALF, "\0", "%", "_", "'", "", "x" * 10_000)  # nothing is ever kept under such names
+HALF: Final = "half \ud800"  # a lone surrogate, which a command line may contain and no database can store
+STRANGE: Final = (HALF, "\0", "%", "_", "'", "", "x" * 10_000)  # names that are never stored
 
 
 class CatalogContract:
-    """Texts of playbooks: by digest for ever, by path for what starts now, by version for both."""
+    """Playbook texts by digest, by path and by version."""
 
     @abstractmethod
     def make(self) -> AbstractAsyncContextManager[Catalog]: ...
 
     @async_test
-    async def test_a_text_is_found_by_its_digest_and_the_last_one_by_its_path(self) -> None:
+    async def test_a_text_is_found_by_digest_and_the_newest_by_path(self) -> None:
         async with self.make() as catalog:
             first, second = (
                 PlaybookText("d1", "p", "ü: 1\n", "/tmp/p.yaml"),
@@ -35,7 +35,7 @@ class CatalogContract:
             assert await catalog.newest("p") == second
 
     @async_test
-    async def test_putting_a_text_again_makes_it_the_newest_and_not_a_second_one(self) -> None:
+    async def test_a_repeated_text_becomes_the_newest_without_a_new_version(self) -> None:
         async with self.make() as catalog:
             first, second = PlaybookText("d1", "p", "1"), PlaybookText("d2", "p", "2")
             for text in (first, second, second, first):
@@ -48,15 +48,17 @@ class CatalogContract:
             ]
 
     @async_test
-    async def test_a_text_that_comes_from_another_file_is_now_from_there(self) -> None:
+    async def test_a_repeated_text_gets_the_new_origin(self) -> None:
         async with self.make() as catalog:
             text = PlaybookText("d1", "p", "1", "/a.yaml")
             for origin in ("/a.yaml", "/b.yaml", None):
                 await catalog.put(text._replace(origin=origin))
-            assert (await catalog.get("d1")).origin == "/b.yaml", "no file takes none away"
+            assert (await catalog.get("d1")).origin == "/b.yaml", (
+                "a text without an origin keeps the known one"
+            )
 
     @async_test
-    async def test_the_texts_of_each_path_are_counted_from_one(self) -> None:
+    async def test_versions_of_each_path_are_numbered_from_one(self) -> None:
         async with self.make() as catalog:
             texts = [PlaybookText(f"{path}{number}", path, f"{number}") for number in (1, 2) for path in "pq"]
             for text in texts:
@@ -70,7 +72,7 @@ class CatalogContract:
                 assert isinstance(await error_of(catalog.newest("p", version)), NotFound)
 
     @async_test
-    async def test_a_version_says_when_it_came_first(self) -> None:
+    async def test_a_version_keeps_the_time_of_its_first_registration(self) -> None:
         async with self.make() as catalog:
             for digest in ("d1", "d2"):
                 await catalog.put(PlaybookText(digest, "p", digest))
@@ -82,7 +84,7 @@ class CatalogContract:
             assert all(each.at.utcoffset() == timedelta(0) for each in after)
 
     @async_test
-    async def test_those_who_put_at_once_get_a_version_each(self) -> None:
+    async def test_concurrent_texts_get_one_version_each(self) -> None:
         async with self.make() as catalog:
             texts = [PlaybookText(f"d{number % 8}", "p", f"{number % 8}") for number in range(24)]
             await asyncio.gather(*(catalog.put(text) for text in texts))
@@ -92,7 +94,7 @@ class CatalogContract:
             assert [each.digest for each in found if each.current] == [(await catalog.newest("p")).digest]
 
     @async_test
-    async def test_paths_are_listed_in_their_order_a_page_at_a_time(self) -> None:
+    async def test_paths_are_listed_in_order_and_in_pages(self) -> None:
         async with self.make() as catalog:
             assert await catalog.list() == []
             paths = ["b", "B", "a/b", "a-b", "a", "ä", "_", "a b"]
@@ -109,7 +111,7 @@ class CatalogContract:
             assert await catalog.list(limit=0) == await catalog.list(limit=-1) == []
 
     @async_test
-    async def test_what_is_archived_starts_no_more_and_stays_on_record(self) -> None:
+    async def test_an_archived_path_has_no_newest_text_but_keeps_its_versions(self) -> None:
         async with self.make() as catalog:
             for text in (
                 PlaybookText("d1", "p", "1"),
@@ -119,8 +121,8 @@ class CatalogContract:
                 await catalog.put(text)
             for _ in range(2):
                 await catalog.archive("p")
-            for asked in (catalog.newest("p"), catalog.newest("p", 1)):
-                assert isinstance(await error_of(asked), NotFound)
+            for work in (catalog.newest("p"), catalog.newest("p", 1)):
+                assert isinstance(await error_of(work), NotFound)
             assert (await catalog.get("d2")).text == "2"
             assert [each.path for each in await catalog.list()] == ["q"]
             both = await catalog.list(archived=True)
@@ -128,7 +130,7 @@ class CatalogContract:
             assert all(each.archived for each in await catalog.versions("p"))
 
     @async_test
-    async def test_putting_any_text_of_an_archived_path_opens_it_again(self) -> None:
+    async def test_registering_any_text_reopens_an_archived_path(self) -> None:
         async with self.make() as catalog:
             texts = (
                 PlaybookText("d1", "p", "1"),
@@ -144,17 +146,17 @@ class CatalogContract:
                 assert not any(each.archived for each in await catalog.versions("p"))
 
     @async_test
-    async def test_what_was_never_put_is_not_found(self) -> None:
+    async def test_an_unknown_text_is_not_found(self) -> None:
         async with self.make() as catalog:
             await catalog.put(PlaybookText("d1", "p", "1"))
             for name in ("none", *STRANGE):
-                for ask in (catalog.get, catalog.newest, catalog.versions, catalog.archive):
-                    assert isinstance(await error_of(ask(name)), NotFound)
+                for read in (catalog.get, catalog.newest, catalog.versions, catalog.archive):
+                    assert isinstance(await error_of(read(name)), NotFound)
             for after in STRANGE:
                 assert len(await catalog.list(after=after)) <= 1
 
     @async_test
-    async def test_what_is_no_unicode_is_refused(self) -> None:
+    async def test_invalid_unicode_is_refused(self) -> None:
         async with self.make() as catalog:
             for text in (
                 PlaybookText("d", HALF, "1"),

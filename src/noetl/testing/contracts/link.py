@@ -40,7 +40,7 @@ from noetl.testing.contracts import async_test, error_of
 Connect: TypeAlias = Callable[[], Transport]
 
 
-class Inbox:
+class ReceivedMessages:
     """A handler that keeps the messages it receives."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class TransportContract:
     async def test_every_subscriber_of_a_subject_receives_each_message_in_order(self) -> None:
         async with self.open() as connect:
             one, other, sender = connect(), connect(), connect()
-            inboxes = [Inbox(), Inbox(), Inbox()]
+            inboxes = [ReceivedMessages(), ReceivedMessages(), ReceivedMessages()]
             await one.subscribe("a.b", inboxes[0])
             await one.subscribe("a.*", inboxes[1])
             await other.subscribe("a.b", inboxes[2])
@@ -113,7 +113,7 @@ class TransportContract:
     @async_test
     async def test_requests_and_replies_may_consist_of_several_messages(self) -> None:
         async with self.open() as connect:
-            server, client, inbox, parts = connect(), connect(), Inbox(), list[bytes]()
+            server, client, inbox, parts = connect(), connect(), ReceivedMessages(), list[bytes]()
             await server.subscribe("ask", inbox)
             await server.flush()
 
@@ -132,7 +132,7 @@ class TransportContract:
     @async_test
     async def test_an_error_of_collect_ends_the_request(self) -> None:
         async with self.open() as connect:
-            server, client, inbox = connect(), connect(), Inbox()
+            server, client, inbox = connect(), connect(), ReceivedMessages()
             await server.subscribe("ask", inbox)
             await server.flush()
 
@@ -152,7 +152,7 @@ class TransportContract:
     async def test_a_request_without_a_reply_fails_when_its_time_is_over(self) -> None:
         async with self.open() as connect:
             server = connect()
-            await server.subscribe("silent", Inbox())
+            await server.subscribe("silent", ReceivedMessages())
             await server.flush()
             error = await error_of(connect().request("silent", [b"?"], timeout_s=0.05))
             assert type(error) is ReplyTimeout
@@ -160,7 +160,7 @@ class TransportContract:
     @async_test
     async def test_a_closed_subscription_handles_messages_in_flight_and_then_no_more(self) -> None:
         async with self.open() as connect:
-            receiver, sender, inbox, other = connect(), connect(), Inbox(), Inbox()
+            receiver, sender, inbox, other = connect(), connect(), ReceivedMessages(), ReceivedMessages()
             closing = await receiver.subscribe("a", inbox)
             dropping = await receiver.subscribe("b", other)
             assert (closing.subject, dropping.subject) == ("a", "b")
@@ -184,7 +184,7 @@ class TransportContract:
             errors: asyncio.Queue[object] = asyncio.Queue()
             loop = asyncio.get_running_loop()
             loop.set_exception_handler(lambda _, context: errors.put_nowait(context["exception"]))
-            receiver, inbox = connect(), Inbox()
+            receiver, inbox = connect(), ReceivedMessages()
 
             def fail(message: Message) -> None:
                 raise ZeroDivisionError(message.data)
@@ -199,7 +199,7 @@ class TransportContract:
     @async_test
     async def test_the_payload_limit_is_known_and_enforced(self) -> None:
         async with self.open() as connect:
-            transport, inbox = connect(), Inbox()
+            transport, inbox = connect(), ReceivedMessages()
             assert transport.payload_limit == 0
             await transport.open()
             await transport.open()  # no effect
@@ -213,7 +213,7 @@ class TransportContract:
     @async_test
     async def test_a_closed_transport_is_unavailable_and_ends_its_requests(self) -> None:
         async with self.open() as connect:
-            server, client, inbox = connect(), connect(), Inbox()
+            server, client, inbox = connect(), connect(), ReceivedMessages()
             await server.subscribe("ask", inbox)
             await server.flush()
             asking = asyncio.ensure_future(client.request("ask", [b"?"]))

@@ -1,6 +1,6 @@
-"""What every result store must keep: what is put comes back byte for byte, whole or in pieces, or not at all.
+"""The contract of result stores: a payload comes back byte for byte, or with an error.
 
-An adapter's own test is a subclass that opens a store and knows how to spoil what lies in it.
+The test of an adapter is a subclass that opens a store and can damage its content.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 from noetl.errors import Damaged, NotFound, Rejected
 from noetl.output import JSON
 from noetl.ports import ResultCleanup, ResultStore, StoredResult
-from noetl.testing.contracts import TIMEOUT_S, error_of
+from noetl.testing.contracts import async_test, error_of
 
-LARGE: Final = b"0123456789abcde\n" * 200_000  # 3.2 MB: several pieces, whatever a store cuts it into
-PIECE: Final = 100_003  # a prime: the pieces that are written are nobody's own
+LARGE: Final = b"0123456789abcde\n" * 200_000  # 3.2 MB: several parts in every store
+PIECE: Final = 100_003  # a prime, unlike the part size of every store
 
-# Names that a store must never look up: they lead out, or to another's, or to nothing that has a name.
+# Names that a store must never use: they lead outside, to other results, or are no names at all.
 HOSTILE: Final = (
     "", ".", "..", "/", "//", "../e", "e/..", "e/../f", "../../etc/passwd", "/etc/passwd", "e//x", "./e/x",
     "e/./x", "~", "~root/x", "e/~", "%2e%2e/x", "e/%2e%2e", "e/%2f..", "..%2fx", "%00", "e/\0", "\0",
@@ -33,11 +33,8 @@ HOSTILE: Final = (
 )  # fmt: skip
 
 
-class ClearedStore(ResultStore, ResultCleanup, Protocol):
-    """A result store that can be looked through and cleared."""
-
-
-Work: TypeAlias = Callable[[ClearedStore], Awaitable[None]]
+class ClearableStore(ResultStore, ResultCleanup, Protocol):
+    """A result store with cleanup."""
 
 
 async def pieces(body: bytes, size: int = PIECE) -> AsyncIterator[bytes]:
@@ -46,192 +43,173 @@ async def pieces(body: bytes, size: int = PIECE) -> AsyncIterator[bytes]:
 
 
 async def broken(body: bytes) -> AsyncIterator[bytes]:
-    """The server hangs up in the middle."""
+    """A stream that fails in the middle."""
     yield body
-    raise ConnectionError("the other side is gone")
+    raise ConnectionError("connection lost")
 
 
 async def all_of(chunks: AsyncIterator[bytes]) -> bytes:
     return b"".join([chunk async for chunk in chunks])
 
 
+def store_test(test: Callable[[Any, ClearableStore], Awaitable[None]]) -> Callable[[Any], None]:
+    """Run a test method in a new event loop, with an open store."""
+
+    async def run(self: ResultStoreContract) -> None:
+        async with self.open_store() as store:
+            await test(self, store)
+
+    run.__name__ = test.__name__
+    return async_test(run)
+
+
 class ResultStoreContract:
     """Payloads by reference."""
 
     @abstractmethod
-    def open_store(self) -> AbstractAsyncContextManager[ClearedStore]:
-        """A fresh one, for as long as a test needs it."""
+    def open_store(self) -> AbstractAsyncContextManager[ClearableStore]:
+        """An empty store, for the duration of a test."""
 
     @abstractmethod
-    async def spoil(self, ref: dict[str, JSON]) -> None:
-        """Change one byte of what is stored there, behind the store's back, in the store that is open."""
+    async def damage(self, ref: dict[str, JSON]) -> None:
+        """Change one stored byte of a result, without the knowledge of the open store."""
 
-    def run(self, work: Work) -> None:
-        async def main() -> None:
-            async with asyncio.timeout(TIMEOUT_S), self.open_store() as store:
-                await work(store)
+    @store_test
+    async def test_a_result_comes_back_and_the_same_body_has_one_ref(self, store: ClearableStore) -> None:
+        for body in (b"[1, 2]", b"", LARGE):
+            ref = await store.put("e", body, "application/json")
+            assert await store.get(ref) == body
+            assert await store.put("e", body, "application/json") == ref
+            digest = hashlib.sha256(body).hexdigest()
+            meta = {"content_type": "application/json", "bytes": len(body), "sha256": digest}
+            assert ref["meta"] == meta
+            assert ref["locator"]["key"] == f"e/{digest}"
 
-        asyncio.run(main())
-
-    def test_what_is_put_comes_back_and_the_same_is_the_same(self) -> None:
-        async def work(store: ClearedStore) -> None:
-            for body in (b"[1, 2]", b"", LARGE):
-                ref = await store.put("e", body, "application/json")
-                assert await store.get(ref) == body
-                assert await store.put("e", body, "application/json") == ref
-                digest = hashlib.sha256(body).hexdigest()
-                said = {"content_type": "application/json", "bytes": len(body), "sha256": digest}
-                assert ref["meta"] == said
-                assert ref["locator"]["key"] == f"e/{digest}"
-
-        self.run(work)
-
-    def test_what_is_written_in_pieces_is_the_same_as_what_is_put(self) -> None:
-        async def work(store: ClearedStore) -> None:
-            for body in (b"[1, 2]", b"", LARGE):
-                written = await store.write("e", pieces(body), "text/plain")
-                assert await store.get(written) == body
-                assert await store.put("e", body, "text/plain") == written
-                assert (
-                    await store.write("e", pieces(body, 7 if len(body) < 9 else 1 << 20), "text/plain")
-                    == written
-                )
-
-        self.run(work)
-
-    def test_what_is_read_in_pieces_is_whole_and_no_piece_is_large(self) -> None:
-        async def work(store: ClearedStore) -> None:
-            for body in (b"x", b"", LARGE):
-                ref = await store.put("e", body, "text/plain")
-                chunks = [chunk async for chunk in store.read(ref)]
-                assert b"".join(chunks) == body
-                assert all(0 < len(chunk) <= 1 << 20 for chunk in chunks)
-                assert all(isinstance(chunk, bytes) for chunk in chunks)
-
-        self.run(work)
-
-    def test_many_at_once_are_kept_apart(self) -> None:
-        async def work(store: ClearedStore) -> None:
-            bodies = [bytes([number % 8]) * 300_000 for number in range(24)]
-            refs = await asyncio.gather(
-                *(
-                    store.put("e", body, "text/plain")
-                    if place % 2
-                    else store.write("e", pieces(body), "text/plain")
-                    for place, body in enumerate(bodies)
-                )
+    @store_test
+    async def test_a_written_stream_has_the_same_ref_as_its_body(self, store: ClearableStore) -> None:
+        for body in (b"[1, 2]", b"", LARGE):
+            written = await store.write("e", pieces(body), "text/plain")
+            assert await store.get(written) == body
+            assert await store.put("e", body, "text/plain") == written
+            assert (
+                await store.write("e", pieces(body, 7 if len(body) < 9 else 1 << 20), "text/plain") == written
             )
-            assert await asyncio.gather(*(store.get(ref) for ref in refs)) == bodies
 
-        self.run(work)
+    @store_test
+    async def test_chunks_are_complete_and_limited_in_size(self, store: ClearableStore) -> None:
+        for body in (b"x", b"", LARGE):
+            ref = await store.put("e", body, "text/plain")
+            chunks = [chunk async for chunk in store.read(ref)]
+            assert b"".join(chunks) == body
+            assert all(0 < len(chunk) <= 1 << 20 for chunk in chunks)
+            assert all(isinstance(chunk, bytes) for chunk in chunks)
 
-    def test_a_stream_that_breaks_off_is_no_result(self) -> None:
-        async def work(store: ClearedStore) -> None:
-            whole = await store.put("f", LARGE, "text/plain")
-            try:
-                await store.write("e", broken(LARGE), "text/plain")
-            except ConnectionError:
-                pass
-            else:
-                raise AssertionError("it was stored")
-            moved = {**whole, "locator": {**whole["locator"], "key": f"e/{whole['meta']['sha256']}"}}
-            assert isinstance(await error_of(store.get(moved)), NotFound)
-            assert [each.key for each in [kept async for kept in store.kept()] if not each.torn] == [
-                whole["locator"]["key"]
-            ]
+    @store_test
+    async def test_concurrent_results_are_independent(self, store: ClearableStore) -> None:
+        bodies = [bytes([number % 8]) * 300_000 for number in range(24)]
+        refs = await asyncio.gather(
+            *(
+                store.put("e", body, "text/plain")
+                if place % 2
+                else store.write("e", pieces(body), "text/plain")
+                for place, body in enumerate(bodies)
+            )
+        )
+        assert await asyncio.gather(*(store.get(ref) for ref in refs)) == bodies
 
-        self.run(work)
+    @store_test
+    async def test_a_failed_stream_leaves_no_result(self, store: ClearableStore) -> None:
+        whole = await store.put("f", LARGE, "text/plain")
+        try:
+            await store.write("e", broken(LARGE), "text/plain")
+        except ConnectionError:
+            pass
+        else:
+            raise AssertionError("it was stored")
+        moved = {**whole, "locator": {**whole["locator"], "key": f"e/{whole['meta']['sha256']}"}}
+        assert isinstance(await error_of(store.get(moved)), NotFound)
+        assert [each.key for each in [kept async for kept in store.kept()] if not each.torn] == [
+            whole["locator"]["key"]
+        ]
 
-    def test_one_changed_byte_is_seen_whole_or_in_pieces(self) -> None:
-        async def work(store: ClearedStore) -> None:
-            for body in (b"small", LARGE):
-                ref = await store.put("e", body, "text/plain")
-                await self.spoil(ref)
-                assert isinstance(await error_of(store.get(ref)), Damaged)
-                assert isinstance(await error_of(all_of(store.read(ref))), Damaged)
+    @store_test
+    async def test_one_changed_byte_is_detected_by_get_and_read(self, store: ClearableStore) -> None:
+        for body in (b"small", LARGE):
+            ref = await store.put("e", body, "text/plain")
+            await self.damage(ref)
+            assert isinstance(await error_of(store.get(ref)), Damaged)
+            assert isinstance(await error_of(all_of(store.read(ref))), Damaged)
 
-        self.run(work)
+    @store_test
+    async def test_a_changed_byte_of_10_mb_is_detected_20_times_of_20(self, store: ClearableStore) -> None:
+        seen = 0
+        for number in range(20):
+            body = b"%d" % number + bytes(10_000_000)
+            ref = await store.write("e", pieces(body, 1 << 20), "text/plain")
+            assert await store.get(ref) == body
+            await self.damage(ref)
+            seen += isinstance(await error_of(all_of(store.read(ref))), Damaged)
+            await store.drop([ref["locator"]["key"]])
+        assert seen == 20
 
-    def test_a_changed_byte_of_10_mb_is_seen_20_times_in_20(self) -> None:
-        async def work(store: ClearedStore) -> None:
-            seen = 0
-            for number in range(20):
-                body = b"%d" % number + bytes(10_000_000)
-                ref = await store.write("e", pieces(body, 1 << 20), "text/plain")
-                assert await store.get(ref) == body
-                await self.spoil(ref)
-                seen += isinstance(await error_of(all_of(store.read(ref))), Damaged)
-                await store.drop([ref["locator"]["key"]])
-            assert seen == 20
+    @store_test
+    async def test_executions_share_no_results_d53(self, store: ClearableStore) -> None:
+        one, other = await store.put("e", b"x", "text/plain"), await store.put("f", b"x", "text/plain")
+        assert one != other
+        await store.drop([one["locator"]["key"]])
+        assert await store.get(other) == b"x"
 
-        self.run(work)
-
-    def test_nothing_is_shared_between_executions_d53(self) -> None:
-        async def work(store: ClearedStore) -> None:
-            one, other = await store.put("e", b"x", "text/plain"), await store.put("f", b"x", "text/plain")
-            assert one != other
-            await store.drop([one["locator"]["key"]])
-            assert await store.get(other) == b"x"
-
-        self.run(work)
-
-    def test_what_is_not_there_is_not_found(self) -> None:
-        async def work(store: ClearedStore) -> None:
-            ref = await store.put("e", b"x", "text/plain")
-            others = ["e/nothing", f"f/{ref['meta']['sha256']}", f"e/{'0' * 64}"]
-            for key in others:
-                digest = key[-64:] if len(key) > 64 else ref["meta"]["sha256"]
-                other = {
-                    **ref,
-                    "locator": {**ref["locator"], "key": key},
-                    "meta": {**ref["meta"], "sha256": digest},
-                }
-                assert isinstance(await error_of(store.get(other)), NotFound)
-                assert isinstance(await error_of(all_of(store.read(other))), NotFound)
-
-        self.run(work)
-
-    def test_a_hostile_name_finds_nothing_and_changes_nothing(self) -> None:
-        async def work(store: ClearedStore) -> None:
-            ref = await store.put("e", b"x", "text/plain")
-            before = [kept async for kept in store.kept()]
-            for name in HOSTILE:
-                other = {**ref, "locator": {**ref["locator"], "key": name}}
-                assert isinstance(await error_of(store.get(other)), NotFound), name
-                assert isinstance(await error_of(all_of(store.read(other))), NotFound), name
-                if "/" in name or len(name) > 64 or not name.isalnum():
-                    assert isinstance(await error_of(store.put(name, b"x", "text/plain")), Rejected), name
-                    written = store.write(name, pieces(b"x"), "text/plain")
-                    assert isinstance(await error_of(written), Rejected), name
-                await store.drop([name])
-            assert [kept async for kept in store.kept()] == before
-            assert await store.get(ref) == b"x"
-
-        self.run(work)
-
-    def test_what_is_kept_is_listed_by_execution_and_goes_when_it_is_dropped(self) -> None:
-        async def work(store: ClearedStore) -> None:
-            assert [kept async for kept in store.kept()] == []
-            refs = [
-                await store.put(execution_id, body, "text/plain")
-                for body in (b"one", b"seven..")
-                for execution_id in ("f", "e")
-            ]
-            keys = [ref["locator"]["key"] for ref in refs]
-            found = [kept async for kept in store.kept()]
-            assert {(kept.key, kept.bytes) for kept in found} == {
-                (ref["locator"]["key"], ref["meta"]["bytes"]) for ref in refs
+    @store_test
+    async def test_an_unknown_result_is_not_found(self, store: ClearableStore) -> None:
+        ref = await store.put("e", b"x", "text/plain")
+        others = ["e/nothing", f"f/{ref['meta']['sha256']}", f"e/{'0' * 64}"]
+        for key in others:
+            digest = key[-64:] if len(key) > 64 else ref["meta"]["sha256"]
+            other = {
+                **ref,
+                "locator": {**ref["locator"], "key": key},
+                "meta": {**ref["meta"], "sha256": digest},
             }
-            assert [_execution(kept) for kept in found] in (["e", "e", "f", "f"], ["f", "f", "e", "e"])
-            assert not any(kept.torn for kept in found)
-            await store.drop([keys[0], keys[0], f"nobody/{'0' * 64}"])
-            await store.drop([])
-            assert {kept.key async for kept in store.kept()} == set(keys[1:])
-            assert isinstance(await error_of(store.get(refs[0])), NotFound)
-            assert await store.put("f", b"one", "text/plain") == refs[0]
-            assert await store.get(refs[0]) == b"one"
+            assert isinstance(await error_of(store.get(other)), NotFound)
+            assert isinstance(await error_of(all_of(store.read(other))), NotFound)
 
-        self.run(work)
+    @store_test
+    async def test_a_hostile_name_finds_and_changes_nothing(self, store: ClearableStore) -> None:
+        ref = await store.put("e", b"x", "text/plain")
+        before = [kept async for kept in store.kept()]
+        for name in HOSTILE:
+            other = {**ref, "locator": {**ref["locator"], "key": name}}
+            assert isinstance(await error_of(store.get(other)), NotFound), name
+            assert isinstance(await error_of(all_of(store.read(other))), NotFound), name
+            if "/" in name or len(name) > 64 or not name.isalnum():
+                assert isinstance(await error_of(store.put(name, b"x", "text/plain")), Rejected), name
+                written = store.write(name, pieces(b"x"), "text/plain")
+                assert isinstance(await error_of(written), Rejected), name
+            await store.drop([name])
+        assert [kept async for kept in store.kept()] == before
+        assert await store.get(ref) == b"x"
+
+    @store_test
+    async def test_results_are_listed_by_execution_until_dropped(self, store: ClearableStore) -> None:
+        assert [kept async for kept in store.kept()] == []
+        refs = [
+            await store.put(execution_id, body, "text/plain")
+            for body in (b"one", b"seven..")
+            for execution_id in ("f", "e")
+        ]
+        keys = [ref["locator"]["key"] for ref in refs]
+        found = [kept async for kept in store.kept()]
+        assert {(kept.key, kept.bytes) for kept in found} == {
+            (ref["locator"]["key"], ref["meta"]["bytes"]) for ref in refs
+        }
+        assert [_execution(kept) for kept in found] in (["e", "e", "f", "f"], ["f", "f", "e", "e"])
+        assert not any(kept.torn for kept in found)
+        await store.drop([keys[0], keys[0], f"unknown/{'0' * 64}"])
+        await store.drop([])
+        assert {kept.key async for kept in store.kept()} == set(keys[1:])
+        assert isinstance(await error_of(store.get(refs[0])), NotFound)
+        assert await store.put("f", b"one", "text/plain") == refs[0]
+        assert await store.get(refs[0]) == b"one"
 
 
 def _execution(kept: StoredResult) -> str:

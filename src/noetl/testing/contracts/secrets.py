@@ -22,43 +22,41 @@ from noetl.testing.contracts.catalog import STRANGE
 AT: Final = datetime(2026, 1, 1, 12, 30, 59, 123456, tzinfo=UTC)
 
 
-class SecretPlace(NamedTuple):
-    """Something that holds one credential."""
+class SecretSetup(NamedTuple):
+    """A provider with one credential."""
 
     provider: SecretProvider
-    there: Credential
+    known: Credential
     missing: Credential  # named "missing"
-    change: Callable[[], Awaitable[None]]  # from now on it holds another value
+    change: Callable[[], Awaitable[None]]  # give it another value
 
 
 class SecretProviderContract:
-    """Credentials as they are now; by name when they are not there; and never in words."""
+    """The current values of credentials. Errors name the entry and contain no value."""
 
     @abstractmethod
-    def place(self) -> AbstractAsyncContextManager[SecretPlace]: ...
+    def open(self) -> AbstractAsyncContextManager[SecretSetup]: ...
 
     @async_test
-    async def test_a_value_keeps_its_version_until_it_is_another(self) -> None:
-        async with self.place() as (provider, there, _, change):
-            first, again = await provider.fetch(there), await provider.fetch(there)
+    async def test_the_version_changes_with_the_value(self) -> None:
+        async with self.open() as (provider, known, _, change):
+            first, again = await provider.fetch(known), await provider.fetch(known)
             assert (again.values, again.version) == (first.values, first.version)
             await change()
-            other = await provider.fetch(there, fresh=True)
+            other = await provider.fetch(known, fresh=True)
             assert other.values != first.values
             assert other.version != first.version
 
     @async_test
-    async def test_what_is_not_there_is_told_by_the_name_of_its_entry_and_no_value_is_d57(self) -> None:
-        async with self.place() as (provider, there, missing, _):
-            fetched = await provider.fetch(there)
-            told = ""
-            try:
-                await provider.fetch(missing)
-            except (NotFound, Unavailable) as error:
-                told = str(error)
-            assert 'keychain entry "missing"' in told
+    async def test_an_error_names_the_entry_and_contains_no_value_d57(self) -> None:
+        async with self.open() as (provider, known, missing, _):
+            fetched = await provider.fetch(known)
+            error = await error_of(provider.fetch(missing))
+            assert isinstance(error, NotFound | Unavailable)
+            message = str(error)
+            assert 'keychain entry "missing"' in message
             for secret in fetched.values.values():
-                assert secret.reveal() not in (told + repr(fetched) + fetched.version)
+                assert secret.reveal() not in (message + repr(fetched) + fetched.version)
 
 
 def _token(id: str, seconds: float, *scopes: str, lasts_s: float | None = None) -> tuple[ApiToken, bytes]:
@@ -69,22 +67,22 @@ def _token(id: str, seconds: float, *scopes: str, lasts_s: float | None = None) 
 
 
 class TokensContract:
-    """Who may ask for what: found by the digest of a secret that nobody keeps."""
+    """API tokens by the digest of their secrets."""
 
     @abstractmethod
     def make(self) -> AbstractAsyncContextManager[ApiTokenStore]: ...
 
     @async_test
-    async def test_a_token_is_found_by_its_digest_also_when_it_has_expired(self) -> None:
+    async def test_a_token_is_found_by_digest_even_if_it_has_expired(self) -> None:
         async with self.make() as tokens:
             for made in (_token("a", 0.5, "read", "run"), _token("b", -1, "admin", lasts_s=0.25)):
                 await tokens.add(*made)
                 assert await tokens.find(made[1]) == made[0]
-            for digest in (b"", b"\0" * 32, hashlib.sha256(b"nobody's").digest()):
+            for digest in (b"", b"\0" * 32, hashlib.sha256(b"unknown").digest()):
                 assert await tokens.find(digest) is None
 
     @async_test
-    async def test_tokens_are_listed_in_the_order_they_were_made(self) -> None:
+    async def test_tokens_are_listed_in_the_order_of_creation(self) -> None:
         async with self.make() as tokens:
             assert await tokens.list() == []
             made = [_token("z", 1, "read"), _token("b", 2), _token("a", 2, "write"), _token("c", 0)]
@@ -94,7 +92,7 @@ class TokensContract:
             assert set(await tokens.list()) == {token for token, _ in made}
 
     @async_test
-    async def test_a_token_that_was_removed_opens_nothing(self) -> None:
+    async def test_a_removed_token_is_not_found(self) -> None:
         async with self.make() as tokens:
             (kept, kept_digest), (gone, digest) = _token("a", 0, "read"), _token("b", 1, "read")
             await tokens.add(kept, kept_digest)
@@ -112,13 +110,13 @@ def _row(name: str, version: int, nonce: bytes = b"nonce\0\xff", body: bytes = b
 
 
 class SecretRowsContract:
-    """Stored secrets as they lie there: whoever changes one names what he saw."""
+    """Stored secrets: a writer names the row that it replaces."""
 
     @abstractmethod
     def make(self) -> AbstractAsyncContextManager[SecretRows]: ...
 
     @async_test
-    async def test_a_row_comes_back_as_it_was_put(self) -> None:
+    async def test_a_row_comes_back_unchanged(self) -> None:
         async with self.make() as rows:
             assert await rows.get("a") is None
             row = _row("a", 1)
@@ -128,7 +126,7 @@ class SecretRowsContract:
                 assert await rows.get(name) is None
 
     @async_test
-    async def test_only_what_is_there_can_be_replaced(self) -> None:
+    async def test_only_the_current_row_can_be_replaced(self) -> None:
         async with self.make() as rows:
             first, second = _row("a", 1), _row("a", 2)
             assert not await rows.put(second, first), "there is none yet"
@@ -140,7 +138,7 @@ class SecretRowsContract:
             assert await rows.get("a") == second
 
     @async_test
-    async def test_a_row_that_was_encrypted_anew_is_another_under_the_same_version(self) -> None:
+    async def test_a_reencrypted_row_is_another_one_with_the_same_version(self) -> None:
         async with self.make() as rows:
             first = _row("a", 1)
             again = first._replace(nonce=b"other", body=b"other", key_id="new")
@@ -150,7 +148,7 @@ class SecretRowsContract:
             assert await rows.get("a") == again
 
     @async_test
-    async def test_of_those_who_replace_the_same_row_one_wins(self) -> None:
+    async def test_of_concurrent_writers_of_a_row_one_wins(self) -> None:
         async with self.make() as rows:
             for before in (None, _row("a", 1)):
                 version = before.version + 1 if before else 1
@@ -161,7 +159,7 @@ class SecretRowsContract:
                 assert await rows.put(_row("a", 1), await rows.get("a"))
 
     @async_test
-    async def test_rows_are_listed_by_name_without_those_that_were_removed(self) -> None:
+    async def test_rows_are_listed_by_name_without_removed_ones(self) -> None:
         async with self.make() as rows:
             made = [_row(name, number) for number, name in enumerate(("b", "ä", "a/b", "a", "B"), 1)]
             for row in made:
@@ -169,4 +167,4 @@ class SecretRowsContract:
             gone = made[0]._replace(nonce=b"", body=b"", key_id="")
             assert await rows.put(gone, made[0])
             assert await rows.list() == sorted(made[1:])
-            assert await rows.get("b") == gone, "its version is known for ever"
+            assert await rows.get("b") == gone, "its version is never reused"

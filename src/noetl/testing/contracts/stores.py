@@ -48,17 +48,17 @@ class EventStoreContract:
 
     @abstractmethod
     async def owned(self) -> tuple[EventStore, int]:
-        """A fresh one in which execution "e" is ours, and our number."""
+        """An empty store in which we own the execution "e", and the owner number."""
 
     @async_test
-    async def test_what_is_appended_is_read_in_order(self) -> None:
+    async def test_facts_are_read_in_the_order_of_appends(self) -> None:
         store, epoch = await self.owned()
         assert await store.append([append(1, epoch, facts=2)]) == [None]
         assert await store.append([append(3, epoch)]) == [None]
         rows = await store.read("e")
         assert rows == [LogRow(1, AT, (REQUESTED, Evaluated())), LogRow(3, AT, (Evaluated(),))]
         assert await store.read("e", after=2) == rows[1:]
-        assert await store.read("nobody") == []
+        assert await store.read("unknown") == []
 
     @async_test
     async def test_of_two_writers_one_wins(self) -> None:
@@ -70,24 +70,24 @@ class EventStoreContract:
         assert len(await store.read("e")) == 1
 
     @async_test
-    async def test_each_append_of_a_batch_stands_alone(self) -> None:
+    async def test_each_append_of_a_batch_succeeds_or_fails_alone(self) -> None:
         store, epoch = await self.owned()
         done = await store.append([append(2, epoch), append(1, epoch)])
         assert isinstance(done[0], Conflict)
         assert done[1] is None
 
     @async_test
-    async def test_another_number_than_the_present_owners_is_fenced(self) -> None:
+    async def test_an_append_with_another_owner_number_is_fenced(self) -> None:
         store, owner = await self.owned()
         assert isinstance((await store.append([append(1, owner + 1)]))[0], Fenced)
         assert await store.read("e") == []
         assert await store.append([append(1, owner)]) == [None]
-        for stranger in (owner - 1, owner + 1):
-            assert isinstance((await store.append([append(2, stranger)]))[0], Fenced)
+        for number in (owner - 1, owner + 1):
+            assert isinstance((await store.append([append(2, number)]))[0], Fenced)
         assert len(await store.read("e")) == 1
 
     @async_test
-    async def test_reading_after_the_middle_of_a_row_gives_the_whole_row(self) -> None:
+    async def test_rows_are_never_cut(self) -> None:
         store, owner = await self.owned()
         await store.append([append(1, owner, facts=3), append(4, owner, facts=3)])
         rows = await store.read("e")
@@ -107,7 +107,7 @@ class EventStoreContract:
         ]
 
     @async_test
-    async def test_a_refused_append_leaves_no_trace_and_the_next_one_stands(self) -> None:
+    async def test_a_refused_append_has_no_effect_on_the_next_one(self) -> None:
         store, owner = await self.owned()
         await store.append([append(1, owner)])
         done = await store.append([append(3, owner), append(2, owner + 1), append(2, owner)])
@@ -115,7 +115,7 @@ class EventStoreContract:
         assert [row.first_seq for row in await store.read("e")] == [1, 2]
 
     @async_test
-    async def test_the_status_is_that_of_the_last_append_that_stood(self) -> None:
+    async def test_the_status_is_that_of_the_last_committed_append(self) -> None:
         store, owner = await self.owned()
         assert await store.status("e") is None
         await store.append([append(1, owner), append(2, owner, status="paused")])
@@ -126,7 +126,7 @@ class EventStoreContract:
         assert await store.status("e") == "ok"
 
     @async_test
-    async def test_the_newest_snapshot_is_the_one_that_is_kept(self) -> None:
+    async def test_the_newest_snapshot_is_kept(self) -> None:
         store, owner = await self.owned()
         await store.append([append(1, owner, facts=9)])
         assert await store.snapshot("e") is None
@@ -138,7 +138,7 @@ class EventStoreContract:
         assert await store.snapshot("e") == second
 
     @async_test
-    async def test_a_snapshot_of_another_schema_replaces_one_that_nobody_can_read(self) -> None:
+    async def test_a_snapshot_of_another_schema_replaces_the_old_one(self) -> None:
         store, owner = await self.owned()
         await store.append([append(1, owner, facts=9)])
         await store.keep("e", Snapshot(9, "s1", b"one"))
@@ -151,18 +151,18 @@ class PartitionedStore(EventStore, Partitions, Protocol):
 
 
 class PartitionsContract:
-    """Who owns what: epochs, and leases on the store's own time."""
+    """Ownership by epochs, and leases on the store's clock."""
 
     @abstractmethod
     def make(self) -> PartitionedStore:
-        """A fresh one with PARTITIONS partitions."""
+        """An empty store with PARTITIONS partitions."""
 
     async def owned(self) -> tuple[PartitionedStore, int]:
         store = self.make()
         return store, await epoch_of(store, "s1")
 
     @async_test
-    async def test_a_partition_has_one_owner_and_a_stranger_is_fenced(self) -> None:
+    async def test_a_partition_has_one_owner_and_others_are_fenced(self) -> None:
         store, epoch = await self.owned()
         assert (await store.own("s2", [PARTITION], 60.0)).epochs == {}
         assert (await store.own("s1", [PARTITION], 60.0)).epochs == {PARTITION: epoch}
@@ -170,14 +170,14 @@ class PartitionsContract:
         assert await store.read("e") == []
 
     @async_test
-    async def test_of_many_partitions_those_are_ours_that_nobody_has(self) -> None:
+    async def test_a_server_acquires_the_partitions_without_an_owner(self) -> None:
         store, epoch = await self.owned()
         others = [number for number in range(PARTITIONS) if number != PARTITION]
         assert sorted((await store.own("s2", range(PARTITIONS), 60.0)).epochs) == others
         assert (await store.own("s1", range(PARTITIONS), 60.0)).epochs == {PARTITION: epoch}
 
     @async_test
-    async def test_a_lease_that_ran_out_is_another_owner_and_another_epoch(self) -> None:
+    async def test_an_expired_lease_can_be_acquired_under_a_new_epoch(self) -> None:
         store = self.make()
         first = await epoch_of(store, "s1", 0.0)
         second = await epoch_of(store, "s2")
@@ -186,13 +186,13 @@ class PartitionsContract:
         assert await store.append([append(1, second)]) == [None]
 
     @async_test
-    async def test_whoever_let_a_lease_run_out_comes_back_under_a_new_epoch(self) -> None:
+    async def test_an_expired_lease_gets_a_new_epoch_for_the_same_server(self) -> None:
         store = self.make()
         first = await epoch_of(store, "s1", 0.0)
         assert await epoch_of(store, "s1") > first
 
     @async_test
-    async def test_what_is_let_go_is_anothers_at_once_and_its_last_owner_is_fenced(self) -> None:
+    async def test_a_released_lease_is_free_at_once_and_fences_its_last_owner(self) -> None:
         store, epoch = await self.owned()
         await store.let_go("s2", [PARTITION])
         assert await store.append([append(1, epoch)]) == [None]
@@ -201,7 +201,7 @@ class PartitionsContract:
         assert await epoch_of(store, "s2") > epoch
 
     @async_test
-    async def test_servers_know_of_each_other_while_they_are_there(self) -> None:
+    async def test_servers_see_each_other_until_their_announcement_expires(self) -> None:
         store = self.make()
         assert await store.servers("s2", 60.0) == ["s2"]
         assert await store.servers("s1", 60.0) == ["s1", "s2"]
@@ -209,7 +209,7 @@ class PartitionsContract:
         assert await store.servers("s1", 60.0) == ["s1"]
 
     @async_test
-    async def test_executions_are_listed_with_their_heads_until_they_end(self) -> None:
+    async def test_live_executions_are_listed_with_their_last_seq(self) -> None:
         store, epoch = await self.owned()
         await store.append([append(1, epoch, facts=3)])
         assert await store.live([PARTITION]) == [("e", 3)]
@@ -219,7 +219,7 @@ class PartitionsContract:
 
 
 async def epoch_of(store: Partitions, server: str, ttl_s: float = 60.0) -> int:
-    """The partition of "e" is the server's from now on: its epoch."""
+    """Acquire the partition of "e" for a server and return its epoch."""
     return (await store.own(server, [PARTITION], ttl_s)).epochs[PARTITION]
 
 
@@ -232,11 +232,11 @@ class StoreProcess(NamedTuple):
 
 
 class OwnershipContract:
-    """Each execution is held by one process that lives."""
+    """One live process holds each execution."""
 
     @abstractmethod
     def process(self) -> StoreProcess:
-        """Another one, on the same log as those before."""
+        """Another process on the same log."""
 
     @async_test
     async def test_a_process_holds_an_execution_under_one_number(self) -> None:
@@ -248,19 +248,16 @@ class OwnershipContract:
         assert await store.append([append(2, number)]) == [None]
 
     @async_test
-    async def test_what_a_living_process_has_is_refused_to_others(self) -> None:
+    async def test_an_execution_of_a_live_process_is_refused(self) -> None:
         one, other = self.process(), self.process()
         await one.store.append([append(1, await one.ownership.hold("e"))])
-        code = "let go"
-        try:
-            await other.ownership.hold("e")
-        except Rejected as refused:
-            code = refused.code
-        assert code == "held"
+        error = await error_of(other.ownership.hold("e"))
+        assert isinstance(error, Rejected)
+        assert error.code == "held"
         assert await other.ownership.hold("f") != await one.ownership.hold("e")
 
     @async_test
-    async def test_what_a_process_leaves_behind_is_taken_over_under_a_higher_number(self) -> None:
+    async def test_an_execution_of_a_dead_process_is_acquired_under_a_higher_number(self) -> None:
         one, other = self.process(), self.process()
         await other.ownership.hold("f")
         numbers = [await one.ownership.hold("e")]
@@ -276,7 +273,7 @@ class OwnershipContract:
         assert numbers == sorted(set(numbers))
 
     @async_test
-    async def test_of_two_who_begin_the_same_execution_one_is_fenced(self) -> None:
+    async def test_of_two_processes_that_start_the_same_execution_one_is_fenced(self) -> None:
         one, other = self.process(), self.process()
         numbers = [await one.ownership.hold("e"), await other.ownership.hold("e")]
         assert await other.store.append([append(1, numbers[1])]) == [None]
@@ -284,14 +281,14 @@ class OwnershipContract:
 
 
 class ListedLog(NamedTuple):
-    """A log, and the questions over all of it."""
+    """A log and its listing."""
 
     store: EventStore
     listing: ExecutionListing
-    owner: Callable[[str], Awaitable[int]]  # execution → ours from now on: the number that its appends carry
+    owner: Callable[[str], Awaitable[int]]  # acquires an execution and returns the owner number
 
 
-MADE: Final[tuple[tuple[str, str, Status, str | None], ...]] = (
+EXECUTIONS: Final[tuple[tuple[str, str, Status, str | None], ...]] = (
     ("0199-aa", "p", "ok", None),
     ("0199-ab", "q", "running", "0199-aa/call#1@1"),
     ("0200-aa", "p", "error", "0199-ab/call#1[0]@2"),
@@ -301,8 +298,8 @@ MADE: Final[tuple[tuple[str, str, Status, str | None], ...]] = (
 
 
 async def _fill(log: ListedLog) -> None:
-    """The executions of MADE, a second apart, so that the last of them is the newest."""
-    for place, (execution_id, path, status, parent) in enumerate(MADE):
+    """Create EXECUTIONS, a second apart, so that the last of them is the newest."""
+    for place, (execution_id, path, status, parent) in enumerate(EXECUTIONS):
         at, owner = AT + timedelta(seconds=place), await log.owner(execution_id)
         first: Fact = Requested(path=path, digest=f"d{place}", workload={}, parent=parent)
         done = await log.store.append([Append(execution_id, 1, at, (first,), owner, "running")])
@@ -311,13 +308,13 @@ async def _fill(log: ListedLog) -> None:
 
 
 class ListingContract:
-    """Executions, from their heads."""
+    """Queries over executions."""
 
     @abstractmethod
     def make(self) -> AbstractAsyncContextManager[ListedLog]: ...
 
     @async_test
-    async def test_a_head_says_how_an_execution_stands(self) -> None:
+    async def test_a_head_describes_an_execution(self) -> None:
         async with self.make() as log:
             await _fill(log)
             head = await log.listing.head("0199-ab")
@@ -330,32 +327,34 @@ class ListingContract:
                 assert isinstance(await error_of(log.listing.head(name)), NotFound)
 
     @async_test
-    async def test_executions_are_listed_newest_first_a_page_at_a_time(self) -> None:
+    async def test_executions_are_listed_newest_first_in_pages(self) -> None:
         async with self.make() as log:
             assert await log.listing.executions() == []
             await _fill(log)
             found = await log.listing.executions()
-            assert [head.execution_id for head in found] == [each[0] for each in reversed(MADE)]
+            assert [head.execution_id for head in found] == [each[0] for each in reversed(EXECUTIONS)]
             assert found == [await log.listing.head(head.execution_id) for head in found]
             assert await log.listing.executions(2) == found[:2]
             assert await log.listing.executions(2, before=found[1].execution_id) == found[2:4]
             assert await log.listing.executions(0) == await log.listing.executions(-1) == []
-            for before in ("nobody", HALF, "\0"):
+            for before in ("unknown", HALF, "\0"):
                 assert await log.listing.executions(before=before) == []
 
     @async_test
-    async def test_executions_are_chosen_by_status_path_and_whether_they_have_ended(self) -> None:
+    async def test_executions_are_filtered_by_status_and_path(self) -> None:
         async with self.make() as log:
             await _fill(log)
-            ask, found = log.listing.executions, await log.listing.executions()
-            assert await ask(open_only=True) == [head for head in found if head.status not in ENDED]
-            assert await ask(status="error") == [head for head in found if head.status == "error"]
-            assert await ask(path="p") == [head for head in found if head.path == "p"]
-            assert await ask(path="p", status="ok", before="0199-a") == found[-1:]
-            assert await ask(path="p", open_only=True) == await ask(path="%") == await ask(path=HALF) == []
+            query, found = log.listing.executions, await log.listing.executions()
+            assert await query(open_only=True) == [head for head in found if head.status not in ENDED]
+            assert await query(status="error") == [head for head in found if head.status == "error"]
+            assert await query(path="p") == [head for head in found if head.path == "p"]
+            assert await query(path="p", status="ok", before="0199-a") == found[-1:]
+            assert (
+                await query(path="p", open_only=True) == await query(path="%") == await query(path=HALF) == []
+            )
 
     @async_test
-    async def test_children_are_those_that_frames_of_an_execution_have_started(self) -> None:
+    async def test_children_are_the_executions_that_frames_have_started(self) -> None:
         async with self.make() as log:
             await _fill(log)
 
@@ -363,27 +362,27 @@ class ListingContract:
                 return [head.execution_id for head in await log.listing.children(execution_id)]
 
             assert await children("0199-aa") == ["0199-ab", "0200"], "in the order of their starts"
-            assert await children("0199-ab") == ["0200-aa"], "and not those of its children"
+            assert await children("0199-ab") == ["0200-aa"], "without grandchildren"
             for name in ("0200", "0199-a", "0199", *STRANGE):
                 assert await children(name) == []
             (head,) = await log.listing.children("0199-ab")
             assert head == await log.listing.head("0200-aa")
 
     @async_test
-    async def test_an_id_may_be_shortened(self) -> None:
+    async def test_an_id_can_be_shortened(self) -> None:
         async with self.make() as log:
             await _fill(log)
             find = log.listing.find
             assert await find("0199-aa") == ["0199-aa"]
             assert await find("0200-") == ["0200-aa"]
             assert await find("0199") == ["0199-a", "0199-aa", "0199-ab"]
-            assert await find("0200") == ["0200"], "the whole id, and not what begins with it"
-            assert len(await find("")) == len(MADE)
+            assert await find("0200") == ["0200"], "a full id matches alone"
+            assert len(await find("")) == len(EXECUTIONS)
             for prefix in ("0200%", "02_0", *(name for name in STRANGE if name)):
                 assert await find(prefix) == []
 
     @async_test
-    async def test_the_last_is_the_one_that_started_last(self) -> None:
+    async def test_last_is_the_execution_that_started_last(self) -> None:
         async with self.make() as log:
             assert isinstance(await error_of(log.listing.last()), NotFound)
             await _fill(log)

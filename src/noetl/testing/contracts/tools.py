@@ -1,6 +1,6 @@
-"""What every tool must keep, as a test class: a tool's own test is a subclass that makes one.
+"""The contract of tools. The test of a tool is a subclass that creates one.
 
-Its example runs as a whole playbook, on a disk of its own; the rest is asked of the tool itself.
+The example of the tool runs as a playbook with its own database; the other tests call the tool directly.
 """
 
 from __future__ import annotations
@@ -37,56 +37,56 @@ HOSTILE: tuple[JSON, ...] = (
     {"type": "blob", "locator": {}},
 )  # fmt: skip
 HOSTILE_KNOBS: tuple[JSON, ...] = (None, "", "\0", "much", 0, -1, 2**70, -0.5, 1e308, True, [], [None], {})
-CALL_S = 120.0  # much longer than any call here takes
-END_S = 30.0  # for what was told to end
-BEGIN_S = 0.3  # after so long, a call that takes for ever has begun
+CALL_S = 120.0  # much longer than any call of a test
+END_S = 30.0  # for threads that are ending
+BEGIN_S = 0.3  # after which an endless call has begun
 
 
 class ToolContract:
-    """Documented, runnable as it says, never surprised by what it is given, and gone when it is cancelled."""
+    """A tool is documented, its example runs, it refuses invalid input, and it can be cancelled."""
 
-    needs: str | None = None  # what its example needs from outside; None: it runs anywhere
-    reads_around = False  # its example reads workload, ctx or the keychain of the playbook around it
-    spec: dict[str, JSON] = {}  # knobs for calls with hostile fields, so that none of them takes long
+    needs: str | None = None  # an external service that the example needs
+    reads_around = False  # the example uses workload, ctx or keychain of a playbook
+    spec: dict[str, JSON] = {}  # settings that keep calls with hostile fields short
 
     @abstractmethod
     def make(self) -> Tool:
-        """A fresh one, as a worker makes it."""
+        """A new tool, as a worker creates it."""
 
     def fields(self) -> dict[str, JSON]:
-        """Fields of a quick call: one of them at a time is replaced by something hostile."""
+        """Fields of a short call. The tests replace one of them at a time with a hostile value."""
         return {}
 
     def endless(self) -> dict[str, JSON] | None:
-        """Fields of a call that takes for ever; None: there is no such call."""
+        """Fields of an endless call; None: the tool has none."""
         return None
 
     def call(self, spec: dict[str, JSON]) -> Call:
-        """What it is called with besides its fields: here is the place for a credential."""
+        """The call without the fields, for example with a credential."""
         return call_of(spec)
 
-    def test_it_says_what_it_is_and_what_each_field_and_knob_means(self) -> None:
+    def test_the_tool_and_each_of_its_fields_are_documented(self) -> None:
         tool = type(self.make())
         assert (tool.__doc__ or "").strip(), "the class has no docstring"
         keys = {**record_of(tool.Input, "input").keys, **record_of(tool.Spec, "spec").keys}
-        assert [name for name, key in keys.items() if not _is_told(key)] == []
+        assert [name for name, key in keys.items() if not _is_documented(key)] == []
         assert {name for group in tool.one_of for name in group} <= set(tool.Input.__struct_fields__)
 
-    def test_its_example_is_a_sound_playbook(self) -> None:
+    def test_the_example_is_a_sound_playbook(self) -> None:
         if self.reads_around:
-            raise SkipTest("the example reads what the playbook around it has")
+            raise SkipTest("the example uses the playbook around it")
         tool = type(self.make())
         checked = check(example_of(tool), {tool.kind: describe(tool)}, "example.yaml")
         assert [str(problem) for problem in checked.problems if problem.severity != "info"] == []
         assert checked.verdict == "sound"
 
-    def test_its_example_runs(self) -> None:
+    def test_the_example_runs(self) -> None:
         if self.needs is not None:
             raise SkipTest(f"the example needs {self.needs}")
         state = asyncio.run(_executed(type(self.make())))
         assert state.status == "ok", state.failure
 
-    def test_what_does_not_fit_is_answered_and_never_raised(self) -> None:
+    def test_invalid_input_is_an_error_output_and_no_exception(self) -> None:
         async def work() -> None:
             tool = self.make()
             try:
@@ -103,10 +103,10 @@ class ToolContract:
             asyncio.run(work())
 
     async def _answered(self, tool: Tool, fields: dict[str, JSON], spec: dict[str, JSON]) -> None:
-        """A worker hands over what the struct takes; the rest it has refused before."""
+        """A worker passes only input that fits the struct; it refuses the rest itself."""
         try:
             input = msgspec.convert(fields, tool.Input)
-        except (msgspec.ValidationError, UnicodeEncodeError):  # the latter for half a surrogate pair
+        except (msgspec.ValidationError, UnicodeEncodeError):  # the latter for a lone surrogate
             return
         async with asyncio.timeout(CALL_S):
             output = await tool.run(input, self.call(spec))
@@ -115,20 +115,20 @@ class ToolContract:
         for part in (output.data, output.own, output.meta, output.ref):
             assert clean(part) == part, f"no clean JSON with {fields}, or deeper than {DATA_LEVELS_MAX}"
 
-    def test_a_call_that_is_cancelled_leaves_nothing_behind(self) -> None:
+    def test_a_cancelled_call_leaves_nothing_behind(self) -> None:
         fields = self.endless()
         if fields is None:
-            raise SkipTest("no call of this tool takes for ever")
+            raise SkipTest("the tool has no endless call")
 
         async def work() -> None:
             tool = self.make()
             running = asyncio.create_task(tool.run(msgspec.convert(fields, tool.Input), self.call(self.spec)))
             done, _ = await asyncio.wait((running,), timeout=BEGIN_S)
-            assert not done, f"it came to an end: {running}"
+            assert not done, f"the call ended: {running}"
             running.cancel()
             async with asyncio.timeout(CALL_S):
                 await asyncio.wait((running,))
-            assert running.cancelled(), "it swallowed the cancellation"
+            assert running.cancelled(), "the tool swallowed the cancellation"
             await tool.close()
 
         with _nothing_left():
@@ -152,55 +152,55 @@ async def _executed(tool: type[Tool]) -> State:
     with tempfile.TemporaryDirectory() as folder:
         clock = SystemClock()
         disk = open_local_store(Path(folder) / "noetl.db", clock)
-        house = EmbeddedRuntime(disk, clock, Tools({tool.kind: point}))
-        house.open()
+        runtime = EmbeddedRuntime(disk, clock, Tools({tool.kind: point}))
+        runtime.open()
         try:
-            digest = await house.playbooks.add(example_of(tool), None)
+            digest = await runtime.playbooks.add(example_of(tool), None)
             async with asyncio.timeout(CALL_S):
-                return await house.rest(await house.start(digest, {}))
+                return await runtime.rest(await runtime.start(digest, {}))
         finally:
-            await house.close()
+            await runtime.close()
             disk.close()
 
 
-def _is_told(key: KeyShape) -> bool:
+def _is_documented(key: KeyShape) -> bool:
     return bool(key.doc.strip()) and not key.doc.rstrip().endswith(".")
 
 
-class _Held(NamedTuple):
-    """What this process has."""
+class _Resources(NamedTuple):
+    """The resources of this process."""
 
     threads: set[threading.Thread]
-    open_files: int  # 0: the system does not say
+    open_files: int  # 0: unknown on this system
     processes: set[str]
 
-    def beyond(self, before: _Held) -> bool:
-        """It has more than it had. Fewer may be what others have let go of meanwhile."""
+    def exceeds(self, before: _Resources) -> bool:
+        """Whether there are more than before. Other code may have released some meanwhile."""
         more = self.threads - before.threads or self.processes - before.processes
         return bool(more) or self.open_files > before.open_files
 
 
 @contextmanager
 def _nothing_left() -> Iterator[None]:
-    """No thread, no process and no open file more than before."""
-    before = _held()
+    """Fail if there are more threads, processes or open files than before."""
+    before = _resources()
     yield
-    for thread in _held().threads - before.threads:
-        thread.join(END_S)  # A pool may be shut down, and its last thread on its way out.
-    left = _held()
-    assert not left.beyond(before), f"something was left behind: {before} before, {left} now"
+    for thread in _resources().threads - before.threads:
+        thread.join(END_S)  # a thread of a pool that is shutting down
+    left = _resources()
+    assert not left.exceeds(before), f"resources were left behind: {before} before, {left} now"
 
 
-def _held() -> _Held:
+def _resources() -> _Resources:
     files = Path("/proc/self/fd")
     tasks = Path("/proc/self/task")
     processes = {pid for task in (tasks.iterdir() if tasks.is_dir() else ()) for pid in _children(task)}
     open_files = len(os.listdir(files)) if files.is_dir() else 0
-    return _Held(set(threading.enumerate()), open_files, processes)
+    return _Resources(set(threading.enumerate()), open_files, processes)
 
 
 def _children(task: Path) -> list[str]:
     try:
         return (task / "children").read_text().split()
-    except (FileNotFoundError, ProcessLookupError):  # the system does not say, or the thread is gone by now
+    except (FileNotFoundError, ProcessLookupError):  # unknown on this system, or the thread has ended
         return []

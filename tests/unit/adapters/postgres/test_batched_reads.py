@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.postgres.batched_reads import OUT_MAX, Gathering
+from noetl.adapters.postgres.batched_reads import STATEMENTS_MAX, BatchedReads
 from noetl.control.live_execution import turn
 from noetl.errors import Unavailable
 
@@ -46,19 +46,19 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 def test_what_comes_while_statements_are_out_goes_together_and_the_same_is_asked_once() -> None:
     async def work() -> None:
         slow = Slow()
-        gathering = Gathering(slow.answer, at_once=3)
+        gathering = BatchedReads(slow.answer, batch_max=3)
         first = []
-        for number in range(OUT_MAX):
-            first.append(asyncio.create_task(gathering.ask("a")))
+        for number in range(STATEMENTS_MAX):
+            first.append(asyncio.create_task(gathering.read("a")))
             while len(slow.asked) <= number:
                 await turn()
-        others = [asyncio.create_task(gathering.ask(each)) for each in ("b", "c", "b", "d", "e")]
+        others = [asyncio.create_task(gathering.read(each)) for each in ("b", "c", "b", "d", "e")]
         await turn()
-        for number in range(OUT_MAX + 2):
+        for number in range(STATEMENTS_MAX + 2):
             await slow.go(number)
-        assert await asyncio.gather(*first) == ["A"] * OUT_MAX
+        assert await asyncio.gather(*first) == ["A"] * STATEMENTS_MAX
         assert await asyncio.gather(*others) == ["B", "C", "B", "D", "E"]
-        assert slow.asked == [["a"]] * OUT_MAX + [["b", "c", "d"], ["e"]]
+        assert slow.asked == [["a"]] * STATEMENTS_MAX + [["b", "c", "d"], ["e"]]
 
     run(work())
 
@@ -67,13 +67,13 @@ def test_whoever_asks_again_as_soon_as_he_is_answered_is_answered_again() -> Non
     async def at_once(questions: list[int]) -> list[int]:
         return questions
 
-    async def again_and_again(gathering: Gathering[int, int]) -> list[int]:
-        return [await gathering.ask(number) for number in range(50)]
+    async def again_and_again(gathering: BatchedReads[int, int]) -> list[int]:
+        return [await gathering.read(number) for number in range(50)]
 
     async def work() -> None:
-        gathering = Gathering(at_once, at_once=1)
-        told = await asyncio.gather(*(again_and_again(gathering) for _ in range(2 * OUT_MAX)))
-        assert told == [list(range(50))] * 2 * OUT_MAX
+        gathering = BatchedReads(at_once, batch_max=1)
+        told = await asyncio.gather(*(again_and_again(gathering) for _ in range(2 * STATEMENTS_MAX)))
+        assert told == [list(range(50))] * 2 * STATEMENTS_MAX
 
     run(work())
 
@@ -81,11 +81,11 @@ def test_whoever_asks_again_as_soon_as_he_is_answered_is_answered_again() -> Non
 def test_nobody_joins_a_statement_that_is_out() -> None:
     async def work() -> None:
         slow = Slow()
-        gathering = Gathering(slow.answer)
-        early = asyncio.create_task(gathering.ask("a"))
+        gathering = BatchedReads(slow.answer)
+        early = asyncio.create_task(gathering.read("a"))
         while not slow.asked:
             await turn()
-        late = asyncio.create_task(gathering.ask("a"))
+        late = asyncio.create_task(gathering.read("a"))
         await slow.go(1)
         assert await late == "A"
         assert not early.done()
@@ -99,14 +99,14 @@ def test_when_the_database_is_away_all_who_asked_hear_it_and_the_next_one_is_ask
     async def work() -> None:
         slow = Slow()
         slow.error = Unavailable("away")
-        gathering = Gathering(slow.answer)
-        asking = [asyncio.create_task(gathering.ask(each)) for each in ("a", "b")]
+        gathering = BatchedReads(slow.answer)
+        asking = [asyncio.create_task(gathering.read(each)) for each in ("a", "b")]
         await slow.go(0)
         told = await asyncio.gather(*asking, return_exceptions=True)
         assert [str(each) for each in told] == ["away", "away"]
         assert told[0] is not told[1]
         slow.error = None
-        again = asyncio.create_task(gathering.ask("a"))
+        again = asyncio.create_task(gathering.read("a"))
         await slow.go(1)
         assert await again == "A"
 
@@ -116,8 +116,8 @@ def test_when_the_database_is_away_all_who_asked_hear_it_and_the_next_one_is_ask
 def test_whoever_goes_away_costs_the_others_nothing() -> None:
     async def work() -> None:
         slow = Slow()
-        gathering = Gathering(slow.answer)
-        gone, stays = (asyncio.create_task(gathering.ask("a")) for _ in range(2))
+        gathering = BatchedReads(slow.answer)
+        gone, stays = (asyncio.create_task(gathering.read("a")) for _ in range(2))
         while not slow.asked:
             await turn()
         gone.cancel()
@@ -132,11 +132,11 @@ def test_whoever_goes_away_costs_the_others_nothing() -> None:
 def test_at_the_end_nobody_waits_for_ever() -> None:
     async def work() -> None:
         slow = Slow()
-        gathering = Gathering(slow.answer, at_once=1)
-        asking = [asyncio.create_task(gathering.ask(each)) for each in "abcd"]
+        gathering = BatchedReads(slow.answer, batch_max=1)
+        asking = [asyncio.create_task(gathering.read(each)) for each in "abcd"]
         while not slow.asked:
             await turn()
-        for task in list(gathering._asking):
+        for task in list(gathering._running):
             assert task is not None
             task.cancel()
         told = await asyncio.gather(*asking, return_exceptions=True)

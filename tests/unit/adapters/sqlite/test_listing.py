@@ -99,7 +99,7 @@ def test_an_id_may_be_shortened(tmp_path: Path) -> None:
 
 def test_the_last_is_the_one_that_started_last(tmp_path: Path) -> None:
     async def work(database: Database) -> None:
-        with pytest.raises(NotFound, match="nothing has been run"):
+        with pytest.raises(NotFound, match="no execution has been started"):
             await SqliteListing(database).last()
         await fill(database)
         assert await SqliteListing(database).last() == "0200"

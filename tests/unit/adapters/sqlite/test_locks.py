@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from noetl.adapters.sqlite.locks import LockFile, lives
+from noetl.adapters.sqlite.locks import LockFile, is_alive
 from noetl.errors import Unavailable
 
 
 def test_a_lock_file_lives_until_it_is_closed_and_leaves_nothing_behind(tmp_path: Path) -> None:
     lock = LockFile(tmp_path / "locks", "a.lock")
-    assert lives(tmp_path / "locks", "a.lock")
+    assert is_alive(tmp_path / "locks", "a.lock")
     lock.close()
-    assert not lives(tmp_path / "locks", "a.lock")
+    assert not is_alive(tmp_path / "locks", "a.lock")
     assert list((tmp_path / "locks").iterdir()) == []
 
 
@@ -24,7 +24,7 @@ def test_two_who_ask_at_once_do_not_take_each_other_for_the_owner(tmp_path: Path
     (tmp_path / "dead.lock").touch()
     asking = os.open(tmp_path / "dead.lock", os.O_RDWR)
     flock(asking, LOCK_SH | LOCK_NB)
-    assert not lives(tmp_path, "dead.lock")
+    assert not is_alive(tmp_path, "dead.lock")
     os.close(asking)
 
 
@@ -37,5 +37,5 @@ def test_a_name_that_was_used_is_not_taken_again(tmp_path: Path) -> None:
 def test_what_can_not_be_looked_at_is_not_taken_for_dead(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").touch()
     (tmp_path / "a.lock").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(Unavailable, match="can not be looked at"):
-        lives(tmp_path, "a.lock")
+    with pytest.raises(Unavailable, match="cannot be read"):
+        is_alive(tmp_path, "a.lock")

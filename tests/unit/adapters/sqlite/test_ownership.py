@@ -23,7 +23,7 @@ def test_a_killed_process_loses_its_execution_and_a_living_one_does_not(tmp_path
         with child("holder.py", str(path), "e") as process:
             assert process.stdout is not None
             first = int(process.stdout.readline())
-            with pytest.raises(Rejected, match=f"held: process {process.pid} has e"):
+            with pytest.raises(Rejected, match=f"held: process {process.pid} holds e"):
                 await holding.hold("e")
             process.send_signal(signal.SIGSTOP)  # it stands still, and lives
             with pytest.raises(Rejected, match="held"):

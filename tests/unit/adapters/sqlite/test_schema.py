@@ -41,7 +41,7 @@ def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
     other = apsw.Connection(str(path))
     other.execute("CREATE TABLE t (x)")
     other.close()
-    assert "something else" in refusal(path)
+    assert "another program" in refusal(path)
     other = apsw.Connection(str(path))
     assert other.pragma("journal_mode") == "delete"
     other.close()
@@ -59,8 +59,8 @@ def test_tables_of_a_newer_version_are_refused(tmp_path: Path) -> None:
 
 def test_a_place_where_nothing_can_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert "can not be opened" in refusal(tmp_path / "file" / "data" / "noetl.db")
-    assert "can not be opened" in refusal(tmp_path)
+    assert "cannot be opened" in refusal(tmp_path / "file" / "data" / "noetl.db")
+    assert "cannot be opened" in refusal(tmp_path)
 
 
 def test_the_file_and_its_folders_are_made_and_private(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_the_writer_is_durable_and_readers_change_nothing(tmp_path: Path) -> Non
 
         assert await database.writer.write(settings) == ["wal", 2, 0, 1, 0]
         assert database.fetch("PRAGMA wal_autocheckpoint") == [(0,)]
-        with pytest.raises(Unavailable, match="may not be written"):
+        with pytest.raises(Unavailable, match="cannot be written"):
             database.fetch("DELETE FROM heads")
 
     on_file(tmp_path / "noetl.db", work)
@@ -116,7 +116,7 @@ def test_facts_that_can_not_be_read_are_damage_and_not_a_crash(tmp_path: Path) -
         await begun(database, "e")
         spoil = 'UPDATE log SET body = \'[{"fact": "no.such"}]\''
         await database.writer.write(lambda cursor: cursor.execute(spoil))
-        with pytest.raises(Damaged, match="can not be read"):
+        with pytest.raises(Damaged, match="cannot be read"):
             await SqliteStore(database).read("e")
 
     on_file(tmp_path / "noetl.db", work)

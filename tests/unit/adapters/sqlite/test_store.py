@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from noetl.adapters.sqlite.database import Database
-from noetl.adapters.sqlite.store import FAR_FACTS, SqliteStore
+from noetl.adapters.sqlite.store import THREAD_FACTS, SqliteStore
 from tests.unit.adapters.sqlite_files import append, begun, on_file
 
 
@@ -16,14 +16,15 @@ def test_a_long_log_is_read_whole_and_in_order_while_others_write(tmp_path: Path
         store = SqliteStore(database)
         some = append("e", 2, owner)
         appends = [
-            some._replace(first_seq=2 + place, facts=some.facts * 50) for place in range(0, FAR_FACTS * 2, 50)
+            some._replace(first_seq=2 + place, facts=some.facts * 50)
+            for place in range(0, THREAD_FACTS * 2, 50)
         ]
         assert set(await store.append(appends)) == {None}
         rows, written = await asyncio.gather(store.read("e"), store.append([append("f", 2, owner)]))
-        assert sum(len(row.facts) for row in rows) == 1 + FAR_FACTS * 2
-        assert [row.first_seq for row in rows] == [1, *range(2, 2 + FAR_FACTS * 2, 50)]
+        assert sum(len(row.facts) for row in rows) == 1 + THREAD_FACTS * 2
+        assert [row.first_seq for row in rows] == [1, *range(2, 2 + THREAD_FACTS * 2, 50)]
         assert written == [None]
-        assert await store.read("e", after=FAR_FACTS * 2 - 10) == rows[-1:]
+        assert await store.read("e", after=THREAD_FACTS * 2 - 10) == rows[-1:]
         assert await store.read("e", after=10) == rows[1:]
 
     on_file(tmp_path / "noetl.db", work)

@@ -1,0 +1,52 @@
+"""Limits and errors that the adapters for SQLite and PostgreSQL share."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from noetl.errors import NotFound, Rejected
+
+LISTED_MAX: Final = 1_000
+FOUND_MAX: Final = 20  # ids with the same prefix: enough to show that the prefix is too short
+
+
+def page_size(limit: int) -> int:
+    return max(0, min(limit, LISTED_MAX))
+
+
+def matches(prefix: str, found: list[str]) -> list[str]:
+    """The ids with a prefix. A full id, which is sorted first, matches alone."""
+    return found[:1] if found[:1] == [prefix] else found
+
+
+def no_execution(execution_id: str) -> NotFound:
+    return NotFound(f"no execution {execution_id}")
+
+
+def no_executions() -> NotFound:
+    return NotFound("no execution has been started yet")
+
+
+def no_playbook(path: str) -> NotFound:
+    printable = path.encode(errors="backslashreplace").decode()
+    return NotFound(f'no playbook is registered under "{printable}"')
+
+
+def no_version(path: str, version: int | None) -> NotFound:
+    return NotFound(f'"{path}" has no version {version}: see noetl playbooks versions {path}')
+
+
+def archived(path: str) -> NotFound:
+    return NotFound(f'"{path}" is archived: register it again to run it')
+
+
+def no_token(id: str) -> NotFound:
+    return NotFound(f"no token {id!a}: see noetl token list")
+
+
+def known_token(id: str) -> Rejected:
+    return Rejected("known-token", f"a token {id} exists already")
+
+
+def not_text(name: str) -> Rejected:
+    return Rejected("not-text", f"{name!a} is not valid Unicode text")

@@ -1,0 +1,107 @@
+"""The bytes on the wire are those of 0.1.0, so that servers and workers of different releases work together."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.engine.commands import Cancel, Report, Start
+from noetl.engine.facts import TaskDone
+from noetl.errors import NoetlError, NotFound, Rejected
+from noetl.link import client, feed, workers
+from noetl.link.messages import (
+    BeatRequest,
+    BeginRequest,
+    CredentialRequest,
+    EncryptedReply,
+    IterationsRequest,
+    LinkRequest,
+    PlaybookReply,
+    PlaybookRequest,
+    ReportRequest,
+    StartRequest,
+    decode_request,
+    encode_command,
+    encode_error,
+    encode_reply,
+    encode_request,
+)
+from noetl.link.secret_channel import LinkKey
+from noetl.output import Output
+
+FACT = TaskDone(
+    frame="a#1", call=1, task="t", directive="continue", next=-1, output=Output(data={"n": 2**70})
+)
+CREDENTIAL = CredentialRequest("e", "a#1", (3, 4), "w", "api", b"n" * 16, b"p", True)
+REQUESTS: list[tuple[LinkRequest, bytes]] = [
+    (
+        BeginRequest("e", "a#1", "w"),
+        b'{"v":1,"ask":"begin","body":{"execution_id":"e","frame":"a#1","worker":"w"}}',
+    ),
+    (
+        ReportRequest("e", Report(frame="a#1", position=0, facts=(FACT,), epoch=(3, 4)), 2),
+        b'{"v":1,"ask":"reported","body":{"execution_id":"e","report":{"frame":"a#1","position":0,"facts":'
+        b'[{"fact":"task.done","frame":"a#1","call":1,"task":"t","directive":"continue","next":-1,"output":'
+        b'{"data":{"n":1180591620717411303424}}}],"parked":null,"epoch":[3,4],"started_at":null},"room":2}}',
+    ),
+    (
+        BeatRequest("w", (("e", "a#1", (3, 4)),)),
+        b'{"v":1,"ask":"beat","body":{"worker":"w","holds":[["e","a#1",[3,4]]]}}',
+    ),
+    (
+        StartRequest("e", "d", Start(workload={"x": 1}, by="me")),
+        b'{"v":1,"ask":"started","body":{"execution_id":"e","digest":"d","start":{"workload":{"x":1},'
+        b'"parent":null,"depth":0,"by":"me","error":null,"keychain":{}}}}',
+    ),
+    (
+        encode_command("e", Cancel(reason="r")),
+        b'{"v":1,"ask":"commanded","body":{"execution_id":"e","kind":"Cancel",'
+        b'"command":{"reason":"r","by":null}}}',
+    ),
+    (
+        IterationsRequest("e", "a#1", (0, 3, 1)),
+        b'{"v":1,"ask":"iterations","body":{"execution_id":"e","run":"a#1","only":[0,3,1]}}',
+    ),
+    (PlaybookRequest("d"), b'{"v":1,"ask":"textof","body":{"digest":"d"}}'),
+    (
+        CREDENTIAL,
+        b'{"v":1,"ask":"secretof","body":{"execution_id":"e","frame":"a#1","epoch":[3,4],"worker":"w",'
+        b'"entry":"api","nonce":"bm5ubm5ubm5ubm5ubm5ubg==","proof":"cA==","fresh":true}}',
+    ),
+]
+
+
+@pytest.mark.parametrize(("request_", "wire"), REQUESTS, ids=[type(each).__name__ for each, _ in REQUESTS])
+def test_requests(request_: LinkRequest, wire: bytes) -> None:
+    assert encode_request(request_) == wire
+    assert decode_request(wire) == request_
+
+
+def test_replies() -> None:
+    reply = encode_reply(PlaybookReply("d", "p", "t", None))
+    assert reply == b'{"v":1,"body":{"digest":"d","path":"p","text":"t","origin":null}}'
+
+
+@pytest.mark.parametrize(
+    ("error", "wire"),
+    [
+        (Rejected("held", "no"), b'{"v":1,"error":{"kind":"rejected","words":"no","code":"held"}}'),
+        (NotFound("no x"), b'{"v":1,"error":{"kind":"not-found","words":"no x"}}'),
+    ],
+)
+def test_errors(error: NoetlError, wire: bytes) -> None:
+    assert encode_error(error) == wire
+
+
+def test_the_secret_channel() -> None:
+    key = LinkKey(bytes(range(32)))
+    proof = "f835947e033a9774d7142162957ae6befab6df9d54fe6456075ac037695d19ae"
+    assert key.proof(CREDENTIAL).hex() == proof
+    nonce, body = "c142f7fe41c78616ec3ecf07", "9fbd87690c5bc50a69f1b366649f7f6a4885ea7714"
+    reply = EncryptedReply(bytes.fromhex(nonce), bytes.fromhex(body))
+    assert key.decrypt(CREDENTIAL, reply) == b"value"
+
+
+def test_subjects() -> None:
+    assert (client.OWNER_SUBJECT, client.ANY_SUBJECT) == ("noetl.ask", "noetl.any")
+    assert (feed.PROGRESS_SUBJECT, feed.LINES_SUBJECT) == ("noetl.news", "noetl.words")
+    assert (workers.WORKERS_SUBJECT, workers.POLL_SUBJECT) == ("noetl.workers", "noetl.roll-call")
