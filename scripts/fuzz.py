@@ -18,7 +18,7 @@ from typing import Final
 
 from noetl.clock import SystemClock
 from noetl.template.compile import FILTERS, METHODS, PREDICATES
-from tests.hostile.judged import CORPUS, JUDGES, verdict
+from tests.hostile.invariants import CORPUS, JUDGES, verdict
 
 ROOT: Final = Path(__file__).parents[1]
 BYTES_MAX: Final = 1 << 16

@@ -167,7 +167,7 @@ class Screen:
         picture = folder / (re.sub(r"[^\w-]+", "-", name) + ".png")
         self.page.screenshot(path=picture, full_page=True)
         lines = [f"screenshot: {picture}", f"address: {self.page.url}", *self.thrown, *self.console]
-        return "\n".join(told)
+        return "\n".join(lines)
 
     def close(self) -> None:
         self.context.close()

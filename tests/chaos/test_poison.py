@@ -36,7 +36,7 @@ CROWD = "it had more than 256 processes at once (limit PROCESSES_MAX), and was e
 
 def poisoned(kind: str, text: str, timeout_s: float = 30.0) -> dict[str, JSON]:
     """Run in a process namespace if possible: the kernel ends all its processes with the first one."""
-    command = [sys.executable, "-m", "tests.chaos.poisoned", kind, text, str(timeout_s)]
+    command = [sys.executable, "-m", "tests.chaos.harmful_calls", kind, text, str(timeout_s)]
     if os.getuid() == 0 and shutil.which("unshare"):
         command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *command]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=GIVE_UP_S)

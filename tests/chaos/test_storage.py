@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.crashed import KILLED, CrashHouse
+from tests.chaos.crash_workspace import KILLED, CrashHouse
 from tests.chaos.disks import SmallDisk, small_disk
 from tests.chaos.journey import IN_FLIGHT, ITEMS, Api, serving
 from tests.e2e.processes import NOETL, House

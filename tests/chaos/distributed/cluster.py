@@ -45,7 +45,7 @@ class Plan(NamedTuple):
     workers: int = 3
     slots: int = 16
     named: bool = False  # a restarted server keeps its name, and so replaces the dead one at once
-    shimmed: bool = False  # processes of tests.chaos.distributed.shimmed, which inject faults
+    faulty: bool = False  # processes of tests.chaos.distributed.faulty_process, which inject faults
     results_in_postgresql: bool = False  # besides NATS
     environment: Mapping[str, str] = {}  # for servers and workers
 
@@ -110,7 +110,7 @@ class ChaosCluster:
         self.folder.close()
 
     def _program(self, name: str, kind: str, *options: str) -> Program:
-        noetl = "tests.chaos.distributed.shimmed" if self.plan.shimmed else "noetl"
+        noetl = "tests.chaos.distributed.faulty_process" if self.plan.faulty else "noetl"
         named = ("--name", name) if kind == "server" and self.plan.named else ()
         plain = {key: value for key, value in os.environ.items() if not key.startswith(_FOREIGN)}
         own = {"NOETL_DB": self.database, "NOETL_KEY": self._key} if kind == "server" else {}

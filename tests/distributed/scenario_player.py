@@ -29,7 +29,7 @@ from noetl.ports import LogRow
 from noetl.testing.fact_text import tell
 from noetl.testing.scenario import ANSWER, HEAD, Player
 from noetl.views.envelopes import Envelope
-from tests.distributed.finals import final
+from tests.distributed.final_states import final
 
 PATIENCE_S = 180.0
 ENTRIES_MAX = 30  # limit of entries into one task of a frame
