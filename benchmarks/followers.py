@@ -1,6 +1,6 @@
 """The cost of followers of one execution: the memory of the server, and the delay of new events.
 
-`python -m benchmarks.followers [followers] [items]`: the server is in this process, the followers are in another.
+`python -m benchmarks.followers [followers] [items]`: the server runs here, the followers in another process.
 """
 
 from __future__ import annotations

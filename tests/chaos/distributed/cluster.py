@@ -190,7 +190,7 @@ class ChaosCluster:
                     self._connection = await asyncpg.connect(self.database, timeout=5, server_settings=mine)
                 found: list[Any] = await self._connection.fetch(query, *values)
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            raise Unavailable("PostgreSQL is away") from error
+            raise Unavailable("PostgreSQL is unreachable") from error
         return found
 
     async def facts(self) -> int:
