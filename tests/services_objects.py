@@ -59,7 +59,7 @@ def make_bucket(endpoint: str, name: str) -> None:
     """Create a bucket. moto accepts requests without a signature."""
     from urllib.request import Request, urlopen
 
-    with urlopen(Request(f"{endpoint}/{name}", method="PUT"), timeout=30) as answer:
+    with urlopen(Request(f"{endpoint}/{name}", method="PUT"), timeout=60) as answer:
         assert answer.status == 200
 
 
@@ -85,11 +85,11 @@ def _process(command: list[str], ready: re.Pattern[bytes], folder: Path) -> Iter
         finally:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                process.wait(10)
+                process.wait(60)
             if process.poll() is None:
                 process.kill()
             if reader is not None:
-                reader.join(10)
+                reader.join(60)
 
 
 def _drain(said: IO[bytes]) -> None:

@@ -96,7 +96,7 @@ def test_keys_are_completed_and_explained(shared: UiServer, open_screen: Opening
     page.keyboard.press("Control+End")
     page.keyboard.type("- st")
     option = page.get_by_role("option", name=re.compile("^step"))
-    for _ in range(20):  # the completions come from the server: request them again until they are there
+    for _ in range(60):  # the completions come from the server: request them again until they are there
         with suppress(AssertionError):
             expect(option).to_be_visible(timeout=1_000)
             return

@@ -14,8 +14,8 @@ import pytest
 from noetl.output import JSON
 
 ROOT = Path(__file__).parents[2]
-WHOLE_S = 5.0  # until the tool has all its slots again
-GIVE_UP_S = 60
+WHOLE_S = 15.0  # until the tool has all its slots again, also on a busy machine
+GIVE_UP_S = 180
 
 FORKS = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
 SESSIONS = (
@@ -57,7 +57,7 @@ def poisoned(kind: str, text: str, timeout_s: float = 30.0) -> dict[str, JSON]:
 )
 def test_a_fork_bomb_is_killed_with_all_its_processes(kind: str, text: str) -> None:
     found = poisoned(kind, text)
-    assert found.pop("took_s") <= 20
+    assert found.pop("took_s") <= 60
     assert found == {"ended": True, "data": None, "kind": "limit", "message": CROWD}
 
 

@@ -40,7 +40,7 @@ def journal() -> tuple[str, tuple[Entry, ...]]:
         subprocess.run(
             [sys.executable, disk_recorder.__file__, str(root), str(answer)],
             check=True,
-            timeout=60,
+            timeout=180,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         return str(root), tuple(pickle.loads(answer.read_bytes()))

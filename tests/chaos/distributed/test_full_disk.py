@@ -20,7 +20,7 @@ from noetl.adapters.nats.results import BUCKET
 from noetl.adapters.nats.stream import STREAM
 from tests.chaos.disks import SmallDisk, small_disk
 from tests.chaos.distributed.audit import audited, report
-from tests.chaos.distributed.cluster import LEASE_S, ChaosCluster, Plan, until
+from tests.chaos.distributed.cluster import BUSY_S, LEASE_S, ChaosCluster, Plan, until
 from tests.chaos.distributed.effects import serving
 from tests.chaos.distributed.load import CHAIN, Load, head
 
@@ -82,8 +82,8 @@ async def _fill_nats() -> None:
             results_go_on_after_a_restart_s=restarted,
             repeats=effects.repeats,
         )
-        assert by_itself <= SWEEP_S + SILENCES_MAX * ANSWER_S + LEASE_S
-        assert restarted <= SWEEP_S + ANSWER_S + LEASE_S
+        assert by_itself <= SWEEP_S + SILENCES_MAX * ANSWER_S + LEASE_S + BUSY_S
+        assert restarted <= SWEEP_S + ANSWER_S + LEASE_S + BUSY_S
 
 
 async def _found_disk_full(cluster: ChaosCluster, *streams: str) -> bool:

@@ -19,7 +19,7 @@ from tests.unit.tools.databases import Asking, asking, credential, sql
 
 async def until(watching: asyncpg.Connection, there_is: str) -> None:
     """Asks the server until it has such a row."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not await watching.fetch(there_is):
             pass
 
