@@ -1,4 +1,4 @@
-"""`python -m benchmarks [MODULE …]`: what every module here measures, in one table, the goal beside it."""
+"""`python -m benchmarks [MODULE …]`: the figures of all modules in one table, with their goals."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 import sys
 from pathlib import Path
 
-# By the name of the row; those that an issue or the docs promise.
+# By the name of the row: figures that an issue or the documentation promises.
 GOALS: dict[str, float] = {
     "noetl --version": 150,
     "noetl check examples/hello.yaml": 300,
@@ -53,14 +53,14 @@ def main() -> None:
     names = sys.argv[1:] or sorted(path.stem for path in here.glob("*.py") if not path.stem.startswith("_"))
     print(f"{'what':<60} {'value':>12} {'unit':<8} goal")
     for name in names:
-        # The server of pages and the comparison with others have nothing to measure here.
+        # The page server and the comparison with other engines measure nothing here.
         measure = getattr(importlib.import_module(f"benchmarks.{name}"), "measure", list)
         for what, value, unit in measure():
             print(f"{what:<60} {value:>12.4g} {unit:<8} {verdict(what, value)}".rstrip(), flush=True)
 
 
 def verdict(what: str, value: float) -> str:
-    """The goal of a row, and whether it was missed; what stands in brackets is no part of its name."""
+    """The goal of a row, and whether it was missed; text in parentheses is not part of its name."""
     name = what.partition(" (")[0]
     if name in AT_LEAST:
         return f"≥ {AT_LEAST[name]:,.0f}" + ("" if value >= AT_LEAST[name] else "  MISSED")

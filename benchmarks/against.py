@@ -1,7 +1,7 @@
-"""`python -m benchmarks.against`: NoETL and its peers on the same workloads, in turns; writes a page of docs.
+"""`python -m benchmarks.against`: measure NoETL and other engines on the same workloads.
 
-Only one engine runs at a time, in a process of its own and on empty folders. Whoever can not be had or fails
-leaves a gap in the table, with its reason, and stops nobody else.
+It writes a page of the docs. Only one engine runs at a time, in a separate process with empty folders. An
+engine that cannot be installed or that fails leaves a gap in the table, with the reason.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ END_S = 60.0
 
 
 class Failed(Exception):
-    """An engine did not answer; the words say what it should have."""
+    """An engine did not answer; the message names the missing answer."""
 
 
 class Comparison:
-    """The figures of one run, as they come in."""
+    """The figures of one run so far."""
 
     def __init__(self, mode: str, engines: list[Engine]) -> None:
         self._mode = mode
@@ -52,7 +52,7 @@ class Comparison:
                 if engine.peer is not None:
                     install(engine.peer)
             except Missing as reason:
-                self.missing[engine.name] = f"it can not be had here ({reason})"
+                self.missing[engine.name] = f"it cannot be installed here ({reason})"
         self._engines = [engine for engine in self._engines if engine.name not in self.missing]
 
     async def run(self, rounds: int) -> None:
@@ -68,7 +68,7 @@ class Comparison:
     async def _measure(self, engine: Engine, turn: int, url: str) -> None:
         with tempfile.TemporaryDirectory(prefix="noetl-against-") as place:
             folder = Path(place)
-            folder.chmod(0o711)  # PostgreSQL may run as somebody else
+            folder.chmod(0o711)  # PostgreSQL may run as another user
             async with talking(engine, folder) as talk:
                 self.versions[engine.name] = (await talk.hear(START_S, "start"))["ready"]
                 for workload in engine.workloads:
@@ -80,7 +80,7 @@ class Comparison:
 
 
 class Talk:
-    """With the process of an engine."""
+    """Run the workloads in the process of an engine."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
         self._name = name
@@ -107,7 +107,7 @@ class Talk:
         return heard
 
     async def end(self) -> None:
-        """It has no more orders; whatever is left of its session is killed."""
+        """Close its input, and kill all remaining processes of its session."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         with suppress(TimeoutError):
@@ -148,7 +148,7 @@ def log_of(name: str) -> Path:
 
 @asynccontextmanager
 async def page_server() -> AsyncIterator[str]:
-    """By its address; the same program that NoETL's own W4 starts."""
+    """The address of the page server, the same program as in W4 of NoETL."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "benchmarks.pages", stdout=subprocess.PIPE, cwd=ROOT
     )
@@ -170,20 +170,27 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.against", description=__doc__)
     size = parser.add_mutually_exclusive_group()
     size.add_argument(
-        "--quick", dest="mode", action="store_const", const="quick", help="slow peers get less to do"
+        "--quick", dest="mode", action="store_const", const="quick", help="smaller workloads for slow engines"
     )
     size.add_argument(
-        "--trial", dest="mode", action="store_const", const="trial", help="very little; no page of the docs"
+        "--trial",
+        dest="mode",
+        action="store_const",
+        const="trial",
+        help="very small workloads; writes no docs page",
     )
-    parser.add_argument("--rounds", type=int, help="3, unless said otherwise; 1 for a trial")
+    parser.add_argument("--rounds", type=int, help="3 by default; 1 for a trial")
     parser.add_argument(
-        "--only", nargs="+", choices=[engine.name for engine in ALL], help="these, and no page of the docs"
+        "--only",
+        nargs="+",
+        choices=[engine.name for engine in ALL],
+        help="only these engines; writes no docs page",
     )
     return parser.parse_args()
 
 
 def write(report: Report, page: Path) -> None:
-    """The page, and beside the peers what each round gave."""
+    """Write the docs page, and the figures of each round to .bench."""
     raw = {
         " ".join(key): {turn + 1: each._asdict() for turn, each in rounds.items()}
         for key, rounds in report.figures.items()

@@ -10,7 +10,7 @@ from noetl.check.checker import check
 from noetl.playbook.source import parse
 from noetl.tool import Tools
 
-# About 200 bytes and three templates a step: a long chain as people write it.
+# About 200 bytes and three templates per step: a typical long chain.
 PLAIN_STEP = """\
 - step: {name}
   tool: {{kind: http, url: "{{{{ workload.api_url }}}}/items/{number}", spec: {{timeout: 30}}}}
@@ -18,7 +18,7 @@ PLAIN_STEP = """\
   next: {{arcs: [{{step: {after}, when: "{{{{ output.data.id == {number} }}}}"}}, {{step: end}}]}}
 """
 
-# About 640 bytes and seven templates a step, five of them its own: retries, inputs, counters.
+# About 640 bytes and seven templates per step, five of them different in each step: retries, inputs, counters.
 FULL_STEP = """\
 - step: {name}
   input: {{page: "{{{{ ctx.page_{number} | default({number}) }}}}"}}
@@ -41,7 +41,7 @@ FULL_STEP = """\
 
 
 def playbook(steps: int, step: str) -> str:
-    """A chain of steps with templates of their own."""
+    """A chain of steps with different templates."""
     head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: big, path: bench/big}\nworkload: {api_url: http://127.0.0.1}\nworkflow:\n"
     names = ["start", *(f"step_{number}" for number in range(1, steps))]
     body = [

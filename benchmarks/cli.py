@@ -1,6 +1,6 @@
-"""How long the commands take that are called again and again, process start and end included.
+"""The durations of frequent commands, including the start and the end of the process.
 
-Measured as installed: with the compiled modules that the first call leaves behind.
+The modules are compiled, as after the first call of an installation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""W1–W4 of PERFORMANCE.md on the distributed house: PostgreSQL and NATS, a server, two workers, one machine.
+"""W1–W4 of PERFORMANCE.md on a cluster: PostgreSQL and NATS, a server, two workers, one machine.
 
-It is the house of `noetl up`: every commit synchronous, every message synced. The floor is measured beside
-it: commits of one row, and a request with its answer, with no engine around them.
+`noetl up` starts the cluster: commits are synchronous, and every message is synced. The same run
+measures the floor without an engine: commits of one row, and a request with its answer.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ async def _with(told: dict[str, Any], work: Callable[[Client], Coroutine[Any, An
 
 @contextmanager
 def _house(folder: Path) -> Iterator[dict[str, Any]]:
-    """`noetl up`, as anyone would start it; its workers may fetch from the page server of this machine."""
-    folder.chmod(0o711)  # the database may run as somebody else
+    """`noetl up` with its defaults; its workers may use the page server of this machine."""
+    folder.chmod(0o711)  # the database may run as another user
     command = [str(Path(sys.executable).with_name("noetl")), "up", "--dir", str(folder / "up"), "--port", "0"]
     options = ["--workers", "2", "--slots", str(SLOTS), "--format", "json"]
     environment = {**os.environ, "NOETL_ALLOW_NETWORKS": "127.0.0.0/8"}
@@ -70,7 +70,7 @@ def _house(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 async def _commits(folder: str) -> float:
-    """What PostgreSQL takes from one client that waits for each."""
+    """Commits per second of one client that waits for each commit."""
     settings = dict(
         line.split("=", 1) for line in (Path(folder) / "environment").read_text().splitlines() if "=" in line
     )

@@ -1,6 +1,6 @@
-"""W1–W5 of PERFORMANCE.md on the embedded house: SQLite with `synchronous=FULL`, everything in one process.
+"""W1–W5 of PERFORMANCE.md on the embedded runtime: SQLite with `synchronous=FULL`, everything in one process.
 
-The floor is measured in the same run: what the disk takes one row a commit, with no engine around it.
+The same run measures the floor: commits of one row without an engine.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _runs(root: Path, work: Callable[[Path], Awaitable[float]]) -> list[float]:
 
 
 def floor(root: Path) -> Iterator[Row]:
-    """One row a commit, and 100."""
+    """Commits of one row, and of 100 rows."""
     connection = apsw.Connection(str(root / "floor.db"))
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", "full")
@@ -162,7 +162,7 @@ async def w4(path: Path) -> float:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         async with open_embedded(path) as house:
-            # The client is there once for a worker's life: making it (0.2 s) is no part of moving pages.
+            # A worker creates its HTTP client once: that time (0.2 s) is not measured.
             await _run(house, PAGES, {"url": url, "endpoints": 1})
             return 50 * 20 / await _run(house, PAGES, {"url": url})
     finally:

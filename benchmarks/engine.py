@@ -1,4 +1,4 @@
-"""How fast the engine decides and folds, what a log weighs, and whether cost grows with history (D50).
+"""The speed of decisions and folds, the size of logs, and whether the cost grows with the history (D50).
 
 Run it with `python -m benchmarks engine`; `python -m benchmarks.engine` adds a profile.
 """
@@ -57,7 +57,7 @@ DATA = Output(data={"id": 17, "name": "a room with a view"})
 
 
 class Story(NamedTuple):
-    """One execution: what was asked of it, and what came of it."""
+    """One execution: its commands and its log."""
 
     program: Program
     commands: list[Command]
@@ -79,7 +79,7 @@ def chain(steps: int) -> Program:
 
 
 class Worker:
-    """Takes the oldest frame, makes its one call, reports."""
+    """Run the call of the oldest frame and report it."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -91,7 +91,7 @@ class Worker:
         return handle(self.program, self.state, command, AT, self.agenda)
 
     def report(self, skip: int = 0) -> Report | None:
-        """None: nothing is due. `skip` leaves so many frames alone."""
+        """None: nothing is due. `skip`: the number of frames to leave out."""
         frames = (frame for run in self.state.runs.values() for frame in due_of(run))
         frame = next(islice(frames, skip, None), None)
         if frame is None:
@@ -159,7 +159,7 @@ def told(name: str, story: Story, count: int, unit: str) -> Iterator[tuple[str, 
     yield f"engine: decide {name}", facts / best(decide, story), "facts/s"
     yield f"engine: fold {name}", facts / best(fold, story), "facts/s"
     yield f"engine: read and fold {name}", facts / best(read_and_fold, lines), "facts/s"
-    # Items and results stand in one fact each; what is asked is what one more costs.
+    # Items and results are in one fact each; the figure is the cost of one more.
     yield (
         f"engine: log of one {unit}",
         sum(len(line) for line in lines if len(line) < 10_000) / count,
@@ -168,7 +168,7 @@ def told(name: str, story: Story, count: int, unit: str) -> Iterator[tuple[str, 
 
 
 def long_cycle(laps: int) -> Iterator[tuple[str, float, str]]:
-    """Two steps in a circle: what a step costs early and late."""
+    """Two steps in a cycle: the cost of a step early and late."""
     worker = Worker(compiled(CYCLE))
     early, late = [], []
     for place, command in enumerate(worker.commands({"laps": laps // 2})):
@@ -209,7 +209,7 @@ def long_loop(count: int) -> Iterator[tuple[str, float, str]]:
 
 
 def held_loop(count: int) -> Iterator[tuple[str, float, str]]:
-    """The first iteration is the last to come back: what is folded behind it must not pile up."""
+    """The first iteration ends last: results that wait for it must not accumulate."""
     worker = Worker(compiled(FOLDING))
     worker.handle(Start(workload={"items": list(range(count))}))
     first = worker.report()
@@ -241,7 +241,7 @@ def measure() -> list[tuple[str, float, str]]:
 
 
 def profile() -> None:
-    """Where the time goes, for who wants to make it less."""
+    """Print a profile."""
     stories = {
         "chain": play(chain(1_000), {}),
         "loop": play(compiled(LOOP), {"items": list(range(10_000))}),

@@ -1,6 +1,6 @@
-"""What followers of one execution cost: memory of the server, and how quickly they all have what is new.
+"""The cost of followers of one execution: the memory of the server, and the delay of new events.
 
-`python -m benchmarks.followers [followers] [items]`: the server here, followers in another process.
+`python -m benchmarks.followers [followers] [items]`: the server runs here, the followers in another process.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ PLAYBOOK = HEAD + (
 
 
 def memory_mb() -> float:
-    """Of this process, resident."""
+    """The resident memory of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 async def follow(session: aiohttp.ClientSession, url: str) -> tuple[int, int]:
-    """How many messages came, and bytes."""
+    """The number of received messages and bytes."""
     count = size = 0
     async with session.get(url) as response:
         assert response.status == 200, response.status
@@ -64,7 +64,7 @@ def followers(url: str, number: int, pipe: Connection) -> None:
 
 
 async def follow_all(number: int, items: int) -> tuple[float, float]:
-    """Megabytes that all of them cost while they wait, and at most."""
+    """The memory of all followers in megabytes, while they wait and at most."""
     with tempfile.TemporaryDirectory() as folder:
         settings = ServerSettings(open=True, requests_per_s=1e6, requests_burst=1e6)
         async with asyncio.timeout(TIME_S), opened(Path(folder), settings) as world:

@@ -1,6 +1,6 @@
-"""The link and the queue on a real NATS server: requests, grants and reports, and pointers there and back.
+"""The link and the queue on a real NATS server: requests, grants and reports, and pointers.
 
-Client and server of the link share a process and a core here: two machines do more.
+Client and server of the link share a process and a core here: two machines are faster.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ async def _lone(putting: NatsQueue, taking: NatsQueue) -> float:
     times = []
     for index in range(200):
         waiting = asyncio.ensure_future(taking.take(1))
-        await asyncio.sleep(0)  # noqa: TID251  # the slot is to wait first
+        await asyncio.sleep(0)  # noqa: TID251  # the slot must wait before the put
         begun = time.perf_counter()
         await putting.put([Pointer("e", f"b#1[{index}]", 1, "lone")])
         (claim,) = await waiting

@@ -1,6 +1,6 @@
-"""The local server of W4: endpoints of 20 pages with 100 JSON records each, every answer 1 ms late.
+"""The local server of W4: endpoints of 20 pages with 100 JSON records each, with a delay of 1 ms per answer.
 
-Run by itself, it prints its address and serves until it is killed.
+As a program, it prints its address and serves until it is killed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one call costs besides the tool: the machine asks for it, takes its output and moves the frame on.
+"""The cost of one call without its tool: select the move, take the output, and advance the frame.
 
 Run it with `python -m benchmarks pipeline`; each row has a name, a value and its unit.
 """
@@ -71,7 +71,7 @@ def work(body: str) -> Work:
 
 
 def one_call(body: str, output: Output) -> float:
-    """Microseconds for one call in a frame that has just been taken up."""
+    """Microseconds for one call in a new frame."""
     pipeline, _, place = work(body)
 
     def run() -> None:

@@ -1,6 +1,6 @@
-"""What durability costs on PostgreSQL, fsync and synchronous_commit on: a lone chain, and many at once.
+"""The cost of durability on PostgreSQL with fsync and synchronous_commit: one chain, and many chains at once.
 
-The server runs on this machine, on a socket, for the time of the measurement.
+The server runs on this machine, on a socket, during the measurement.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ Rows: TypeAlias = list[tuple[str, float, str]]
 
 
 class DurableServer(PostgresServer):
-    """As people run it: the one of the tests does without fsync."""
+    """PostgreSQL with fsync, unlike the server of the tests."""
 
     def _forked(self, command: list[str | Path]) -> subprocess.Popen[str]:
         return super()._forked([*command, "-c", "fsync=on", "-c", "full_page_writes=on"])
 
 
 class Chains:
-    """Executions on one store, each of which appends as soon as its last append is durable."""
+    """Executions on one store; each appends as soon as its previous append is durable."""
 
     def __init__(self, store: PostgresStore, epochs: dict[int, int]) -> None:
         self.store = store

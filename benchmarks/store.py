@@ -1,4 +1,4 @@
-"""What durability costs on SQLite: a lone chain, many at once, a busy loop, reading back, and files.
+"""The cost of durability on SQLite: one chain, many chains, a busy event loop, reads, and result files.
 
 Run it with `python -m benchmarks store`; each row has a name, a value and its unit.
 """
@@ -51,7 +51,7 @@ Rows: TypeAlias = list[tuple[str, float, str]]
 
 
 async def chain(database: Database, execution_id: str, appends: int, facts: tuple[Fact, ...] = FACTS) -> None:
-    """One after the other, as a chain of steps does."""
+    """One append after the other, like a chain of steps."""
     store = SqliteStore(database)
     owner = await SqliteOwnership(database).hold(execution_id)
     assert await store.append([Append(execution_id, 1, AT, (REQUESTED,), owner, "running")]) == [None]
@@ -74,7 +74,7 @@ async def lone(database: Database) -> Rows:
 
 
 async def together(database: Database, writers: int, thinking_s: float = 0.0) -> float:
-    """Appends per second of so many chains at once, each of which computes between its appends."""
+    """Appends per second of concurrent chains, each of which computes between its appends."""
     store, holding = SqliteStore(database), SqliteOwnership(database)
     ids = [f"{writers}-{thinking_s}-{number}" for number in range(writers)]
     owners = [await holding.hold(each) for each in ids]
@@ -132,7 +132,7 @@ async def polling(database: Database) -> Rows:
     started = perf_counter()
     for _ in range(1_000):
         await inbox.collect()
-    return [("store: look into an inbox that nobody wrote to", (perf_counter() - started) * 1e3, "µs")]
+    return [("store: read an empty inbox", (perf_counter() - started) * 1e3, "µs")]
 
 
 async def files(folder: Path) -> Rows:

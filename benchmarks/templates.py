@@ -1,4 +1,4 @@
-"""How long templates take: the shapes that playbooks are full of, and the worst that we let run.
+"""The durations of templates: the usual ones, and the worst that the limits allow.
 
 Run it with `python -m benchmarks.templates`; each row has a name, a value and its unit.
 """
@@ -45,7 +45,7 @@ HOSTILE_RUNS = {
 
 
 def best(run: Callable[[], object], times: int) -> float:
-    """Seconds for one run, the best of five series."""
+    """Seconds for one run, in the best of five series."""
     return min(repeat(run, number=times, repeat=5)) / times
 
 

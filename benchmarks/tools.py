@@ -1,4 +1,4 @@
-"""How fast the tools are: `python` in its children, SQL on a real PostgreSQL from its wheel, COPY both ways.
+"""The speed of tools: `python` in its child processes, SQL and COPY on a real PostgreSQL.
 
 Run it with `python -m benchmarks tools`; each row has a name, a value and its unit.
 """
@@ -110,7 +110,7 @@ async def _sqlite(folder: Path) -> list[tuple[str, float, str]]:
 
 
 async def _python() -> list[tuple[str, float, str]]:
-    """One after the other, in a child that is there."""
+    """One call after the other in a running child process."""
     tool, results = PythonTool(), MemoryResults()
     input = PythonInput(code="def main(n): return n + 1")
     try:

@@ -1,6 +1,6 @@
-"""Large things on their way: a download into the result store, and what each store takes and gives, by size.
+"""Large transfers: a download into the result store, and writes and reads of each store, by size.
 
-The download runs in a process of its own, so that its memory is its own.
+The download runs in a separate process, so that its memory can be measured.
 """
 
 from __future__ import annotations

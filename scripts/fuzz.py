@@ -1,8 +1,8 @@
-"""Feeds spoilt inputs to whatever reads what others write, for a given time, and keeps those that do harm.
+"""Feed damaged inputs to the parsers of untrusted text, and keep those that violate an invariant.
 
-`python -m scripts.fuzz SECONDS [yaml playbook template migrate]`. What is found is cut as short as it goes
-and kept under tests/fixtures/corpus, where the tests play it again. Inputs are real playbooks, templates and
-the corpus itself, spoilt by a seed that is printed.
+`python -m scripts.fuzz SECONDS [yaml playbook template migrate]`. The script shortens each finding and
+writes it to tests/fixtures/corpus, which the tests run. Inputs are real playbooks, templates and the corpus,
+damaged at random; the script prints the seed.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from random import Random  # noqa: TID251  # dice with a seed: what was found is found again
+from random import Random  # noqa: TID251  # a seed makes findings reproducible
 from typing import Final
 
 from noetl.clock import SystemClock
 from noetl.template.compile import FILTERS, METHODS, TESTS
-from tests.hostile.judged import CORPUS, JUDGES, verdict
+from tests.hostile.invariants import CORPUS, JUDGES, verdict
 
 ROOT: Final = Path(__file__).parents[1]
 BYTES_MAX: Final = 1 << 16
@@ -39,43 +39,43 @@ _PIECES: Final = [
 
 
 class Fuzzer:
-    """One round of it."""
+    """One run with a seed."""
 
     def __init__(self, seed: int, targets: list[str], folder: Path) -> None:
-        """`folder`: where to keep what is found."""
-        self._dice = Random(seed)
+        """`folder`: for the findings."""
+        self._random = Random(seed)
         self._folder = folder
         self._seeds = {name: _seeds(name) for name in targets}
         self.tried: Counter[str] = Counter()
-        self.kept: dict[str, Path] = {}  # by what went wrong
+        self.kept: dict[str, Path] = {}  # by the sort of fault
 
     def turn(self) -> None:
-        name = self._dice.choice(list(self._seeds))
-        data = self._spoilt(self._seeds[name])
+        name = self._random.choice(list(self._seeds))
+        data = self._damaged(self._seeds[name])
         self.tried[name] += 1
-        told = verdict(JUDGES[name], data)
-        if told is not None and (sort := f"{name}: {_sort(told)}") not in self.kept:
-            self.kept[sort] = _keep(self._folder / name, _shortened(JUDGES[name], data, told))
-            print(f"{sort}\n  {told[:300]}\n  {self.kept[sort]}", flush=True)
+        fault = verdict(JUDGES[name], data)
+        if fault is not None and (sort := f"{name}: {_sort(fault)}") not in self.kept:
+            self.kept[sort] = _keep(self._folder / name, _shortened(JUDGES[name], data, fault))
+            print(f"{sort}\n  {fault[:300]}\n  {self.kept[sort]}", flush=True)
 
-    def _spoilt(self, seeds: list[bytes]) -> bytes:
-        dice, data = self._dice, bytearray(self._dice.choice(seeds))
-        for _ in range(dice.choice((1, 1, 2, 4, 8, 16))):
-            place = dice.randrange(len(data) + 1)
-            much = min(int(2 ** (dice.random() * 8)), len(data) - place)
-            match dice.randrange(6):
+    def _damaged(self, seeds: list[bytes]) -> bytes:
+        random, data = self._random, bytearray(self._random.choice(seeds))
+        for _ in range(random.choice((1, 1, 2, 4, 8, 16))):
+            place = random.randrange(len(data) + 1)
+            much = min(int(2 ** (random.random() * 8)), len(data) - place)
+            match random.randrange(6):
                 case 0:
                     del data[place : place + much]
                 case 1:
-                    data[place:place] = data[place : place + much] * dice.choice((1, 2, 30))
+                    data[place:place] = data[place : place + much] * random.choice((1, 2, 30))
                 case 2:
-                    other = dice.choice(seeds)
-                    start = dice.randrange(len(other) + 1)
-                    data[place : place + much] = other[start : start + int(2 ** (dice.random() * 8))]
+                    other = random.choice(seeds)
+                    start = random.randrange(len(other) + 1)
+                    data[place : place + much] = other[start : start + int(2 ** (random.random() * 8))]
                 case 3:
-                    data[place : place + 1] = bytes([dice.randrange(256)])
+                    data[place : place + 1] = bytes([random.randrange(256)])
                 case _:
-                    data[place : place + dice.choice((0, 0, much))] = dice.choice(_PIECES)
+                    data[place : place + random.choice((0, 0, much))] = random.choice(_PIECES)
             del data[BYTES_MAX:]
         return bytes(data)
 
@@ -91,21 +91,21 @@ def _seeds(name: str) -> list[bytes]:
     return own + texts
 
 
-def _sort(told: str) -> str:
-    """What went wrong and where: inputs of one sort are one fault."""
-    kind, place = told.partition(":")[0], re.search(r"\(([\w.]+:\d+)\)$", told)
-    return "slow" if told.startswith("it took") else f"{kind} at {place[1] if place else '?'}"
+def _sort(fault: str) -> str:
+    """The kind and the place of a fault: inputs of the same sort show the same fault."""
+    kind, place = fault.partition(":")[0], re.search(r"\(([\w.]+:\d+)\)$", fault)
+    return "slow" if fault.startswith("it took") else f"{kind} at {place[1] if place else '?'}"
 
 
-def _shortened(judge: Callable[[bytes], None], data: bytes, told: str) -> bytes:
-    """Cut out of it whatever is not needed to do the same harm."""
+def _shortened(judge: Callable[[bytes], None], data: bytes, fault: str) -> bytes:
+    """Remove all parts of the input that the fault does not need."""
     tries, size = SHORTEN_TRIES, max(1, len(data) // 2)
     while size and tries > 0:
         place = 0
         while place < len(data) and tries > 0:
             shorter, tries = data[:place] + data[place + size :], tries - 1
             other = verdict(judge, shorter)
-            if other is not None and _sort(other) == _sort(told):
+            if other is not None and _sort(other) == _sort(fault):
                 data = shorter
             else:
                 place += size

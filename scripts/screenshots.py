@@ -1,6 +1,6 @@
-"""Makes the pictures of the web UI in docs/images/ui: every page, light and dark, on a database of its own.
+"""Take the screenshots in docs/images/ui: every page of the web UI, light and dark.
 
-`make pictures` runs it. It starts a server and a Chromium of its own, and ends both.
+`make pictures` runs it. It starts a server and a Chromium, and ends both.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tests.browser.showcase import ORDERS
 FOLDER: Final = ROOT / "docs" / "images" / "ui"
 BYTES_MAX: Final = 200_000
 EXAMPLES: Final = ROOT / "examples"
-RUN: Final = ("hello", "word_count")  # of the examples, those that need nothing else
+RUN: Final = ("hello", "word_count")  # the examples without other requirements
 
 
 class Runs(NamedTuple):
-    """Executions to look at."""
+    """The executions on the screenshots."""
 
     orders: str
     waiting: str
@@ -43,7 +43,7 @@ class Picture(NamedTuple):
 
 def main() -> int:
     if found() is None or not (BUNDLE / "index.html").is_file():
-        print("the pictures need Chromium and the built UI: sh scripts/browser", file=sys.stderr)
+        print("the screenshots need Chromium and the built UI: sh scripts/browser", file=sys.stderr)
         return 1
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def prepared(server: UiServer) -> Runs:
-    """All examples in the catalog; executions that went well, went wrong, wait, and have many iterations."""
+    """Register all examples, and run executions that succeed, fail, wait, and have many iterations."""
     for example in sorted(EXAMPLES.glob("*.yaml")):
         text = example.read_text("utf-8")
         server.run(text) if example.stem in RUN else server.register(text)
@@ -99,7 +99,7 @@ def proved(page: Page) -> None:
 
 
 def mistake(page: Page) -> None:
-    """A typo, and what the check says of it."""
+    """A playbook with a typo, and the problem that the check reports."""
     page.get_by_role("textbox", name=re.compile("^Playbook")).focus()
     page.keyboard.press("Control+A")
     page.keyboard.insert_text(ORDERS.replace("step: pay_out\n          when", "step: payout\n          when"))

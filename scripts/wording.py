@@ -72,7 +72,7 @@ def table(text: str) -> Table:
     content = tomllib.loads(text)
     phrases: dict[str, str] = content["phrases"]
     spaced = {each: each.replace(" ", r"\s+") for each in phrases}
-    # A name in a path or in dotted code is no word: tests/house, house.py.
+    # A name in a path or in dotted code is no word: tests/unit, house.py.
     pattern = re.compile(rf"\b(?<![/.$-])(?:{'|'.join(spaced.values())})\b(?!/|[.-]\w)")
     allowed = [Allowed(**each) for each in content.get("allow", [])]
     return Table(pattern, {key: re.compile(each) for key, each in spaced.items()}, phrases, allowed)

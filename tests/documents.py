@@ -1,7 +1,7 @@
-"""Pages that readers follow, followed: files are saved, commands run in one shell, and what they print is compared.
+"""Run the instructions of documentation pages: save files, run commands in one shell, and compare their output.
 
-What a page does besides `console` fences it says in sentences, which are the patterns below. A page that has
-changed with the program is mended by `python -m tests.documents PAGE…`.
+Commands are in `console` fences; sentences that match the patterns below describe edits of files. After a change of
+the program, `python -m tests.documents PAGE…` updates the outputs on a page.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from tests.documents_shell import Shell, Stuck, fresh_environment
+from tests.documents_shell import CommandTimeout, Shell, fresh_environment
 from tests.ports import free_port
 
 ROOT = Path(__file__).parents[1]
-READER = "/home/you"  # whose home it is, on the page
+READER = "/home/you"  # the home folder on the page
 
-# What differs from one run to another by its nature is the same on both sides of a comparison.
+# Parts that differ between runs are replaced on both sides of a comparison.
 WILDCARDS = {
     "id": re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){1,3}(?:-[0-9a-f]{12})?\b"),
     "instant": re.compile(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?"),
@@ -28,9 +28,9 @@ WILDCARDS = {
     "process": re.compile(r"\b(?:process|pid) \d+\b"),
     "port": re.compile(r"(?<=127\.0\.0\.1:)\d+"),
 }
-LEFT_OUT = "…"  # alone in a line: any lines; within one: any text
+LEFT_OUT = "…"  # alone on a line: any lines; inside a line: any text
 
-# A step that takes its time is told when it begins, unless a terminal shows it; a shell tells of its jobs.
+# Lines that depend on timing: the start of a long step, and messages of the shell about jobs.
 FLEETING = re.compile(r"▶ .*|\[\d+\][+-]? .*|\S*(?:bash|sh): line \d+:.*(?:Killed|Terminated|Interrupt).*")
 
 FENCE = re.compile(r"```(?P<language>\w*)\s*$")
@@ -44,7 +44,7 @@ PORT = re.compile(r"127\.0\.0\.1:(\d+)")
 
 
 class Save(NamedTuple):
-    """A file as the page shows it."""
+    """Save a file with this content."""
 
     line: int
     file: str
@@ -52,7 +52,7 @@ class Save(NamedTuple):
 
 
 class Add(NamedTuple):
-    """More lines behind those that a file has."""
+    """Append lines to a file."""
 
     line: int
     file: str
@@ -60,7 +60,7 @@ class Add(NamedTuple):
 
 
 class Put(NamedTuple):
-    """More lines before or after the one that is so, which is there once."""
+    """Insert lines before or after a line that occurs once."""
 
     line: int
     file: str
@@ -70,7 +70,7 @@ class Put(NamedTuple):
 
 
 class Change(NamedTuple):
-    """One place of a file that becomes another."""
+    """Replace a text that occurs once in a file."""
 
     line: int
     file: str
@@ -79,7 +79,7 @@ class Change(NamedTuple):
 
 
 class Take(NamedTuple):
-    """Files as another page leaves them."""
+    """Take over the files of another page."""
 
     line: int
     files: tuple[str, ...]
@@ -87,7 +87,7 @@ class Take(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command and what it prints; one that goes on behind (`&`) has printed that when the next one comes."""
+    """A command and its output; a background command (`&`) has printed it before the next command starts."""
 
     line: int
     text: str
@@ -98,19 +98,19 @@ class Command(NamedTuple):
         return self.text.endswith("&") and not self.text.endswith("&&")
 
 
-class Heard(NamedTuple):
-    """What a command that stays says by then: a fence without a command."""
+class LaterOutput(NamedTuple):
+    """More output of a background command: a fence without a command."""
 
     line: int
     shown: tuple[str, ...]
 
 
 Edit: TypeAlias = Save | Add | Put | Change | Take
-Deed: TypeAlias = Edit | Command | Heard
+Deed: TypeAlias = Edit | Command | LaterOutput
 
 
 class Differs(AssertionError):
-    """The page says one thing and the program does another."""
+    """The program does not behave as the page describes."""
 
     def __init__(self, page: Path, deed: Deed, words: str) -> None:
         super().__init__(f"{page.name}:{deed.line}: {words}")
@@ -120,10 +120,10 @@ class Differs(AssertionError):
 
 
 def read(page: Path) -> list[Deed]:
-    """What a reader does, in the order of the page."""
+    """The instructions of a page, in order."""
     deeds: list[Deed] = []
     lines = page.read_text("utf-8").splitlines()
-    begun = number = 0  # where the paragraph began, and where we are
+    begun = number = 0  # the first line of the paragraph, and the current line
     said = ""
     while number < len(lines):
         fence = FENCE.match(lines[number])
@@ -167,7 +167,7 @@ def _fence(language: str, said: str, lines: list[str], line: int) -> Iterator[De
 def _console(lines: list[str], line: int) -> Iterator[Deed]:
     at = [number for number, text in enumerate(lines) if text.startswith(COMMAND)]
     if not at:
-        yield Heard(line, tuple(lines))
+        yield LaterOutput(line, tuple(lines))
         return
     for begin, end in zip(at, [*at[1:], len(lines)], strict=True):
         words = [lines[begin].removeprefix(COMMAND)]
@@ -177,7 +177,7 @@ def _console(lines: list[str], line: int) -> Iterator[Deed]:
 
 
 def files_of(page: Path, deeds: Sequence[Deed] | None = None) -> dict[str, str]:
-    """The files that a page leaves, by what it says of them."""
+    """The files that the instructions of a page create, by name."""
     files: dict[str, str] = {}
     for deed in read(page) if deeds is None else deeds:
         match deed:
@@ -189,12 +189,12 @@ def files_of(page: Path, deeds: Sequence[Deed] | None = None) -> dict[str, str]:
                 lines = files[file].splitlines(keepends=True)
                 places = [place for place, line in enumerate(lines) if line.strip() == mark]
                 if len(places) != 1:
-                    raise Differs(page, deed, f"{mark!r} is not one line of {file}")
+                    raise Differs(page, deed, f"{mark!r} does not occur in exactly one line of {file}")
                 place = places[0] + (where == "after")
                 files[file] = "".join([*lines[:place], text, *lines[place:]])
             case Change(_, file, old, new):
                 if files.get(file, "").count(old) != 1:
-                    raise Differs(page, deed, f"{old!r} is not at one place of {file}")
+                    raise Differs(page, deed, f"{old!r} does not occur exactly once in {file}")
                 files[file] = files[file].replace(old, new)
             case Take(_, names, other):
                 others = files_of(page.parent / other)
@@ -206,7 +206,7 @@ def files_of(page: Path, deeds: Sequence[Deed] | None = None) -> dict[str, str]:
 
 
 def plain(text: str) -> str:
-    """As it is compared: without what is fleeting, with names for what differs, and columns one space apart."""
+    """The text for a comparison: without lines that depend on timing, with placeholders and single spaces."""
     lines = [line.rstrip() for line in text.splitlines() if not FLEETING.fullmatch(line)]
     return "\n".join(_plain_line(line) for line in lines).strip("\n")
 
@@ -220,7 +220,7 @@ def _plain_line(line: str) -> str:
 
 
 def expected(shown: Sequence[str]) -> re.Pattern[str]:
-    """What fits what the page shows."""
+    """A pattern that matches the output on the page."""
     pattern = ""
     for line in plain("\n".join(shown)).splitlines():
         if line.strip() == LEFT_OUT:
@@ -235,7 +235,7 @@ def fits(shown: Sequence[str], got: str) -> bool:
 
 
 def begins(shown: Sequence[str], got: str) -> int | None:
-    """How many lines of it, as they are compared, the page shows; None: it does not begin so, or not yet."""
+    """The number of compared lines if the output begins as on the page; None: it does not, or not yet."""
     found = expected(shown).match(plain(got) + "\n")
     return found[0].count("\n") if found is not None else None
 
@@ -244,11 +244,11 @@ def begins(shown: Sequence[str], got: str) -> int | None:
 
 
 class Reader:
-    """Someone in an empty folder of an empty home, with one shell and one page."""
+    """Runs a page in an empty folder of an empty home, with one shell."""
 
-    def __init__(self, page: Path, place: Path, *, mends: bool = False) -> None:
+    def __init__(self, page: Path, place: Path, *, updates: bool = False) -> None:
         self.page = page
-        self.mends = mends  # goes on where the page is wrong, and keeps what it should say
+        self.updates = updates  # continue after a difference, and record the real output
         self.wrong: list[tuple[Command, str]] = []
         self.home = home = place / "you"
         self.environment = fresh_environment(place / "venv")
@@ -257,17 +257,17 @@ class Reader:
         self.deeds = read(page)
         self.ports: dict[str, str] = {}
         self.done: list[Deed] = []
-        self._behind: dict[int, int] = {}  # commands that stay: how many lines of each were compared
+        self._behind: dict[int, int] = {}  # background commands → the number of their compared lines
         self.environment |= {"HOME": str(home), "TERM": "dumb", "NO_COLOR": "1"}
 
     def follow(self) -> None:
-        """Word for word, to the end or to the first thing that is not as the page says."""
+        """Run all instructions, up to the first difference."""
         self.shell = Shell(self.folder, self.environment)
         try:
             for deed in self.deeds:
                 self._do(deed)
-        except Stuck as error:
-            words = _told(deed, self._as_shown(error.got), "it did not end")
+        except CommandTimeout as error:
+            words = _difference(deed, self._as_shown(error.got), "the command did not end")
             raise Differs(self.page, deed, words) from None
         finally:
             self.shell.close()
@@ -277,13 +277,13 @@ class Reader:
         match deed:
             case Command():
                 self._run(deed)
-            case Heard():
+            case LaterOutput():
                 self._await(deed)
             case _:
                 self._write(deed)
 
     def _write(self, deed: Edit) -> None:
-        """Whatever was done to it before is done again, from the page: edits are of texts, not of files."""
+        """Write a file after an edit. All edits of the page are applied again to its text."""
         changed = deed.files if isinstance(deed, Take) else (deed.file,)
         files = files_of(self.page, self.done)
         for name in changed:
@@ -304,17 +304,17 @@ class Reader:
         if fits(command.shown, got):
             return
         self.wrong.append((command, got))
-        if not self.mends:
-            raise Differs(self.page, command, _told(command, got, "another output"))
+        if not self.updates:
+            raise Differs(self.page, command, _difference(command, got, "another output"))
 
-    def _await(self, deed: Command | Heard) -> None:
-        """Until the command, or any that stays, has said it; what comes after is left for later."""
+    def _await(self, deed: Command | LaterOutput) -> None:
+        """Wait until the command or a background command has printed the output on the page."""
         numbers = [max(self._behind)] if isinstance(deed, Command) else list(self._behind)
 
-        def heard() -> bool:
+        def printed() -> bool:
             for number in numbers:
                 seen = self._behind[number]
-                lines = plain(self._as_shown(self.shell.said(number))).splitlines()
+                lines = plain(self._as_shown(self.shell.output(number))).splitlines()
                 for skipped in [0] if isinstance(deed, Command) else range(len(lines) - seen):
                     more = begins(deed.shown, "\n".join(lines[seen + skipped :]))
                     if more is not None:
@@ -322,12 +322,12 @@ class Reader:
                         return True
             return False
 
-        if not self.shell.until(heard):
-            got = "\n".join(self._as_shown(self.shell.said(number)) for number in numbers)
-            raise Differs(self.page, deed, _told(deed, got, "it was not said"))
+        if not self.shell.until(printed):
+            got = "\n".join(self._as_shown(self.shell.output(number)) for number in numbers)
+            raise Differs(self.page, deed, _difference(deed, got, "the output did not appear"))
 
     def _exchange(self, text: str) -> None:
-        """Ports of the page are others here: pages are followed side by side."""
+        """Replace the ports of the page, because several pages run at the same time."""
         for port in PORT.findall(text):
             if port not in self.ports:
                 self.ports[port] = str(free_port())
@@ -343,25 +343,25 @@ class Reader:
         return text.replace(str(self.home), READER)
 
 
-def _told(deed: Deed, got: str, words: str) -> str:
-    shown = deed.shown if isinstance(deed, Command | Heard) else ()
+def _difference(deed: Deed, got: str, words: str) -> str:
+    shown = deed.shown if isinstance(deed, Command | LaterOutput) else ()
     command = f"\n$ {deed.text}" if isinstance(deed, Command) else ""
     page = "".join(f"\n  {line}" for line in shown) or "\n  nothing"
     real = "".join(f"\n  {line}" for line in got.splitlines()) or "\n  nothing"
-    return f"{words}{command}\n— the page shows:{page}\n— it printed:{real}"
+    return f"{words}{command}\n— on the page:{page}\n— printed:{real}"
 
 
 @contextmanager
-def reading(page: Path, *, mends: bool = False) -> Iterator[Reader]:
-    """In a folder that is gone afterwards; not pytest's own, since PostgreSQL may run as another user."""
+def reading(page: Path, *, updates: bool = False) -> Iterator[Reader]:
+    """A reader in a temporary folder, but not that of pytest, because PostgreSQL may run as another user."""
     with tempfile.TemporaryDirectory(prefix="page", dir="/tmp", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
-        yield Reader(page, Path(folder), mends=mends)
+        yield Reader(page, Path(folder), updates=updates)
 
 
 def rewrite(page: Path) -> None:
-    """Put what was printed where the page shows something else."""
-    with reading(page, mends=True) as reader:
+    """Update the outputs on a page."""
+    with reading(page, updates=True) as reader:
         reader.follow()
     lines = page.read_text("utf-8").splitlines()
     for command, got in reversed(reader.wrong):

@@ -1,7 +1,6 @@
-"""One bash that runs commands one after the other, as a person's terminal does, in an environment of its own.
+"""One bash that runs commands one after the other, as in a terminal, in a clean environment.
 
-Each command has its own output. A command that goes on behind keeps its output, and one can wait for what it says. Nothing waits by the clock:
-only who never says it is given up after a while.
+Each command has a separate output, also in the background. Tests wait for output, with a generous timeout.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ import venv
 from collections.abc import Callable
 from pathlib import Path
 
-PATIENCE_S = 300  # far more than any command of a page needs
+PATIENCE_S = 300  # far more than any command needs
 OVER = re.compile(r"\x01over \d+\x01\n?")
 
 
 def fresh_environment(folder: Path) -> dict[str, str]:
-    """Python with NoETL and pip in a place of its own, as if just installed; nothing else that is ours is set.
+    """The environment of a fresh installation: Python with NoETL and pip in `folder`, and no other settings of ours.
 
-    The packages are the project's: what a page installs comes beside them and is gone with the folder.
+    It uses the packages of the project; packages that a page installs are in `folder`, too.
     """
     venv.EnvBuilder(symlinks=True).create(folder)
     python = folder / "bin" / "python"
@@ -38,7 +37,7 @@ def fresh_environment(folder: Path) -> dict[str, str]:
         )
         command.write_text(f"#!{python}\n{words}\n")
         command.chmod(0o755)
-    for command in Path(sys.executable).parent.iterdir():  # programs that come with packages, as NATS does
+    for command in Path(sys.executable).parent.iterdir():  # programs from packages, such as nats-server
         if not (folder / "bin" / command.name).exists():
             (folder / "bin" / command.name).symlink_to(command)
     kept = {
@@ -50,8 +49,8 @@ def fresh_environment(folder: Path) -> dict[str, str]:
     return {**kept, "PATH": path, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
 
-class Stuck(Exception):
-    """A command that does not end."""
+class CommandTimeout(Exception):
+    """A command does not end."""
 
     def __init__(self, got: str) -> None:
         super().__init__(got)
@@ -59,7 +58,7 @@ class Stuck(Exception):
 
 
 class _Outputs:
-    """What each command prints, as it comes."""
+    """The output of each command so far."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -74,7 +73,7 @@ class _Outputs:
             left = b""
             while chunk := stream.read(65_536):
                 left += chunk
-                end = left.rfind(b"\n") + 1  # Lines, so that no character comes in two pieces.
+                end = left.rfind(b"\n") + 1  # Complete lines, so that no character is split.
                 with self._grown:
                     self.texts[number] += left[:end].decode("utf-8", "replace")
                     self._grown.notify_all()
@@ -86,13 +85,13 @@ class _Outputs:
 
 
 class Shell:
-    """`begin` a command, then wait for its `end` or `until` it has said something."""
+    """`begin` a command, then wait for its `end`, or `until` a condition on its output holds."""
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self._pipes = tempfile.TemporaryDirectory(prefix="pipes")
         self._outputs = _Outputs()
         self._process = subprocess.Popen(
-            ["bash", "--norc", "--noprofile", "-m"],  # -m: Ctrl-C reaches what runs behind, and %1 names it
+            ["bash", "--norc", "--noprofile", "-m"],  # -m: Ctrl-C reaches background jobs, and %1 names one
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True,
             encoding="utf-8", cwd=folder, env=environment, start_new_session=True,
         )  # fmt: skip
@@ -105,7 +104,7 @@ class Shell:
         assert self._process.stdin is not None
         self._process.stdin.write(
             f"exec >{pipe} 2>&1\n"
-            f"{{ {command}\n}} </dev/null\n"  # its own: bash reads from here what comes next
+            f"{{ {command}\n}} </dev/null\n"  # bash itself reads the next commands from its standard input
             f"printf '\\001over %s\\001\\n' $?\n"
             "exec >/dev/null 2>&1\n"
         )
@@ -113,21 +112,21 @@ class Shell:
         return number
 
     def end(self, number: int) -> str:
-        """All that it has printed when it is over."""
+        """Wait for its end; returns its output."""
         texts = self._outputs.texts
         if not self._outputs.until(lambda: OVER.search(texts[number]) is not None):
-            raise Stuck(self.said(number))
-        return self.said(number)
+            raise CommandTimeout(self.output(number))
+        return self.output(number)
 
     def until(self, ready: Callable[[], bool]) -> bool:
-        """Wait for something about what commands have `said`; False: it does not come."""
+        """Wait for a condition on the `output` of commands; False after the timeout."""
         return self._outputs.until(ready)
 
-    def said(self, number: int) -> str:
+    def output(self, number: int) -> str:
         return OVER.sub("", self._outputs.texts[number])
 
     def close(self) -> None:
-        """End it and whatever it has started, however that lives."""
+        """End the shell and all processes of its session."""
         session = os.getsid(self._process.pid)
         for signalled in (signal.SIGTERM, signal.SIGKILL):
             for pid in _of_session(session):

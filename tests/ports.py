@@ -1,7 +1,7 @@
-"""Ports of loopback for what tests start: each is one test process's own, before it is listened on and after a kill.
+"""Loopback ports for tests: a port stays reserved for one test process, also before and after a server uses it.
 
-A port that the system picks is anybody's again as soon as it is let go of: another server gets it, or it becomes the
-near end of somebody's connection. So these lie below the ones that the system picks from, and a lock keeps each.
+A port that the system assigns is free again when its socket closes: another server or connection may get it. These
+ports are therefore below the range of the system, and a lock file reserves each of them.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import IO
 
 LOWEST = 10_000
-PICKED_FROM = Path("/proc/sys/net/ipv4/ip_local_port_range")
-_kept: list[IO[bytes]] = []  # open as long as this process lives, and so are the locks on them
+SYSTEM_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_kept: list[IO[bytes]] = []  # open until this process ends, which holds the locks
 
 
 def free_port() -> int:
-    """Nobody listens there, and no other test process is given it while this one lives."""
+    """A port without a listener that no other test process gets while this one lives."""
     folder = Path(f"/tmp/noetl-test-ports-{os.getuid()}")
     folder.mkdir(exist_ok=True)
-    ports = range(LOWEST, _picked_from())
-    first = os.getpid() * 97 % len(ports)  # so that processes seldom try the same ones
+    ports = range(LOWEST, _system_ports_from())
+    first = os.getpid() * 97 % len(ports)  # processes begin at different ports
     for port in chain(ports[first:], ports[:first]):
         lock = (folder / str(port)).open("wb")
         if _is_ours(lock) and _is_free(port):
@@ -33,9 +33,9 @@ def free_port() -> int:
     raise AssertionError(f"no port of {ports} is free")
 
 
-def _picked_from() -> int:
-    """The first port that the system picks by itself; where it picks from all, a lock has to do."""
-    lowest = int(PICKED_FROM.read_text().split()[0]) if PICKED_FROM.exists() else 0
+def _system_ports_from() -> int:
+    """The first port that the system assigns; if it assigns all ports, only the lock protects."""
+    lowest = int(SYSTEM_RANGE.read_text().split()[0]) if SYSTEM_RANGE.exists() else 0
     return lowest if lowest > LOWEST + 1_000 else 1 << 16
 
 

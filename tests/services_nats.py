@@ -1,4 +1,4 @@
-"""A NATS server that tests may kill, wipe and start again, on one port of loopback; and one for a whole module."""
+"""A NATS server that tests can kill, wipe and restart on the same loopback port."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PROGRAM = Path(sys.executable).with_name("nats-server")
 
 
 class NatsServer:
-    """`more` are lines of its configuration."""
+    """`more`: additional lines of the configuration."""
 
     def __init__(self, folder: Path, more: str = "") -> None:
         refuse_in_quick_run("NATS")
@@ -49,7 +49,7 @@ class NatsServer:
         self._reading.start()
 
     def reload(self, more: str) -> None:
-        """Another configuration, while it runs."""
+        """Load another configuration without a restart."""
         assert self._process is not None
         self.more = more
         self._config()
@@ -63,7 +63,7 @@ class NatsServer:
         return str(config)
 
     def kill(self) -> None:
-        """-9, as a crash."""
+        """kill -9, like a crash."""
         if self._process is not None:
             assert self._reading is not None
             self._process.kill()

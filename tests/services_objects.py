@@ -1,4 +1,4 @@
-"""Services that tests of result stores need, each a process of its own on loopback, gone with the test run."""
+"""Services for tests of result stores, each a process on a loopback port, which ends with the test run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NATS = Path(sys.executable).with_name("nats-server")
 
 @contextmanager
 def nats_server(folder: Path, port: int | None = None) -> Iterator[str]:
-    """The real one, synced at every write; its address."""
+    """A NATS server that syncs every write; yields its address."""
     port = port or free_port()
     settings = folder / "nats.conf"
     settings.write_text(
@@ -33,7 +33,7 @@ def nats_server(folder: Path, port: int | None = None) -> Iterator[str]:
 
 @contextmanager
 def moto_server(folder: Path) -> Iterator[str]:
-    """S3 as moto speaks it; its address. The environment has its keys as long as it runs."""
+    """An S3 server of moto; yields its address. The environment has its credentials meanwhile."""
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     keys = {
@@ -56,16 +56,16 @@ def moto_server(folder: Path) -> Iterator[str]:
 
 
 def make_bucket(endpoint: str, name: str) -> None:
-    """A PUT without a signature is all that moto asks for."""
+    """Create a bucket. moto accepts requests without a signature."""
     from urllib.request import Request, urlopen
 
-    with urlopen(Request(f"{endpoint}/{name}", method="PUT"), timeout=30) as answer:
+    with urlopen(Request(f"{endpoint}/{name}", method="PUT"), timeout=60) as answer:
         assert answer.status == 200
 
 
 @contextmanager
 def _process(command: list[str], ready: re.Pattern[bytes], folder: Path) -> Iterator[None]:
-    """Waits for the line that says it is ready, and reads on so that its pipe is never full."""
+    """Start a process, wait for its ready line, and keep reading, so that its pipe never fills."""
     refuse_in_quick_run(command[0])
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": str(folder)}
     with subprocess.Popen(
@@ -85,11 +85,11 @@ def _process(command: list[str], ready: re.Pattern[bytes], folder: Path) -> Iter
         finally:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                process.wait(10)
+                process.wait(60)
             if process.poll() is None:
                 process.kill()
             if reader is not None:
-                reader.join(10)
+                reader.join(60)
 
 
 def _drain(said: IO[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""Stand-ins for services that hold secrets, on loopback: they answer as the real ones do, and note who asked."""
+"""Fake secret managers on loopback: they answer like the real services, and record the requests."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class GoogleService:
 
 
 class TokenService:
-    """Grants a token to one client; `by` says where it reads the client's password."""
+    """Grants a token to one client; `by` says where it expects the password of the client."""
 
     CLIENT, PASSWORD = "client-1", "p@ss/word of client"
 
@@ -84,7 +84,7 @@ class TokenService:
         self.scopes.append(str(form.get("scope", "")))
         answer = {"access_token": f"token-{self.granted}-of-service", "token_type": "Bearer"}
         if self.expires_in is not None:
-            answer["expires_in"] = self.expires_in  # type: ignore[assignment] # some services say it as text
+            answer["expires_in"] = self.expires_in  # type: ignore[assignment] # some services send it as text
         return web.json_response(answer)
 
     def _knows(self, header: str, form: dict[str, object]) -> bool:

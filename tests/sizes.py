@@ -20,7 +20,7 @@ FULL_ONLY: Final = (
     "e2e",
     "hostile/test_disk_full",
     "hostile/test_power_loss",
-    "hostile/test_siege",
+    "hostile/test_attack",
     "hostile/test_versions",
     "unit/tools/postgres/",
     "unit/tools/test_postgres",

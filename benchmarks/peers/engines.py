@@ -1,4 +1,4 @@
-"""Who is measured: how each is started, how much it gets to do, and what one must know of its figures."""
+"""The measured engines: their commands, the size of their workloads, and notes on their figures."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Engine(NamedTuple):
 
     name: str  # of its log and its figures
     title: str
-    notes: str  # where its states are, when they are there, what else is different
-    peer: str | None = None  # whose virtual environment it runs in; None: ours
+    notes: str  # its storage, its durability, and other differences
+    peer: str | None = None  # the name of its virtual environment; None: ours
     workloads: tuple[str, ...] = ("W1", "W2", "W3", "W4", "W5")
     quick: Mapping[str, int] = {}  # sizes when time is short
 
     def sizes(self, mode: str) -> dict[str, int]:
-        """`whole`, `quick` or `trial`; NoETL always gets the whole."""
+        """The sizes for `whole`, `quick` or `trial`; NoETL always runs the full size."""
         if self.peer is None or mode == "whole":
             return WHOLE
         return TRIAL if mode == "trial" else {**WHOLE, **self.quick}

@@ -1,4 +1,4 @@
-"""What the machine does without an engine: rows in SQLite, one a commit, and the pages of W4 kept nowhere."""
+"""The floor without an engine: rows in SQLite, one per commit, and the pages of W4 without storage."""
 
 from __future__ import annotations
 

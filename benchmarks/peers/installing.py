@@ -1,6 +1,6 @@
-"""The peers, each in a virtual environment of its own under .bench, from PyPI and the npm registry, pinned.
+"""Install the other engines with pinned versions, each into a virtual environment below .bench.
 
-What is there already and is of the same pins is taken as it is.
+An existing environment with the same pins is used again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INSTALL_S = 600
 
 
 class Missing(Exception):
-    """A peer can not be had here; the words say why."""
+    """An engine cannot be installed; the message gives the reason."""
 
 
 def python_of(peer: str) -> Path:
@@ -57,11 +57,11 @@ def install(peer: str) -> None:
 def _install_restate_server() -> None:
     node = find_node()
     if node is None:
-        raise Missing("the server of Restate comes by npm, and there is no Node.js: make setup")
+        raise Missing("the server of Restate needs npm, and Node.js is missing: make setup")
     folder = BENCH / "restate" / "npm"
     folder.mkdir(parents=True, exist_ok=True)
     trusted = {"NODE_EXTRA_CA_CERTS": str(SYSTEM_CERTIFICATES)} if SYSTEM_CERTIFICATES.exists() else {}
-    # Its install script only reports the installation to somebody.
+    # Its install script only sends a report about the installation.
     options = ["--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts", "--prefix", str(folder)]
     command = [*node.npm, "install", *options, f"@restatedev/restate-server@{RESTATE_SERVER}"]
     _run(command, "the server of Restate from npm", {**trusted, **os.environ, "PATH": node.path})
@@ -74,7 +74,7 @@ def _run(command: list[str], what: str, environment: dict[str, str] | None = Non
             command, env=environment, capture_output=True, text=True, timeout=INSTALL_S, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise Missing(f"{what}: not within {INSTALL_S} s") from error
+        raise Missing(f"{what}: not finished within {INSTALL_S} s") from error
     if done.returncode:
-        last = (done.stderr.strip() or "it says nothing").splitlines()[-1].rstrip(".")
+        last = (done.stderr.strip() or "no output").splitlines()[-1].rstrip(".")
         raise Missing(f"{what}: {last}")

@@ -1,6 +1,6 @@
-"""W1–W4 on NoETL as `noetl up` has it: PostgreSQL, NATS, a server and two workers on one machine.
+"""W1–W4 on a cluster of `noetl up`: PostgreSQL, NATS, a server and two workers on one machine.
 
-What its PostgreSQL takes one row a commit is measured in the same house.
+The same run measures commits of one row in its PostgreSQL.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from noetl.client import Client
 
 
 class Distributed:
-    """A house that runs, by what `noetl up` told of it."""
+    """A running cluster, from the output of `noetl up`."""
 
     def __init__(self, told: dict[str, Any]) -> None:
         self._told = told

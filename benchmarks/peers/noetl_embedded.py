@@ -1,4 +1,4 @@
-"""W1–W5 on NoETL as `noetl run` has it: one process, one SQLite file with `synchronous=FULL`."""
+"""W1–W5 on the embedded runtime of `noetl run`: one process, one SQLite file with `synchronous=FULL`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONE = embedded.HEAD % "one" + "workflow:\n- {step: start, tool: {kind: noop, inp
 
 
 class Embedded:
-    """Each workload on a file of its own."""
+    """Each workload uses a new file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,7 +1,7 @@
-"""One engine in a process of its own: orders come in as lines of JSON, one figure goes out for each.
+"""One engine in a separate process: it reads orders as lines of JSON, and writes one figure for each.
 
-What is measured, and how, is said here once for all engines. Only the standard library is needed, since each
-peer has a virtual environment of its own.
+This module defines the measurements for all engines. It uses only the standard library, because each
+engine has its own virtual environment.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from threading import Event
 from typing import Any, NamedTuple
 
 COLD_RUNS = 3
-PAGES_EACH = 20  # pages of an endpoint
+PAGES_EACH = 20  # of an endpoint
 ENDPOINTS_AT_ONCE = 10
 ITEMS_AT_ONCE = 100
 LOOK_S = 0.05
 READY_S = 120.0
 GRACE_S = 20.0
 
-# The wrapper has no other child: the peak is that of the command, or of one that it started and waited for.
+# The wrapper has no other child: the peak is that of the command or of a process that it waited for.
 COLD = (
     "import resource, subprocess, sys, time; begun = time.perf_counter();"
     "subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL);"
@@ -37,7 +37,7 @@ COLD = (
 
 
 class Unready(Exception):
-    """A server that the engine needs does not serve."""
+    """A server of the engine does not answer."""
 
 
 class Order(NamedTuple):
@@ -49,7 +49,7 @@ class Order(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """W1–W4: so many a second. W5: seconds."""
+    """W1–W4: a rate per second. W5: seconds."""
 
     value: float
     p50_s: float | None = None  # W3: from the common start to the end of one
@@ -61,7 +61,7 @@ Work = Callable[[Order], Awaitable[Measured]]
 
 
 async def answer(works: Mapping[str, Work], versions: str) -> None:
-    """Until there are no more orders. Whatever a library prints goes to the log and not among the answers."""
+    """Answer orders until the input ends. Output of libraries goes to the log and not to the answers."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     print(json.dumps({"ready": versions}), file=answers, flush=True)
@@ -77,7 +77,7 @@ async def rated(count: int, work: Awaitable[Any]) -> Measured:
 
 
 async def together(count: int, one: Callable[[], Awaitable[Any]]) -> Measured:
-    """Started at the same time, each timed until its own end."""
+    """Start all at the same time, and measure each until its end."""
     spent: list[float] = []
 
     async def timed() -> None:
@@ -102,7 +102,7 @@ async def at_most(limit: int, count: int, one: Callable[[int], Awaitable[Any]]) 
 
 
 async def walked(fetch: Callable[[int], Awaitable[Any]]) -> int:
-    """All pages of one endpoint, one after the other; how many there were."""
+    """Fetch all pages of one endpoint, one after the other; returns their number."""
     page = 0
     while (await fetch(page))["more"]:
         page += 1
@@ -118,7 +118,7 @@ async def crawled(endpoints: int, crawl: Awaitable[int]) -> Measured:
 
 
 async def cold(command: list[str]) -> Measured:
-    """From the shell to exit, several times."""
+    """Measure from the start of the process to its exit, several times."""
     times, sizes = [], []
     for _ in range(COLD_RUNS):
         process = await asyncio.create_subprocess_exec(
@@ -135,7 +135,7 @@ async def cold(command: list[str]) -> Measured:
 async def until(
     holds: Callable[[], Awaitable[bool]], *servers: asyncio.subprocess.Process, look_s: float = LOOK_S
 ) -> None:
-    """Look again and again for as long as all of them live; raises Unready."""
+    """Poll until it is ready, while all processes live. Raises Unready."""
     for _ in range(round(READY_S / look_s)):
         if await holds():
             return
@@ -149,7 +149,7 @@ async def until(
 async def serving(
     command: list[str], environment: Mapping[str, str], stop: Signals = SIGTERM
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A server that ends with the block; it inherits our log."""
+    """A server until the end of the block; it writes to our log."""
     process = await asyncio.create_subprocess_exec(
         *command, stdin=subprocess.DEVNULL, stdout=sys.stderr, env={**os.environ, **environment}
     )

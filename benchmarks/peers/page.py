@@ -10,7 +10,7 @@ from typing import NamedTuple
 from benchmarks.peers.engines import DISTRIBUTED, EMBEDDED, FLOOR, PEERS, WHOLE, Engine
 from benchmarks.peers.orders import Measured
 
-Rounds = Mapping[int, Measured]  # by the number of the round; one that failed is not there
+Rounds = Mapping[int, Measured]  # by the number of the round, without failed rounds
 Figures = Mapping[tuple[str, str], Rounds]  # by engine and workload
 
 UNITS = {"W1": "steps/s", "W2": "items/s", "W3": "executions/s", "W4": "pages/s", "W5": "cold start"}
@@ -65,7 +65,7 @@ class Report(NamedTuple):
     rounds: int
     versions: Mapping[str, str]  # by engine
     figures: Figures
-    missing: Mapping[str, str]  # by engine: why it has no figures, or not all
+    missing: Mapping[str, str]  # engine → the reason for missing figures
 
 
 def render(report: Report) -> str:
@@ -150,7 +150,7 @@ def _gaps(report: Report) -> Iterator[str]:
 
 
 def _smaller(report: Report) -> str:
-    """What stands behind the stars."""
+    """The footnote on smaller workloads."""
     told = []
     for engine in PEERS:
         sizes = engine.sizes(report.mode)
@@ -195,7 +195,7 @@ def _ratios(report: Report, ours: Engine) -> Iterator[str]:
 
 
 def ratio(ours: Rounds, theirs: Rounds, *, upside_down: bool = False) -> str:
-    """Round by round, since a machine is not the same in all of them."""
+    """The ratio in each round, because the speed of the machine varies."""
     each = [ours[turn].value / theirs[turn].value for turn in ours if turn in theirs]
     if not each:
         return "–"

@@ -1,4 +1,4 @@
-"""W1–W5 on Prefect 3: a server of its own on SQLite; tasks and their states as it has them by default.
+"""W1–W5 on Prefect 3: its server on SQLite, and tasks with default settings.
 
 Run in its own virtual environment; the folder is Prefect's home.
 """
@@ -39,7 +39,7 @@ from benchmarks.peers.orders import (
 Function = TypeVar("Function", bound=Callable[..., Any])
 as_task: Callable[[Function], Function] = task
 as_execution: Callable[[Function], Function] = flow
-EXECUTIONS_AT_ONCE = 100  # each has a client with connections of its own
+EXECUTIONS_AT_ONCE = 100  # each has a client with separate connections
 free = asyncio.Semaphore(EXECUTIONS_AT_ONCE)
 http: aiohttp.ClientSession
 tasks_made = 0
@@ -117,7 +117,7 @@ async def healthy(url: str) -> bool:
 
 
 async def written() -> bool:
-    """All states of tasks that were sent to the server later are there."""
+    """Wait until the server has all states of tasks that were sent in the background."""
     async with (
         aiohttp.ClientSession() as session,
         session.post(f"{os.environ['PREFECT_API_URL']}/task_runs/count", json={}) as response,
@@ -126,7 +126,7 @@ async def written() -> bool:
 
 
 def rested(work: Work) -> Work:
-    """What one workload has left to be written must not slow down the next; it is not timed."""
+    """Wait for pending writes, without timing them, so that they do not slow down the next workload."""
 
     async def measured(order: Order) -> Measured:
         figure = await work(order)
@@ -149,7 +149,7 @@ async def main() -> None:
 
 
 def begin(folder: Path) -> None:
-    """Prefect reads its settings when it is imported, so they must be there before this process begins."""
+    """Prefect reads its settings when it is imported, so that they must exist before this process starts."""
     settings = {
         "PREFECT_HOME": str(folder),
         "PREFECT_API_URL": f"http://127.0.0.1:{free_port()}/api",

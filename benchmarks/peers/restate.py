@@ -1,6 +1,6 @@
-"""W1–W5 on Restate: its server on one machine, the handlers in a process beside it, this one calls them.
+"""W1–W5 on Restate: its server and its handlers are separate processes; this process calls them.
 
-Run in its own virtual environment: the folder is the server's, the second argument its program.
+It runs in its own virtual environment. Arguments: the folder of the server, and its program.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from benchmarks.peers.orders import (
 
 
 class Restate:
-    """A running server with its handlers, and the way to call them."""
+    """A running server with its handlers, and its client."""
 
     def __init__(self, folder: Path, program: Path, stop: Signals = SIGTERM) -> None:
         self._folder = folder
@@ -57,7 +57,7 @@ class Restate:
             serve = [str(self._program), *options]
             server = await stack.enter_async_context(serving(serve, self._settings(), self._stop))
             hypercorn = [sys.executable, "-m", "hypercorn", "benchmarks.peers.restate_handlers:app"]
-            # No worker of its own: one process, that is ended with us.
+            # Without worker processes: one process, which ends with this one.
             hypercorn += ["-w", "0", "-b", f"127.0.0.1:{self._handlers}"]
             handlers = await stack.enter_async_context(serving(hypercorn, {}, self._stop))
             await until(self._registered, server, handlers)
@@ -112,13 +112,13 @@ class Restate:
 
 
 async def w5(_order: Order) -> Measured:
-    """A second server beside the one that rests: started, called, ended."""
+    """Start, call and end a second server beside the idle one."""
     return await cold([sys.executable, "-m", "benchmarks.peers.restate", *sys.argv[1:3], "once"])
 
 
 async def once(program: Path) -> None:
     with TemporaryDirectory(prefix="restate-bench-") as folder:
-        # Nobody waits for a server that says good-bye: what counts is the answer.
+        # The time ends with the answer, not with the end of the server.
         restate = Restate(Path(folder), program, SIGKILL)
         async with restate.running():
             await restate.call("chain", 1)

@@ -1,6 +1,6 @@
-"""What Restate calls: handlers whose every `ctx.run` is an entry of the journal before it returns.
+"""The handlers for Restate: every `ctx.run` is an entry of the journal before it returns.
 
-Served by hypercorn in a process of its own, as a Python service of Restate is.
+Hypercorn serves them in a separate process, as is usual for Python services of Restate.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from benchmarks.peers.orders import ITEMS_AT_ONCE, walked
 Function = TypeVar("Function", bound=Callable[..., Any])
 service = restate.Service("bench")
 handler: Callable[[Function], Function] = service.handler()
-sessions: list[aiohttp.ClientSession] = []  # one, made when the loop runs
+sessions: list[aiohttp.ClientSession] = []  # created when the event loop runs
 
 
 async def noop(number: int) -> dict[str, int]:
@@ -38,7 +38,7 @@ async def chain(ctx: Any, steps: int) -> None:
 
 @handler
 async def fan_out(ctx: Any, items: int) -> None:
-    """In waves: a handler has no semaphore that a replay would take in the same order."""
+    """In batches, because a replay would not acquire a semaphore in the same order."""
     for first in range(0, items, ITEMS_AT_ONCE):
         wave = range(first, min(first + ITEMS_AT_ONCE, items))
         await restate.gather(*(ctx.run_typed("noop", noop, number=number) for number in wave))

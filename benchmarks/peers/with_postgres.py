@@ -1,6 +1,6 @@
-"""`with_postgres FOLDER COMMAND …`: a command, and a PostgreSQL beside it as `noetl up` would start it.
+"""`with_postgres FOLDER COMMAND …`: run a command with a PostgreSQL server as in `noetl up`.
 
-The address holds a password, so it goes by the environment.
+The environment passes the address, because it contains a password.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from noetl.failpoints import FAILPOINTS, VARIABLE
-from tests.chaos.crashed import KILLED, CrashHouse
+from tests.chaos.crash_workspace import KILLED, CrashHouse
 from tests.chaos.journey import IN_FLIGHT, Api, serving
 from tests.e2e.processes import House
 from tests.playbooks import HEAD

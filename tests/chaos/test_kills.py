@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from noetl.clock import SystemClock
-from tests.chaos.crashed import KILLED, CrashHouse
+from tests.chaos.crash_workspace import KILLED, CrashHouse
 from tests.chaos.journey import IN_FLIGHT, Api, serving
 
 COUNT = 500

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.crashed import KILLED, CrashHouse, Image
+from tests.chaos.crash_workspace import KILLED, CrashHouse, Image
 from tests.chaos.journey import Api, serving
 from tests.playbooks import HEAD
 

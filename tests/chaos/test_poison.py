@@ -14,8 +14,8 @@ import pytest
 from noetl.output import JSON
 
 ROOT = Path(__file__).parents[2]
-WHOLE_S = 5.0  # until the tool has all its slots again
-GIVE_UP_S = 60
+WHOLE_S = 15.0  # until the tool has all its slots again, also on a busy machine
+GIVE_UP_S = 180
 
 FORKS = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
 SESSIONS = (
@@ -36,7 +36,7 @@ CROWD = "the program had more than 256 processes at once (limit PROCESSES_MAX); 
 
 def poisoned(kind: str, text: str, timeout_s: float = 30.0) -> dict[str, JSON]:
     """Run in a process namespace if possible: the kernel ends all its processes with the first one."""
-    command = [sys.executable, "-m", "tests.chaos.poisoned", kind, text, str(timeout_s)]
+    command = [sys.executable, "-m", "tests.chaos.harmful_calls", kind, text, str(timeout_s)]
     if os.getuid() == 0 and shutil.which("unshare"):
         command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *command]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=GIVE_UP_S)
@@ -57,7 +57,7 @@ def poisoned(kind: str, text: str, timeout_s: float = 30.0) -> dict[str, JSON]:
 )
 def test_a_fork_bomb_is_killed_with_all_its_processes(kind: str, text: str) -> None:
     found = poisoned(kind, text)
-    assert found.pop("took_s") <= 20
+    assert found.pop("took_s") <= 60
     assert found == {"ended": True, "data": None, "kind": "limit", "message": CROWD}
 
 

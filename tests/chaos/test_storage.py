@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.crashed import KILLED, CrashHouse
+from tests.chaos.crash_workspace import KILLED, CrashHouse
 from tests.chaos.disks import SmallDisk, small_disk
 from tests.chaos.journey import IN_FLIGHT, ITEMS, Api, serving
 from tests.e2e.processes import NOETL, House
@@ -148,7 +148,7 @@ def test_a_limit_on_the_size_of_files_is_reported_like_a_full_disk(tmp_path: Pat
     file = house.write(HEAD + "workflow:\n- {step: start, tool: {kind: noop, input: {n: 1}}}\n")
     done = subprocess.run(
         ["prlimit", "--fsize=60000", NOETL, "run", file],
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=180,
         # Coverage writes a file, which would exceed the limit, too.
         env={name: value for name, value in house.environment.items() if not name.startswith("COVERAGE_")},
     )  # fmt: skip

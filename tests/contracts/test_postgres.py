@@ -56,7 +56,7 @@ from noetl.testing.contracts.stores import (
 from tests.services import PASSWORD, PostgresServer, connected, database, postgres
 
 TTL_S = 60.0
-READY_S = 30.0  # many times what ours take to be back when PostgreSQL takes connections again
+READY_S = 60.0  # many times what ours take to be back when PostgreSQL takes connections again
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""The reference is complete and up to date: what the code knows is on a page, and what is on a page is so."""
+"""The reference pages are complete and up to date, and their examples are correct."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.playbooks import HEAD, kinds
 
 DOCS = PAGES.parent
 DECISIONS = [*(f"D{number}" for number in range(1, 91)), "D28a"]
-# Pages in whose prose whole playbooks stand; those of the tutorial and of examples are run by tests of their own.
+# Pages with complete playbooks; other tests run those of the tutorial and of the examples.
 PROSE = [*sorted(DOCS.glob("explanation/*.md")), *sorted(DOCS.glob("guides/*.md"))]
 
 
@@ -49,7 +49,7 @@ def page(name: str) -> str:
 
 
 def missing(words: Iterable[str], text: str) -> list[str]:
-    """The words that do not stand in the text as code."""
+    """The words that the text does not contain as code."""
     return [word for word in words if f"`{word}`" not in text]
 
 
@@ -137,7 +137,7 @@ def test_every_route_of_the_api_is_on_its_page_with_its_scope() -> None:
 def test_every_variable_that_the_code_knows_is_on_the_page_of_settings() -> None:
     sources = (file.read_text(encoding="utf-8") for file in (ROOT / "src/noetl").rglob("*.py"))
     known = {found for text in sources for found in re.findall(r"\bNOETL_[A-Z0-9_]+", text)}
-    no_variables = {"NOETL_WORK", "NOETL_SECRET_"}  # the name of a stream of NATS, and how names begin
+    no_variables = {"NOETL_WORK", "NOETL_SECRET_"}  # the name of a NATS stream, and a prefix
     assert known - VARIABLES.keys() == no_variables
     assert missing(VARIABLES, page("config")) == []
 
@@ -160,12 +160,12 @@ def test_no_page_for_users_names_a_decision_by_its_number() -> None:
     assert {page: found for page, text in texts.items() if (found := re.findall(r"\bD\d+a?\b", text))} == {}
 
 
-def test_every_decision_has_a_sentence_that_was_written_by_hand() -> None:
+def test_every_decision_has_a_hand_written_sentence() -> None:
     told = " ".join(file.read_text(encoding="utf-8") for file in (PAGES / "_parts").glob("*.md"))
     assert [each for each in DECISIONS if not re.search(rf"\([^()]*\b{each}\b[^()]*\)", told)] == []
 
 
-def test_every_part_is_used() -> None:
+def test_every_part_of_the_reference_is_included() -> None:
     used = {
         "execution",
         "events",
@@ -193,7 +193,7 @@ def test_the_example_on_the_first_page_is_clean() -> None:
     assert check(blocks(DOCS / "index.md")[0], kinds()).problems == ()
 
 
-def test_the_examples_of_the_page_on_soundness_are_what_it_says() -> None:
+def test_the_examples_on_the_soundness_page_have_the_stated_result() -> None:
     circle, way_out, _ = blocks(DOCS / "explanation/soundness.md")
     head = HEAD + "workload: {url: https://api.example.com}\n"
     assert [each.code for each in check(head + circle, kinds()).errors] == ["endless-cycle"]
@@ -210,7 +210,7 @@ def test_every_whole_playbook_on_a_page_is_clean(file: Path) -> None:
             assert [str(each) for each in told if each.severity != "info"] == []
 
 
-def test_the_picture_of_the_net_is_that_of_the_playbook_beside_it() -> None:
+def test_the_picture_of_the_net_belongs_to_its_playbook() -> None:
     drawn = check(blocks(DOCS / "explanation/petri-net.md")[0], kinds())
     assert drawn.program is not None
     assert (DOCS / "images/order.svg").read_text(encoding="utf-8") == svg(chart(drawn.program))

@@ -1,4 +1,4 @@
-"""Every example has its page, made from the file itself, and its head says how to run it."""
+"""Every example has a page, which is generated from its file, and its header shows how to run it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_every_example_is_on_a_page() -> None:
 
 
 @pytest.mark.parametrize("name", [example.name for example in EXAMPLES])
-def test_a_head_says_how_to_run_it_and_what_it_prints(name: str) -> None:
+def test_a_header_shows_the_command_and_its_output(name: str) -> None:
     assert f"noetl run examples/{name}.yaml" in " ".join(run.command for run in runs(name))
     assert runs(name)[-1].printed
     assert all(len(line) <= 118 for line in text(name).head.splitlines())

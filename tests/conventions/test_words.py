@@ -1,4 +1,4 @@
-"""One word for one thing (STYLE.md, 1): words that we do not use for our own things."""
+"""One word for one thing (STYLE.md, 1): words that identifiers must not use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORBIDDEN = frozenset(
 )
 FORBIDDEN_MODULES = frozenset({"utils", "helpers", "common", "core", "base", "manager"})
 
-# The old dialects keep their own words, and Jinja's parser speaks of nodes.
+# The old dialects keep their words, and the parser of Jinja has nodes.
 EXCEPT = {
     "playbook/dialects": FORBIDDEN,
     "playbook/migrate.py": FORBIDDEN,
@@ -60,5 +60,5 @@ def test_identifiers_use_our_words() -> None:
     assert wrong == []
 
 
-def test_no_module_is_a_drawer() -> None:
+def test_no_module_has_a_generic_name() -> None:
     assert [path for path in SOURCE.rglob("*.py") if path.stem in FORBIDDEN_MODULES] == []

@@ -55,7 +55,7 @@ class ClusterSize(NamedTuple):
     servers: int = 1
     workers: int = 2
     slots: int = 16  # of each worker
-    lease_s: float = 3.0
+    lease_s: float = 10.0  # longer than a busy machine may stop a process
     pools: tuple[str, ...] = ()  # of the workers, in their order; further workers are in the default pool
     variables: Mapping[
         str, str

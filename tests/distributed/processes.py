@@ -90,7 +90,7 @@ class Process:
         assert self._running is not None
         assert self._reading is not None
         code = self._running.wait(timeout_s)
-        self._reading.join(5.0)  # its children may keep the pipe open
+        self._reading.join(30.0)  # its children may keep the pipe open
         self._running = None
         return code
 

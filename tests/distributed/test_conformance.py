@@ -17,7 +17,7 @@ from noetl.output import JSON
 from noetl.ports import LogRow
 from noetl.runtime import open_local_store
 from tests.distributed.cluster import Cluster, ClusterSize, open_cluster, synced_postgres
-from tests.distributed.finals import final
+from tests.distributed.final_states import final
 from tests.e2e.processes import ROOT, House
 from tests.e2e.serving import Api, serving
 from tests.e2e.test_acceptance import ARCS, HELD, LARGE, NESTED, PAGES, RETRY, ROUTED

@@ -74,7 +74,7 @@ def test_a_server_that_gets_sigterm_releases_its_partitions_at_once(tmp_path: Pa
     """With long leases: the other server must not wait for one to run out."""
     with (
         effects() as served,
-        open_cluster(tmp_path, ClusterSize(servers=2, workers=2, lease_s=60)) as cluster,
+        open_cluster(tmp_path, ClusterSize(servers=2, workers=2, lease_s=120)) as cluster,
     ):
         took = asyncio.run(_server_leaves(cluster, served))
         print(f"the other server took its partitions in {took:.2f} s")

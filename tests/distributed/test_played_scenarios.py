@@ -14,8 +14,8 @@ import pytest
 from noetl.client import Client
 from noetl.output import JSON
 from tests.distributed.cluster import NOETL, ClusterSize, open_cluster
-from tests.distributed.plays import Play, Scenario, answering, scenario
 from tests.distributed.processes import Process, Program
+from tests.distributed.scenario_player import Play, Scenario, answering, scenario
 from tests.playbooks import kinds
 from tests.ports import free_port
 

@@ -18,7 +18,7 @@ BROKEN = HEAD + "workflow:\n- step: start\n  tool: {kind: noop}\n  next: {arcs: 
 
 async def _refused_by(cluster: Cluster, server: int) -> None:
     async with cluster.client(server) as client, cluster.client(1 - server) as other:
-        with pytest.raises(NotFound, match="on record as ") as unknown:
+        with pytest.raises(NotFound, match="the log records the request as ") as unknown:
             await client.start("no/such", {"n": 1})
         with pytest.raises(PlaybookRefused) as wrong:
             await client.start_text(BROKEN)

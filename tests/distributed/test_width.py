@@ -111,7 +111,7 @@ def test_a_long_call_keeps_its_lease_while_its_execution_is_always_busy(
     tmp_path: Path, served: Effects
 ) -> None:
     """Heartbeats during a commit count, too."""
-    with open_cluster(tmp_path, ClusterSize(workers=2, slots=40, lease_s=4)) as cluster:
+    with open_cluster(tmp_path, ClusterSize(workers=2, slots=40)) as cluster:
         document = asyncio.run(cluster.run(BUSY, {"url": served.url}))
     assert document.status == "ok"
     assert (len(served.calls), served.repeated) == (9001, {})

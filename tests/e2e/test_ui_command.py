@@ -20,7 +20,7 @@ def test_the_page_is_where_it_says_and_shows_what_ran_before(tmp_path: Path) -> 
         (page,) = started.read_until("http://")
         assert page.startswith("http://127.0.0.1:")
         assert page.endswith("/ui/")
-        with urllib.request.urlopen(page.replace("/ui/", "/executions"), timeout=30) as answer:
+        with urllib.request.urlopen(page.replace("/ui/", "/executions"), timeout=60) as answer:
             assert [each["execution_id"] for each in json.load(answer)["items"]] == [ran["execution_id"]]
         started.process.send_signal(signal.SIGTERM)
         code, out, _ = started.end()
@@ -40,7 +40,7 @@ workflow:
 
 def asked(page: str, route: str, *, post: bool = False) -> Any:
     request = urllib.request.Request(page.replace("/ui/", route), method="POST" if post else "GET")
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
 
 

@@ -93,7 +93,7 @@ def ui(noetl: Path, folder: Path, path: str) -> Iterator[str]:
 
 def get(url: str) -> tuple[str, bytes]:
     """Its type and itself."""
-    with urllib.request.urlopen(url, timeout=30) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         return answer.headers["content-type"], answer.read()
 
 

@@ -1,4 +1,4 @@
-"""Names, archives and patterns that others choose (test 23): nothing outside of a root changes, nothing takes long."""
+"""Names, archives and patterns from untrusted sources (test 23): no file outside of a root changes, nothing takes long."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ EVIL = (
 
 
 def fingerprint(folder: Path, root: Path) -> str:
-    """Of everything below the folder that is not below the root."""
+    """A digest of all files in the folder that are not below the root."""
     seen = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         if path.is_relative_to(root):
@@ -59,7 +59,7 @@ def fingerprint(folder: Path, root: Path) -> str:
 
 @pytest.fixture
 def around(tmp_path: Path) -> Path:
-    """A folder with a secret; the results are to lie in a folder inside of it."""
+    """A folder with a secret, and a folder for results inside of it."""
     for place in (tmp_path, tmp_path / "beside"):
         place.mkdir(exist_ok=True)
         (place / "secret").write_bytes(b"keep out")
@@ -71,7 +71,7 @@ def test_there_are_sixty_names_and_twenty_patterns() -> None:
     assert len(set(EVIL)) >= 20
 
 
-def test_no_name_leads_out_of_the_folder_of_results(around: Path) -> None:
+def test_no_name_escapes_from_the_folder_of_results(around: Path) -> None:
     root = around / "beside" / "results"
 
     async def work() -> int:
@@ -90,24 +90,24 @@ def test_no_name_leads_out_of_the_folder_of_results(around: Path) -> None:
         assert await results.get(ref) == b"body"
         return refused
 
-    # `CON` and the like are names like any other here.
+    # `CON` and similar names are ordinary here.
     assert asyncio.run(work()) >= 60
 
 
 def test_no_archive_is_unpacked_anywhere() -> None:
-    """So there is nothing that could unpack out of its root: whoever adds that adds its tests here."""
+    """No code unpacks archives, so that none can write outside of its root. New code needs new tests here."""
     unpacks = re.compile(r"\b(?:zipfile|tarfile|unpack_archive|py7zr|rarfile)\b")
     assert [file for file in SOURCE.rglob("*.py") if unpacks.search(file.read_text("utf-8"))] == []
 
 
 @pytest.mark.parametrize("pattern", EVIL)
-def test_a_pattern_that_others_choose_takes_no_time(pattern: str) -> None:
-    """100 ms is the promise; ten times that is what a busy machine may make of it. The engine elsewhere takes hours."""
+def test_an_untrusted_pattern_takes_no_time(pattern: str) -> None:
+    """The promise is 100 ms; the limit is ten times that, for a busy machine. Other regex engines take hours."""
     texts = ["a" * 5_000 + "!", "x" * 5_000, "a b " * 1_500 + "\t", "1" * 5_000 + "z", "=" * 5_000]
     began = process_time()
     for text in texts:
         try:
             Pattern(pattern).search(Meter(), text)
         except TemplateError:
-            continue  # too large, or too dear: told before it is tried
+            continue  # rejected as too large or too expensive before it runs
     assert process_time() - began < 1.0

@@ -1,4 +1,4 @@
-"""Power loss (test 8): whatever a disk holds then, all that was acknowledged is there, and what facts name is whole."""
+"""Power loss (test 8): in any remaining state of the disk, all acknowledged facts exist, and their results are complete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from random import Random  # noqa: TID251  # dice with a seed: the same images each time
+from random import Random  # noqa: TID251  # a seed gives the same images each time
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -23,9 +23,9 @@ from noetl.adapters.sqlite.store import SqliteStore
 from noetl.clock import SystemClock
 from noetl.engine.facts import Requested
 from noetl.errors import NoetlError
-from tests.hostile import recorded
-from tests.hostile.images import Disk
-from tests.hostile.recorded import Entry
+from tests.hostile import disk_recorder
+from tests.hostile.disk_images import Disk
+from tests.hostile.disk_recorder import Entry
 
 IMAGES = 1_000 if os.environ.get("NOETL_TEST_SIZE") == "night" else 100
 ROOT = Path(__file__).parents[2]
@@ -33,32 +33,32 @@ ROOT = Path(__file__).parents[2]
 
 @cache
 def journal() -> tuple[str, tuple[Entry, ...]]:
-    """What a process did to its disk, and where."""
+    """The folder and the disk operations of a process."""
     with TemporaryDirectory(prefix="noetl-") as folder:
         root, answer = Path(folder, "disk"), Path(folder, "journal")
         root.mkdir()
         subprocess.run(
-            [sys.executable, recorded.__file__, str(root), str(answer)],
+            [sys.executable, disk_recorder.__file__, str(root), str(answer)],
             check=True,
-            timeout=60,
+            timeout=180,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         return str(root), tuple(pickle.loads(answer.read_bytes()))
 
 
-def photographs(
+def disk_images(
     entries: Iterable[Entry], folder: Path, count: int, seed: int
 ) -> Iterator[tuple[Path, Counter[str]]]:
-    """Disks after a power loss at so many moments; and how many facts of each execution were kept by then."""
-    root, dice = journal()[0], Random(seed)
+    """Disk images after power losses at random moments, with the acknowledged facts of each execution."""
+    root, random = journal()[0], Random(seed)
     entries = list(entries)
-    moments = Counter(dice.randrange(len(entries) + 1) for _ in range(count))
+    moments = Counter(random.randrange(len(entries) + 1) for _ in range(count))
     disk, kept = Disk(root), Counter[str]()
     for moment in range(len(entries) + 1):
         for _ in range(moments[moment]):
             image = folder / "image"
             image.mkdir()
-            disk.photograph(image, dice)
+            disk.write_image(image, random)
             yield image, kept
             shutil.rmtree(image)
         if moment < len(entries):
@@ -68,12 +68,12 @@ def photographs(
 
 
 async def faults(image: Path, kept: Counter[str]) -> list[str]:
-    """What is wrong with a disk, once our own store has opened it."""
+    """The faults of a disk image that our store has opened."""
     database = open_sqlite(image / "noetl.db", SystemClock())
     store, results, found = SqliteStore(database), FileResults(image / "results"), list[str]()
     try:
         found += [f"integrity: {row}" for row in database.fetch("PRAGMA integrity_check") if row != ("ok",)]
-        for execution_id in (f"e{number}" for number in range(recorded.EXECUTIONS)):
+        for execution_id in (f"e{number}" for number in range(disk_recorder.EXECUTIONS)):
             rows = await store.read(execution_id)
             seqs = [row.first_seq for row in rows]
             if seqs != list(range(1, len(seqs) + 1)) or len(seqs) < kept[execution_id]:
@@ -91,24 +91,26 @@ async def faults(image: Path, kept: Counter[str]) -> list[str]:
     return found
 
 
-def test_what_was_recorded_holds_all_that_a_disk_is_asked_for() -> None:
+def test_the_record_has_all_kinds_of_disk_operations() -> None:
     _, entries = journal()
     done = Counter((entry[0], Path(str(entry[1])).name) for entry in entries)
-    assert sum(1 for entry in entries if entry[0] == "kept") == recorded.EXECUTIONS * recorded.APPENDS
-    assert done["sync", "noetl.db-wal"] >= recorded.APPENDS  # one for each group of appends, at the least
-    assert done["sync", "noetl.db"] >= 3  # made, a checkpoint on the way, closed
+    assert (
+        sum(1 for entry in entries if entry[0] == "kept") == disk_recorder.EXECUTIONS * disk_recorder.APPENDS
+    )
+    assert done["sync", "noetl.db-wal"] >= disk_recorder.APPENDS  # at least one for each group of appends
+    assert done["sync", "noetl.db"] >= 3  # at creation, at a checkpoint, and when it is closed
     assert done["sync folder", "results"] >= 1
     renamed = [entry for entry in entries if entry[0] == "renamed"]
-    assert len(renamed) == recorded.EXECUTIONS * recorded.APPENDS / 4
+    assert len(renamed) == disk_recorder.EXECUTIONS * disk_recorder.APPENDS / 4
 
 
-def test_after_a_power_loss_everything_acknowledged_is_there_and_whole(tmp_path: Path) -> None:
+def test_all_acknowledged_data_is_complete_after_a_power_loss(tmp_path: Path) -> None:
     _, entries = journal()
     acknowledged = 0
-    for number, (image, kept) in enumerate(photographs(entries, tmp_path, IMAGES, seed=8)):
+    for number, (image, kept) in enumerate(disk_images(entries, tmp_path, IMAGES, seed=8)):
         assert asyncio.run(faults(image, kept)) == [], f"image {number} of seed 8"
         acknowledged += sum(kept.values())
-    assert acknowledged > IMAGES * 10, "there was something to lose"
+    assert acknowledged > IMAGES * 10, "the images have too few acknowledged facts"
 
 
 LIES: dict[str, Callable[[Entry], bool]] = {
@@ -122,11 +124,11 @@ LIES: dict[str, Callable[[Entry], bool]] = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_disk_on_which_a_sync_is_missing_is_found_out(lie: str, tmp_path: Path) -> None:
+def test_a_missing_sync_is_detected(lie: str, tmp_path: Path) -> None:
     _, entries = journal()
     honest = [entry for entry in entries if not LIES[lie](entry)]
     assert len(honest) < len(entries)
-    for image, kept in photographs(honest, tmp_path, 100, seed=9):
+    for image, kept in disk_images(honest, tmp_path, 100, seed=9):
         if asyncio.run(faults(image, kept)):
             return
-    pytest.fail("nothing was lost in 100 images: these tests would find nothing")
+    pytest.fail("no loss in 100 images: the test would not detect a missing sync")

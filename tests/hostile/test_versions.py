@@ -1,6 +1,6 @@
-"""Releases side by side (test 13): what is only more is passed over, what means something else is refused in words.
+"""Different releases together (test 13): unknown fields are ignored, another link version is refused with a clear message.
 
-There is one release so far, so that a later one is played: what it would say more is added to all that goes over a real NATS.
+There is one release so far, so that the test simulates a later one: it adds fields to all messages over a real NATS.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.contracts.link_servers import LinkedServer, link_of, served
 from tests.services_nats import NatsServer, running_nats
 
 EXECUTIONS = 50
-LINK = "noetl."  # how the subjects of ours begin
+LINK = "noetl."  # the prefix of our subjects
 WIDE = """\
 workflow:
 - step: start
@@ -56,7 +56,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
 
 
 class Later(NatsConnection):
-    """Of a process of a later release: whatever it says and hears has fields that the other side does not know."""
+    """The connection of a later release: its messages have fields that the other side does not know."""
 
     async def request(
         self,
@@ -74,20 +74,20 @@ class Later(NatsConnection):
 
 
 def _more(message: bytes) -> bytes:
-    told = json.loads(message)
-    body = told["body"] if isinstance(told.get("body"), dict) else {}
+    decoded = json.loads(message)
+    body = decoded["body"] if isinstance(decoded.get("body"), dict) else {}
     report = body.get("report", {})
-    for each in (told, body, report, *report.get("facts", ()), *body.get("next", ())):
+    for each in (decoded, body, report, *report.get("facts", ()), *body.get("next", ())):
         each["of_a_later_release"] = {"deep": [1, 2]}
-    return json.dumps(told).encode()
+    return json.dumps(decoded).encode()
 
 
 class Other(NatsConnection):
-    """Of a process whose link means something else: `said` is what it sends, `heard` what it takes answers for."""
+    """The connection of another link version: `sent` is the version of its requests, `received` that of its answers."""
 
-    def __init__(self, url: str, *, said: int = VERSION, heard: int = VERSION) -> None:
+    def __init__(self, url: str, *, sent: int = VERSION, received: int = VERSION) -> None:
         super().__init__(url)
-        self._said, self._heard = said, heard
+        self._sent, self._received = sent, received
 
     async def request(
         self,
@@ -97,13 +97,13 @@ class Other(NatsConnection):
         *,
         timeout_s: float = REPLY_TIMEOUT_S,
     ) -> bytes:
-        sent = [_of_version(each, self._said) for each in messages]
-        return _of_version(await super().request(subject, sent, collect, timeout_s=timeout_s), self._heard)
+        sent = [_of_version(each, self._sent) for each in messages]
+        return _of_version(await super().request(subject, sent, collect, timeout_s=timeout_s), self._received)
 
 
 def _of_version(message: bytes, version: int) -> bytes:
-    told = json.loads(message)
-    return json.dumps({**told, "v": version} if "v" in told else told).encode()
+    decoded = json.loads(message)
+    return json.dumps({**decoded, "v": version} if "v" in decoded else decoded).encode()
 
 
 async def _answer(called: RunTask, _ear: Ear) -> Output:
@@ -126,10 +126,10 @@ async def working(connection: NatsConnection) -> AsyncIterator[None]:
         await asyncio.gather(*slots, return_exceptions=True)
 
 
-async def ended(house: LinkedServer[NatsConnection], link: LinkClient, digest: str, many: int) -> list[str]:
-    """So many executions, started and come to an end."""
+async def ended(node: LinkedServer[NatsConnection], link: LinkClient, digest: str, many: int) -> list[str]:
+    """Run `many` executions to their end."""
     over: asyncio.Queue[str] = asyncio.Queue()
-    house.control.watch = lambda live, _: None if live.state.live else over.put_nowait(live.id)
+    node.control.watch = lambda live, _: None if live.state.live else over.put_nowait(live.id)
     ids = [f"e{number}" for number in range(many)]
     for id in ids:
         await link.start(id, digest, Start(workload={"n": 1}))
@@ -139,23 +139,23 @@ async def ended(house: LinkedServer[NatsConnection], link: LinkClient, digest: s
     return ids
 
 
-def test_a_worker_that_says_more_than_the_server_knows_and_the_reverse_work_together(
+def test_worker_and_server_ignore_unknown_fields_of_each_other(
     server: NatsServer,
 ) -> None:
     async def work() -> None:
         async with served(partial(NatsConnection, server.url), BODIES, queue=NatsQueue) as (
-            house,
+            node,
             _,
             playbooks,
         ):
             connection = Later(server.url)
             try:
                 async with working(connection):
-                    ids = await ended(house, link_of(connection), playbooks.digests["wide"], EXECUTIONS)
+                    ids = await ended(node, link_of(connection), playbooks.digests["wide"], EXECUTIONS)
             finally:
                 await connection.close()
             for id in ids:
-                log = list(events_of(await house.control.store.read(id)))
+                log = list(events_of(await node.control.store.read(id)))
                 assert findings(log) == []
                 last: Any = log[-1].fact
                 assert last.status == "ok"
@@ -164,7 +164,7 @@ def test_a_worker_that_says_more_than_the_server_knows_and_the_reverse_work_toge
     asyncio.run(work())
 
 
-def test_another_version_of_the_link_is_refused_on_both_sides_with_what_to_do(server: NatsServer) -> None:
+def test_both_sides_refuse_another_link_version_and_suggest_a_fix(server: NatsServer) -> None:
     async def work() -> None:
         async with served(partial(NatsConnection, server.url), BODIES, queue=NatsQueue) as (
             _,
@@ -175,11 +175,11 @@ def test_another_version_of_the_link_is_refused_on_both_sides_with_what_to_do(se
             later = VERSION + 1
             for connection, words in (
                 (
-                    Other(server.url, said=later),
+                    Other(server.url, sent=later),
                     f'request "begin" of link version {later}, server has version {VERSION}',
                 ),
                 (
-                    Other(server.url, heard=later),
+                    Other(server.url, received=later),
                     f"the server has link version {later}, this process has version {VERSION}",
                 ),
             ):
@@ -192,23 +192,23 @@ def test_another_version_of_the_link_is_refused_on_both_sides_with_what_to_do(se
     asyncio.run(work())
 
 
-def test_a_worker_of_another_version_changes_nothing_and_one_of_ours_does_the_work(
+def test_a_worker_of_another_version_has_no_effect_and_ours_does_the_work(
     server: NatsServer,
 ) -> None:
     async def work() -> None:
         async with served(partial(NatsConnection, server.url), BODIES, queue=NatsQueue) as (
-            house,
+            node,
             same,
             playbooks,
         ):
-            other = Other(server.url, said=VERSION + 1)
+            other = Other(server.url, sent=VERSION + 1)
             link = link_of(same)
             try:
                 with pytest.raises(Unavailable):
                     await link_of(other).start("e0", playbooks.digests["one"], Start())
-                assert await house.control.store.read("e0") == []
+                assert await node.control.store.read("e0") == []
                 async with working(same):
-                    await ended(house, link, playbooks.digests["one"], 1)
+                    await ended(node, link, playbooks.digests["one"], 1)
             finally:
                 await other.close()
 

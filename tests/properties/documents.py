@@ -1,4 +1,4 @@
-"""Random playbooks: documents in canonical form, sound by construction, and the same ones as v10 wrote them."""
+"""Random playbooks: sound documents in canonical form, and the same documents in the v10 dialect."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def step(draw: st.DrawFn, name: str, later: list[str]) -> dict[str, JSON]:
 
 
 def payload(draw: st.DrawFn, steps: list[dict[str, JSON]]) -> None:
-    """Some steps get a value by the one arc that leads to them: `set` on the arc, `input` on the step."""
+    """Give some steps a value from their only incoming arc: `set` on the arc, `input` on the step."""
     arcs = [arc for each in steps for arc in each.get("next", {}).get("arcs", [])]
     for each in steps:
         into = [arc for arc in arcs if arc["step"] == each["step"]]
@@ -168,7 +168,7 @@ def payload(draw: st.DrawFn, steps: list[dict[str, JSON]]) -> None:
 
 @st.composite
 def canonical(draw: st.DrawFn) -> dict[str, JSON]:
-    """A document that reads without an error; steps only lead forward."""
+    """A document without errors; arcs lead only to later steps."""
     names = ["start", *draw(st.lists(st.sampled_from(NAMES), max_size=3, unique=True))]
     steps = [step(draw, name, names[place + 1 :]) for place, name in enumerate(names)]
     payload(draw, steps)
@@ -183,7 +183,7 @@ def canonical(draw: st.DrawFn) -> dict[str, JSON]:
 
 
 def as_v10(document: dict[str, JSON]) -> dict[str, JSON]:
-    """The same playbook in the words of v10: outcome, args, set_ctx and set_iter, fields beside kind, no names."""
+    """The same playbook in the v10 dialect: outcome, args, set_ctx and set_iter, fields beside kind, no names."""
     made = deepcopy(document)
     for each in made["workflow"]:
         each.pop("input", None)

@@ -1,4 +1,4 @@
-"""Runs an execution to its end: who reports next, how much, how often, and who interferes, is up to a schedule."""
+"""Run an execution to its end. A schedule determines the order and size of reports, and the interfering commands."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def plain(state: State) -> JSON:
 
 
 def read_back(event: Event) -> Event:
-    """The event as it comes from a disk."""
+    """The event after encoding and decoding, as from a disk."""
     return event._replace(fact=_fact(_encode(event.fact)))
 
 
@@ -73,7 +73,7 @@ def folded(log: list[Event]) -> State:
 
 
 class Drive:
-    """One execution. Every choice is a function of the schedule and the turn: one log, one way to go on."""
+    """One execution. Every choice depends only on the schedule and the turn, so that a run can be repeated."""
 
     def __init__(self, program: Program, outputs: CallOutputs, schedule: int, *, wild: bool = False) -> None:
         self.program, self.outputs, self.schedule, self.wild = program, outputs, schedule, wild
@@ -94,14 +94,14 @@ class Drive:
         self.commit(Start(workload={}))
         while self.state.live or self.again():
             self.turn += 1
-            assert self.turn < TURNS_MAX, "it does not come to an end"
+            assert self.turn < TURNS_MAX, "the execution does not end"
             self.at += timedelta(milliseconds=self.pick(3_000, "time"))
-            if not (self.wild and self.meddle()):
+            if not (self.wild and self.interfere()):
                 self.go_on()
         return self
 
     def again(self) -> bool:
-        """What failed or was cancelled is sometimes taken up again (D69)."""
+        """Sometimes retry an execution that failed or was cancelled (D69)."""
         self.turn += 1
         if not self.wild or self.state.status == "ok" or self.pick(2, "again") or self.retries == RETRIES_MAX:
             return False
@@ -118,8 +118,8 @@ class Drive:
         for listener in self.listeners:
             listener(command, events)
 
-    def meddle(self) -> bool:
-        """What people and bad networks do."""
+    def interfere(self) -> bool:
+        """Interfere as users and bad networks do."""
         match self.pick(48, "meddle"):
             case 0 if self.state.status == "running":
                 self.commit(Pause())
@@ -137,7 +137,7 @@ class Drive:
         return True
 
     def refused(self, report: Report) -> None:
-        """What is on record, or comes from older hands, changes nothing."""
+        """A repeated report, or one with an older epoch, has no effect."""
         before = plain(self.state)
         with pytest.raises((Recorded, Rejected)):
             handle(self.program, self.state, report, self.at, self.agenda)
@@ -155,11 +155,11 @@ class Drive:
         elif self.state.status == "paused":
             self.commit(Resume())
         else:
-            assert self.state.status == "cancelling", "nothing is due, and it is not over"
+            assert self.state.status == "cancelling", "nothing is due, and the execution has not ended"
             self.commit(Close())
 
     def late(self, run: str) -> bool:
-        """Is its time up? A pause holds timeouts, and no deadlines (D33)."""
+        """Whether the time of a run is over. A pause stops timeouts, and not deadlines (D33)."""
         found = self.state.runs[run]
         ends = [found.deadline_at, None if self.state.paused_at else found.timeout_at]
         return any(each is not None and each <= self.at for each in ends)
@@ -168,7 +168,7 @@ class Drive:
         return [frame for run in self.state.runs.values() for frame in run.frames.values()]
 
     def parked(self) -> list[Frame]:
-        """Frames that something from outside wakes; whoever is paused or cancelled wakes later, or never."""
+        """Frames that wait for an event from outside, unless the execution is paused or cancelled."""
         if self.state.status != "running":
             return []
         return [frame for frame in self.frames() if isinstance(frame.parked, ForTime | ForSignal | ForChild)]
@@ -186,7 +186,7 @@ class Drive:
                 )
 
     def work(self, frame: str) -> None:
-        """A worker takes the frame up, makes some calls, and reports them at once."""
+        """A worker runs some calls of the frame, and reports them together."""
         work = work_of(self.program, self.state, frame)
         position, epoch = work.frame.calls, (1, self.turn)
         made: list[TaskDone] = []
@@ -199,7 +199,7 @@ class Drive:
                 break
             made.append(fact if made else replace(fact, epoch=epoch))
             advance(work.frame, made[-1])
-        assert made or parked, "a frame that is due has something to do"
+        assert made or parked, "a due frame has nothing to do"
         report = Report(frame=frame, position=position, facts=tuple(made), parked=parked, epoch=epoch)
         known = next((each.epoch for each in self.frames() if each.id == frame), None)
         if self.wild and known is not None and self.pick(6, "fenced") == 0:
@@ -228,7 +228,7 @@ class Drive:
         return None
 
     def look(self) -> None:
-        """A frame sees the same whenever it is taken up (D28a)."""
+        """A frame has the same view of ctx at any time (D28a)."""
         for frame in due(self.state):
             work = work_of(self.program, self.state, frame)
             sight = msgspec.to_builtins((work.frame, work.place))

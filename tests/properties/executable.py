@@ -1,6 +1,6 @@
-"""Random playbooks that can be run, and a world that answers their calls: the same call, the same answer.
+"""Random executable playbooks, and the outputs of their calls: the same call has the same output.
 
-A *calm* playbook has no races: what it gives does not depend on who reports first. A wild one may do anything.
+A *calm* playbook has no races: its result does not depend on the order of reports. A wild one may have races.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.playbooks import kinds
 NUMBER = "{{ output.data.n | default(1) }}"
 FAILED = "{{ event.name == 'step.failed' }}"
 WORKLOAD = {"items": [3, 1, 2], "table": {"a": 1, "b": 2}, "one": 1}
-# What is written below ctx, by the reducer that folds it.
+# The expression that a task writes to ctx, by the reducer that folds it.
 REDUCED = {
     "sum": NUMBER,
     "min": NUMBER,
@@ -31,11 +31,11 @@ REDUCED = {
     "first": NUMBER,
     "last": NUMBER,
 }
-# What ctx may have before, so that reducers have something to start from.
+# Initial values in ctx for the reducers.
 BEFORE: dict[str, JSON] = {
     "append": [0], "extend": [0], "union": [0], "merge": {"before": 1}, "any": False, "all": True
 }  # fmt: skip
-# What loops go over, and how many that are.
+# The items of loops, and their number.
 ITEMS: tuple[tuple[JSON, int], ...] = (
     ("{{ workload.items }}", 3),
     ([1, 2], 2),
@@ -43,27 +43,27 @@ ITEMS: tuple[tuple[JSON, int], ...] = (
     ("{{ workload.table }}", 2),
     ([], 1),
 )
-CALLS_MAX = 40  # of one run, about: loops around loops around jumps grow fast
+CALLS_MAX = 40  # of one run, approximately: nested loops with jumps grow fast
 
 
 class Executable(NamedTuple):
     document: dict[str, JSON]
     calm: bool  # its status and ctx do not depend on the order of reports
-    steady: bool  # nor does its output: no branches, and no parallel loop that stops early
+    steady: bool  # nor does its output: it has no branches, and no parallel loop that stops early
 
 
 class CallOutputs(NamedTuple):
-    """What calls come back with: a function of what is called, and of nothing else."""
+    """The outputs of calls. An output depends only on the call."""
 
     seed: int
-    failing: int  # of 100 calls
+    failing: int  # failures in 100 calls
 
     def answer(self, frame: str, task: str, entry: int, attempt: int) -> Output:
         number = crc32(f"{self.seed}/{frame}/{task}/{entry}/{attempt}".encode())
-        # Later tasks fail more often: there is something to lose then.
+        # Later tasks fail more often, when there is state that a bug could lose.
         if number % 100 < self.failing * (1 if task == "t0" else 2):
             kind = ("http", "timeout", "python")[number // 100 % 3]
-            error = Failure(kind=kind, message=f"no luck with {task}", retryable=number % 2 == 0)
+            error = Failure(kind=kind, message=f"{task} failed", retryable=number % 2 == 0)
             return Output(status="error", error=error, own={"http": {"status": 500}})
         number //= 100
         data: tuple[JSON, ...] = (None, number % 5, [number % 3], "text")
@@ -76,18 +76,18 @@ CALL_OUTPUTS = st.builds(CallOutputs, st.integers(0, 2**16), st.sampled_from([0,
 
 
 class _Part(NamedTuple):
-    """A pipeline that was made, and the ctx paths that it and its blocks write, with their reducers."""
+    """A generated pipeline, and the ctx paths that it and its blocks write, with their reducers."""
 
     body: dict[str, JSON]
     writes: dict[str, str]
-    calls: int  # about
+    calls: int  # approximately
 
 
 class _Maker:
     def __init__(self, draw: st.DrawFn, *, calm: bool) -> None:
         self.draw, self.calm = draw, calm
         self.steady = True
-        self.forked = False  # are we in a branch?
+        self.forked = False  # whether the current step is in a branch
         self.blocks: dict[str, _Part] = {}
         self.steps: list[dict[str, JSON]] = []
         self.writes: dict[str, str] = {}  # of all pipelines
@@ -96,13 +96,13 @@ class _Maker:
         return self.draw(st.integers(0, 2)) > 0
 
     def now_and_then(self, of: int = 4) -> bool:
-        return self.draw(st.integers(1, of)) == of // 2 + 1  # Hypothesis is fond of the ends
+        return self.draw(st.integers(1, of)) == of // 2 + 1  # Hypothesis prefers the bounds
 
     def one(self, *options: JSON) -> JSON:
         return self.draw(st.sampled_from(options))
 
     def pipeline(self, owner: str, *, lap: str) -> _Part:
-        """Tasks and the loops around them. `lap` is a guard that may open later."""
+        """Tasks and the loops around them. `lap` is a guard that may become true later."""
         depth = self.draw(st.sampled_from([0, 0, 1, 1, 1, 2]))
         writes: dict[str, str] = {}
         names = [f"t{number}" for number in range(self.draw(st.integers(1, 3)))]
@@ -111,7 +111,7 @@ class _Maker:
         tasks = [self._task(owner, name, names, scope, writes, lap) for name in names]
         calls = sum(self.blocks[each["block"]].calls if "block" in each else 1 for each in tasks)
         calls *= 3 ** str(tasks).count("'jump'")
-        if not any(parallel) and self.often():  # a count that goes on from iteration to iteration
+        if not any(parallel) and self.often():  # a count that continues from iteration to iteration
             tally = f"ctx.{owner}_tally"
             tasks[0].setdefault("set", {})[tally] = f"{{{{ ({tally} | default(0)) + 1 }}}}"
             writes[tally] = "max"
@@ -240,7 +240,7 @@ class _Maker:
     def step(self, name: str) -> dict[str, JSON]:
         lap = "" if self.calm else "ctx.seen"
         made: dict[str, JSON] = {"step": name}
-        if self.now_and_then(8):  # a place where branches meet and part: nothing is done there
+        if self.now_and_then(8):  # a step without tasks, where branches join and split
             self.steps.append(made)
             return made
         made |= self.pipeline(name, lap=lap).body
@@ -257,7 +257,7 @@ class _Maker:
         return made
 
     def plain(self, name: str, before: str, after: str) -> None:
-        """One step, and how it goes on: straight, around again, by a choice, by a template, after a failure."""
+        """One step with its arcs: to the next step, back, by a choice, by a template, after a failure."""
         made = self.step(name)
         arcs: list[dict[str, JSON]] = []
         if self.now_and_then(3):
@@ -281,7 +281,7 @@ class _Maker:
             made["next"]["spec"] = {"mode": "inclusive"}
 
     def fork(self, name: str, after: str) -> None:
-        """Branches side by side, some behind a gate that another one opens, and where they meet again."""
+        """Parallel branches with their join; some wait for a condition that another branch sets."""
         self.steady = False
         head = self.step(name)
         self.forked = True
@@ -320,7 +320,7 @@ def executables(draw: st.DrawFn, *, calm: bool) -> Executable:
     forks = [draw(st.integers(0, 2)) == 2 for _ in names]
     for place, name in enumerate(names):
         after = names[place + 1] if place + 1 < len(names) else "end"
-        # Going back into a branch would make two tokens of one: that is a race.
+        # An arc back into a branch would duplicate tokens, which is a race.
         before = names[place - 1] if place and not (calm and forks[place - 1]) else name
         if forks[place]:
             maker.fork(name, after)

@@ -1,4 +1,4 @@
-"""The engine under random playbooks and random schedules: it ends, replays, and loses nothing."""
+"""The engine with random playbooks and schedules: executions end, replay exactly, and lose no token."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, Heal
 
 
 class Follower:
-    """Reads a drive's log as it grows: it gives the same state, and from every place in it the same goes on."""
+    """Reads the log of a drive while it grows: it folds to the same state, and a copy continues in the same way."""
 
     def __init__(self, drive: Drive) -> None:
         self.drive = drive
@@ -44,7 +44,7 @@ class Follower:
         for place, (_, _, fact) in enumerate(map(read_back, events), 1):
             joins_in_time(program, self.state, fact)
             apply(self.state, fact, at)
-            finished = isinstance(fact, facts.Finished)  # playbook.processed follows in the same breath
+            finished = isinstance(fact, facts.Finished)  # playbook.processed follows in the same batch
             if place >= accepted and not finished:
                 other = thaw(freeze(self.state))
                 assert other == self.state
@@ -57,7 +57,7 @@ class Follower:
 
 
 def joins_in_time(program: Program, state: State, fact: Fact) -> None:
-    """No join fires while something that can move, or that broke, leads to it; only the broken keep one (D36)."""
+    """No join fires while a live token or a failed run can still reach it (D36)."""
     if isinstance(fact, facts.Finished) and fact.status != "cancelled":
         assert all(leads(program, state.broken, name) for name in state.joins)
     if (
@@ -76,7 +76,7 @@ def leads(program: Program, steps: Iterable[str], target: str) -> bool:
 
 
 def sound(program: Program, state: State) -> None:
-    """What is true whenever the net is at rest."""
+    """The invariants of the net when nothing can fire."""
     assert {token.step for token in state.tokens.values()} <= set(program.steps)
     assert {run.step for run in state.runs.values() if not run.block} <= set(program.steps)
     assert {run.step for run in state.runs.values() if run.block} <= set(program.blocks)
@@ -96,7 +96,7 @@ def sound(program: Program, state: State) -> None:
 
 
 def admissible(program: Program, state: State, token: Token) -> bool:
-    """Would its step admit it now? Then it should not wait (D35)."""
+    """Whether the step of a token admits it now: then it must not wait (D35)."""
     place = {"workload": state.workload, "ctx": state.ctx, "execution_id": state.execution_id}
     scope: dict[str, JSON] = {**place, "input": token.input, "event": token.event or {}}
     for guard in program.steps[token.step].admit or ():
@@ -105,74 +105,76 @@ def admissible(program: Program, state: State, token: Token) -> bool:
     return False
 
 
-def audit(log: list[Event]) -> None:
-    """Read from the log alone: nothing is lost, and nothing happens twice."""
-    told = [each.fact for each in log]
-    ends = [place for place, fact in enumerate(told) if isinstance(fact, facts.Finished)]
-    assert ends[-1] == len(told) - 2
-    assert all(isinstance(told[place + 1], facts.Processed) for place in ends)
-    assert all(isinstance(told[place + 2], facts.Retried) for place in ends[:-1])
-    assert sum(isinstance(fact, facts.Processed) for fact in told) == len(ends)
-    scheduled = Counter(fact.run for fact in told if isinstance(fact, facts.StepScheduled))
-    ended = Counter(fact.run for fact in told if isinstance(fact, ENDS) and fact.run is not None)
+def audit(events: list[Event]) -> None:
+    """Check the log alone: no token is lost, and nothing happens twice."""
+    log = [each.fact for each in events]
+    ends = [place for place, fact in enumerate(log) if isinstance(fact, facts.Finished)]
+    assert ends[-1] == len(log) - 2
+    assert all(isinstance(log[place + 1], facts.Processed) for place in ends)
+    assert all(isinstance(log[place + 2], facts.Retried) for place in ends[:-1])
+    assert sum(isinstance(fact, facts.Processed) for fact in log) == len(ends)
+    scheduled = Counter(fact.run for fact in log if isinstance(fact, facts.StepScheduled))
+    ended = Counter(fact.run for fact in log if isinstance(fact, ENDS) and fact.run is not None)
     assert set(scheduled.values()) <= {1}
     assert ended == scheduled
-    finished = [fact for fact in told if isinstance(fact, facts.Finished)]
+    finished = [fact for fact in log if isinstance(fact, facts.Finished)]
     if all(each.status != "cancelled" for each in finished):
-        assert spent(told) + Counter(finished[-1].waiting) == made(told)
-        routed = Counter(fact.run for fact in told if isinstance(fact, facts.NextEvaluated))
+        assert spent(log) + Counter(finished[-1].waiting) == made(log)
+        routed = Counter(fact.run for fact in log if isinstance(fact, facts.NextEvaluated))
         routed.update(
-            fact.run for fact in told if isinstance(fact, facts.FrameResumed) and fact.run is not None
+            fact.run for fact in log if isinstance(fact, facts.FrameResumed) and fact.run is not None
         )
         assert set(routed.values()) <= {1}
-        assert all("/" in run for run in scheduled if run not in routed), "only blocks end with their caller"
+        assert all("/" in run for run in scheduled if run not in routed), (
+            "a run outside of blocks was not routed"
+        )
     calls: dict[str, int] = {}
-    for fact in told:
+    for fact in log:
         if isinstance(fact, TaskDone):
             assert fact.call == calls.get(fact.frame, 0) + 1
             calls[fact.frame] = fact.call
-    landed = [fact for fact in told if isinstance(fact, facts.IterationDone | facts.IterationFailed)]
+    landed = [fact for fact in log if isinstance(fact, facts.IterationDone | facts.IterationFailed)]
     assert len({(fact.run, fact.index) for fact in landed}) == len(landed)
 
 
-def made(told: list[Fact]) -> Counter[str]:
-    """Tokens, by how often they were made: once, and once more when a retry takes them up."""
-    found = [token.id for fact in told if isinstance(fact, facts.NextEvaluated) for token in fact.tokens]
+def made(log: list[Fact]) -> Counter[str]:
+    """The number of times that each token was made: once, and once more for a retry."""
+    found = [token.id for fact in log if isinstance(fact, facts.NextEvaluated) for token in fact.tokens]
     assert len(set(found)) == len(found)
-    found += [token for fact in told if isinstance(fact, facts.Retried) for token in fact.tokens]
+    found += [token for fact in log if isinstance(fact, facts.Retried) for token in fact.tokens]
     return Counter([START_TOKEN, *found])
 
 
-def spent(told: Iterable[Fact]) -> Counter[str]:
+def spent(log: Iterable[Fact]) -> Counter[str]:
     return Counter(
         token
-        for fact in told
+        for fact in log
         if isinstance(fact, facts.StepScheduled | facts.StepFailed)
         for token in fact.tokens
     )
 
 
 class Ledger:
-    """What ctx and the loops' results must be, by the letter of D28a, D30, D47 and D86, from the log alone."""
+    """Computes ctx and loop results from the log alone, by D28a, D30, D47 and D86."""
 
     def __init__(self) -> None:
         self.ctx: dict[str, JSON] = {}
         self.loops: dict[str, facts.LoopStarted] = {}
-        self.parents: dict[str, str | None] = {}  # by run: the frame that called it
+        self.parents: dict[str, str | None] = {}  # run → the frame that called it
         self.retried: set[str] = set()  # runs that inherit iterations
-        self.starts: dict[str, dict[str, JSON]] = {}  # by run: ctx when it was scheduled
-        self.last: dict[str, JSON] = {}  # by frame: data of the last task that ran
-        self.writes: dict[str, dict[str, JSON]] = {}  # by frame: what it wrote to ctx
+        self.starts: dict[str, dict[str, JSON]] = {}  # run → ctx when it was scheduled
+        self.last: dict[str, JSON] = {}  # frame → data of the last task that ran
+        self.writes: dict[str, dict[str, JSON]] = {}  # frame → its writes to ctx
         self.own: dict[
             str, dict[str, JSON]
-        ] = {}  # by run of a loop in a loop: path that both fold → its start
+        ] = {}  # run of a nested loop → path that both loops fold → its start value
 
-    def read(self, told: Iterable[Fact]) -> dict[str, JSON]:
-        for fact in told:
+    def read(self, log: Iterable[Fact]) -> dict[str, JSON]:
+        for fact in log:
             match fact:
                 case facts.StepScheduled():
                     self.parents[fact.run], self.starts[fact.run] = fact.parent, self.ctx
-                    if fact.retry_of in self.loops:  # it may go on with the loop of the run that failed
+                    if fact.retry_of in self.loops:  # it may continue the loop of the failed run
                         self.loops[fact.run] = self.loops[fact.retry_of]
                         self.retried.add(fact.run)
                 case facts.LoopStarted():
@@ -215,7 +217,7 @@ class Ledger:
         assert {path: value for path, value in fact.set.items() if not nested or path in expected} == expected
 
     def starts_around(self, loop: facts.LoopStarted) -> dict[str, JSON]:
-        """What the iteration around has written, where its loop folds the path too: the rest counts it (D86)."""
+        """The writes of the outer iteration to paths that its loop folds, too: its loop counts them (D86)."""
         found: dict[str, JSON] = {}
         frame, seen = self.parents[loop.run], dict[str, JSON]()
         while frame is not None:
@@ -228,7 +230,7 @@ class Ledger:
         return found
 
     def write(self, frame: str | None, writes: dict[str, JSON]) -> None:
-        """Takes effect at once, unless it is done in an iteration of a parallel loop (D47)."""
+        """A write takes effect at once, except in an iteration of a parallel loop (D47)."""
         below = {target: value for target, value in writes.items() if target.startswith("ctx.")}
         while frame is not None:
             run, index = frame_parts(frame)
@@ -241,7 +243,7 @@ class Ledger:
 
 
 def reduced(reducer: str | None, start: JSON, values: list[JSON]) -> JSON:
-    """What a reducer makes of the values, in order, and of what was there before (D47, D86)."""
+    """The result of a reducer for values in order, and a start value (D47, D86)."""
     numbers = [*([] if start is None else [start]), *values]
     match reducer:
         case "sum":
@@ -271,22 +273,22 @@ def reduced(reducer: str | None, start: JSON, values: list[JSON]) -> JSON:
             return all(numbers)
         case "first":
             return numbers[0]
-    assert reducer == "last" or all(value == values[0] for value in values), "a conflict, and it was not told"
+    assert reducer == "last" or all(value == values[0] for value in values), "a conflict was not reported"
     return values[-1]
 
 
-def results_are_in_the_log(told: list[Fact]) -> None:
-    """What a Ref to a loop's results points at is the data that stands inline while it is small (D30, D69)."""
-    for fact in told:
+def results_are_in_the_log(log: list[Fact]) -> None:
+    """A ref to the results of a loop points to the same data that is inline while it is small (D30, D69)."""
+    for fact in log:
         if isinstance(fact, facts.LoopDone) and fact.output.ref is None:
-            found = [(output and output.data) for _, output in iteration_outputs(told, fact.run)]
+            found = [(output and output.data) for _, output in iteration_outputs(log, fact.run)]
             assert found == fact.output.data
 
 
-def tallies(told: Iterable[Fact]) -> dict[str, list[int]]:
-    """By run: how the counts went that its iterations hand on to each other."""
+def tallies(log: Iterable[Fact]) -> dict[str, list[int]]:
+    """Run → the counts that its iterations passed on to each other."""
     found: dict[str, list[int]] = {}
-    for fact in told:
+    for fact in log:
         if isinstance(fact, TaskDone):
             counts = [value for target, value in fact.set.items() if target.endswith("_tally")]
             found.setdefault(frame_parts(fact.frame)[0], []).extend(counts)
@@ -295,10 +297,10 @@ def tallies(told: Iterable[Fact]) -> dict[str, list[int]]:
 
 @settings(SLOW, max_examples=examples(200))
 @given(executables(calm=False), CALL_OUTPUTS, SCHEDULES)
-def test_replay_equals_live_after_every_event_and_nothing_is_lost(
+def test_replay_equals_live_after_every_event_and_no_token_is_lost(
     executable: Executable, outputs: CallOutputs, schedule: int
 ) -> None:
-    """D28a, D30, D34, D35, D36, D42, D47, D49: the net at rest, and the log when all is over."""
+    """D28a, D30, D34, D35, D36, D42, D47, D49: invariants of the idle net, and of the complete log."""
     drive = Drive(compiled(executable.document), outputs, schedule, wild=True)
     Follower(drive)
     drive.run()
@@ -310,7 +312,7 @@ def test_replay_equals_live_after_every_event_and_nothing_is_lost(
 
 @settings(SLOW, max_examples=examples(150))
 @given(executables(calm=False), CALL_OUTPUTS, SCHEDULES, st.integers(1, 9))
-def test_an_execution_that_was_interrupted_ends_like_one_that_was_not(
+def test_an_interrupted_execution_ends_like_an_uninterrupted_one(
     executable: Executable, outputs: CallOutputs, schedule: int, every: int
 ) -> None:
     program = compiled(executable.document)
@@ -330,7 +332,7 @@ def test_an_execution_that_was_interrupted_ends_like_one_that_was_not(
 def test_without_races_the_order_of_reports_changes_nothing(
     executable: Executable, outputs: CallOutputs, schedules: list[int]
 ) -> None:
-    """D47: status, ctx and output are the same, whoever reports first; a sequential loop hands ctx on (D28a)."""
+    """D47: status, ctx and output do not depend on the order of reports; sequential iterations share ctx (D28a)."""
     program = compiled(executable.document)
     ends = []
     for schedule in schedules:

@@ -1,4 +1,4 @@
-"""Whatever text comes: it migrates to text that stays, or is refused with places; no comment is lost."""
+"""Any text migrates to a stable text or is refused with places; no comment is lost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ PIECES = [
 ]  # fmt: skip
 BLOCK = re.compile(r":\s*[|>][-+0-9]*\s*(#.*)?$")
 
-Edit = tuple[str, float, int]  # what to do, where (as a share of the text), and with which piece or how much
+Edit = tuple[
+    str, float, int
+]  # the operation, its position as a fraction of the text, and the piece or the length
 EDITS = st.lists(
     st.tuples(
         st.sampled_from(["insert", "cut", "drop line", "repeat line", "insert line", "indent"]),
@@ -44,7 +46,7 @@ EDITS = st.lists(
 )
 
 
-def spoilt(text: str, edits: list[Edit]) -> str:
+def damaged(text: str, edits: list[Edit]) -> str:
     for what, share, number in edits:
         place = int(share * (len(text) + 1))
         lines = text.split("\n")
@@ -70,7 +72,7 @@ def spoilt(text: str, edits: list[Edit]) -> str:
 
 
 def migrated(text: str, *, exact: bool = False, annotate: bool = False) -> Migration | tuple[Problem, ...]:
-    """What came out, or why nothing did."""
+    """The migration, or the problems that prevent it."""
     try:
         return migrate(text, "t.yaml", exact=exact, annotate=annotate)
     except PlaybookError as error:
@@ -98,10 +100,10 @@ def commented(text: str) -> tuple[str, list[str]]:
 
 @given(st.sampled_from(OLD), EDITS, st.booleans(), st.booleans())
 @settings(max_examples=examples(600), deadline=None)
-def test_a_spoilt_text_migrates_for_good_or_is_refused_with_places(
+def test_a_damaged_text_migrates_to_a_stable_text_or_is_refused_with_places(
     text: str, edits: list[Edit], exact: bool, annotate: bool
 ) -> None:
-    migration = migrated(spoilt(text, edits), exact=exact, annotate=annotate)
+    migration = migrated(damaged(text, edits), exact=exact, annotate=annotate)
     if isinstance(migration, Migration):
         assert migrate(migration.text, exact=exact, annotate=annotate).text == migration.text
     else:
@@ -111,8 +113,8 @@ def test_a_spoilt_text_migrates_for_good_or_is_refused_with_places(
 
 @given(st.sampled_from(OLD), EDITS)
 @settings(max_examples=examples(300), deadline=None)
-def test_a_text_that_can_be_taken_apart_can_be_put_together_again(text: str, edits: list[Edit]) -> None:
-    migration = migrated(spoilt(text, edits))
+def test_a_text_that_can_be_parsed_can_be_written_back(text: str, edits: list[Edit]) -> None:
+    migration = migrated(damaged(text, edits))
     if isinstance(migration, Migration) and migration.changed:
         layout = read(migration.text.replace("\r\n", "\n"), "t.yaml")
         assert layout is not None
@@ -121,7 +123,7 @@ def test_a_text_that_can_be_taken_apart_can_be_put_together_again(text: str, edi
 
 @given(st.sampled_from(OLD))
 @settings(max_examples=examples(60), deadline=None)
-def test_every_comment_is_there_once_more(text: str) -> None:
+def test_a_migration_keeps_every_comment(text: str) -> None:
     before, words = commented(text)
     after = migrate(before).text
     assert [word for word in words if after.count(word) != 1] == []
@@ -129,7 +131,7 @@ def test_every_comment_is_there_once_more(text: str) -> None:
 
 @given(canonical())
 @settings(max_examples=examples(100), deadline=None)
-def test_a_canonical_playbook_is_never_touched(made: dict[str, object]) -> None:
+def test_a_migration_does_not_change_a_canonical_playbook(made: dict[str, object]) -> None:
     text = emit(made)
     assert migrate(text, annotate=True, exact=True) == Migration(text, "canonical", (), False)
 

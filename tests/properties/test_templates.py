@@ -1,4 +1,4 @@
-"""Templates, whatever they say: nothing crashes, nothing but JSON comes out, and what is read is known."""
+"""Any template: it does not crash, it returns only JSON, and its reads are known."""
 
 from __future__ import annotations
 
@@ -147,13 +147,13 @@ def expressions(names: list[str] = NAMES) -> st.SearchStrategy[str]:
 
 
 def answer(source: str, scope: dict[str, object]) -> tuple[str, object]:
-    """The value, or what was wrong, in words that can be compared."""
+    """The value, or the error as comparable text."""
     try:
         return "value", compile_template(source, statements=True)(scope, MOMENT)
     except BadTemplate as bad:
         return "bad", bad.faults
     except TemplateError as error:
-        # The border's last resort has a cause: something that we did not foresee, which is a bug.
+        # An unexpected exception, which is a bug, is the cause of the general error.
         if error.__cause__ is not None:
             raise
         return "error", error.message
@@ -168,7 +168,7 @@ def is_plain(value: object) -> bool:
 
 
 def only(scope: dict[str, object], reads: Iterable[ScopePath]) -> dict[str, object]:
-    """A scope with nothing in it but the paths that are read; a list is kept whole."""
+    """The part of a scope that a template reads; lists are complete."""
     kept: dict[str, object] = {}
     for path in reads:
         source: object = scope
@@ -195,12 +195,12 @@ def test_no_text_crashes_the_compiler(source: str) -> None:
         assert is_plain(found)
     else:
         assert word in ("bad", "error")
-        assert found, "what is wrong is said in words"
+        assert found, "the error has no message"
 
 
 @given(expressions(), scopes)
 @settings(max_examples=examples(1_000), deadline=None)
-def test_an_expression_gives_plain_json_or_an_error_of_ours_and_always_the_same(
+def test_an_expression_always_gives_the_same_plain_json_or_error(
     words: str, scope: dict[str, object]
 ) -> None:
     source = "{{ " + words + " }}"
@@ -212,13 +212,13 @@ def test_an_expression_gives_plain_json_or_an_error_of_ours_and_always_the_same(
 
 @given(expressions(), scopes)
 @settings(max_examples=examples(700), deadline=None)
-def test_what_a_template_reads_is_all_that_it_needs(words: str, scope: dict[str, object]) -> None:
+def test_a_template_needs_only_the_paths_that_it_reads(words: str, scope: dict[str, object]) -> None:
     source = "{{ " + words + " }}"
     try:
         reads = compile_template(source).reads
     except BadTemplate:
         return
-    # The longest paths first, so that a whole value takes the place of its parts.
+    # The longest paths first, so that a complete value replaces its parts.
     needed = only(scope, sorted({read.path for read in reads}, key=len, reverse=True))
     assert answer(source, needed) == answer(source, scope)
 
@@ -229,10 +229,10 @@ def test_what_a_template_reads_is_all_that_it_needs(words: str, scope: dict[str,
     st.booleans(),
 )
 @settings(max_examples=examples(1_500), deadline=None)
-def test_a_template_over_what_was_picked_gives_what_it_gives_over_the_data_d52(
+def test_a_template_gives_the_same_over_picked_parts_as_over_the_data_d52(
     words: str, given: dict[str, object], asks: bool
 ) -> None:
-    """Control has none of the data, and gets what the worker made of it through the log."""
+    """Control does not have the data, and reads the parts that the worker put into the log."""
     source = "{{ " + words + " }}"
     scope = {"ctx": given["b"], "input": given["c"], "output": {"status": "ok", "data": given["a"]}}
     try:
@@ -254,6 +254,6 @@ def said(template: Template, scope: dict[str, object], *, asks: bool) -> object:
 
 @given(values)
 @settings(max_examples=examples(300), deadline=None)
-def test_what_is_written_into_text_is_json_again(value: object) -> None:
+def test_a_value_in_a_text_is_json_again(value: object) -> None:
     if not isinstance(value, str):
         assert msgspec.json.decode(json_text(value)) == value

@@ -1,7 +1,7 @@
-"""Writes the database of a release: `python -m tests.replay.databases 0.2`, once, when it is made.
+"""Write the database of a release: `python -m tests.replay.databases 0.2`, once for each release.
 
-Four executions as people have them in a file: one that went well, one that failed, one that was cancelled, and
-one whose process was killed while it waited. It is packed, for an empty file of SQLite has 90 kB already.
+It has four executions: one that succeeded, one that failed, one that was cancelled, and one whose process was killed
+during a wait. The file is compressed, because an empty SQLite file has 90 kB.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ def fill(house: House) -> None:
         assert house.call("cancel", "last").returncode == 0
         approval.end()
     with house.started("run", house.write(NAP, "nap.yaml")) as nap:
-        nap.read_until("waits until")  # Leaving ends it by SIGKILL.
+        nap.read_until("waits until")  # The end of the block sends SIGKILL.
 
 
 def main(release: str) -> None:
     file = file_of(release)
     if file.exists():
-        raise SystemExit(f"the database of {release} is there, and it is for ever")
+        raise SystemExit(f"the database of {release} exists and must not change")
     with tempfile.TemporaryDirectory() as folder:
         house = House(Path(folder))
         fill(house)

@@ -1,6 +1,6 @@
-"""Histories of a release, as its store kept them: one file each, a playbook and then one append a line.
+"""The histories of a release: one file each, with a playbook and then one append per line.
 
-The body of an append is read by the decoder that the stores have, and not by one of the tests.
+Tests read the bodies of appends with the decoder of the stores.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ facts_of: Final = msgspec.json.Decoder(tuple[Fact, ...]).decode
 class Opening(Struct, kw_only=True):
     """The first line."""
 
-    about: str  # what the history shows
+    about: str  # the subject of the history
     playbook: str  # its text
 
 
 class Written(Struct, kw_only=True):
-    """One append: what was asked, and the body that the store wrote."""
+    """One append: the command, and the body that the store wrote."""
 
     first_seq: int
     at: datetime
@@ -46,14 +46,14 @@ class Written(Struct, kw_only=True):
     def row(self) -> LogRow:
         return LogRow(self.first_seq, self.at, facts_of(self.facts))
 
-    def asked(self) -> Command:
+    def decoded_command(self) -> Command:
         ((name, fields),) = self.command.items()
         found: Command = msgspec.convert(fields, getattr(commands, name))
         return found
 
 
 class History(Struct, kw_only=True):
-    """A playbook and what happened to it, from the request to where the log ends."""
+    """A playbook and a log of it, from the request to the last append."""
 
     opening: Opening
     appends: list[Written]
@@ -92,7 +92,7 @@ def write(path: Path, history: History) -> None:
 
 
 def state_file(path: Path) -> Path:
-    """The state that a history folds to: a copy, so it stands apart from what is for ever."""
+    """The file of the state that a history folds to. It may be rewritten, so it is not beside the logs."""
     return FOLDER / "states" / path.parent.name / f"{path.stem}.json"
 
 

@@ -1,7 +1,7 @@
-"""Writes the histories of a release: `python -m tests.replay.scenarios 0.2`, once, when it is made.
+"""Write the histories of a release: `python -m tests.replay.scenarios 0.2`, once for each release.
 
-They are the scenarios of that day, as the engine of that day decided them. What is there is never written
-anew. `--states` writes only the states, of all releases: for a State that has got another shape.
+They are the scenarios of the release with the decisions of its engine. Existing files are never rewritten. `--states`
+writes only the states, of all releases, after a change of the class State.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SCENARIOS = FOLDER.parent / "scenarios"
 
 
 class Recorder(Player):
-    """A player that keeps what it was asked."""
+    """A player that records its commands."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, kinds())
@@ -72,14 +72,14 @@ def write_state(path: Path) -> None:
     state_file(path).write_text(told + "\n", "utf-8")
 
 
-def main(asked: str) -> None:
-    if asked == "--states":
+def main(release: str) -> None:
+    if release == "--states":
         for path in files():
             write_state(path)
         return
-    folder = FOLDER / "logs" / asked
+    folder = FOLDER / "logs" / release
     if any(folder.glob("*.jsonl")):
-        raise SystemExit(f"the histories of {asked} are there, and they are for ever")
+        raise SystemExit(f"the histories of {release} exist and must not change")
     folder.mkdir(parents=True, exist_ok=True)
     for path in sorted(SCENARIOS.glob("*.txt")):
         history = folder / f"{path.stem}.jsonl"

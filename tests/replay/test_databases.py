@@ -1,4 +1,4 @@
-"""A database file of every release is opened, listed, read, audited, and gone on with by the version of today."""
+"""The current version opens, lists, reads, audits and resumes a database file of every release."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.e2e.processes import House
 from tests.replay.databases import file_of
 from tests.replay.histories import releases
 
-STATUSES = ["interrupted", "cancelled", "error", "ok"]  # the newest first, as they are listed
+STATUSES = ["interrupted", "cancelled", "error", "ok"]  # the newest first, as in the list
 
 
 @pytest.mark.parametrize("release", releases())
-def test_a_database_of_a_release_is_read_and_gone_on_with(release: str, tmp_path: Path) -> None:
+def test_a_database_of_a_release_is_read_and_resumed(release: str, tmp_path: Path) -> None:
     house = House(tmp_path)
     house.db.write_bytes(gzip.decompress(file_of(release).read_bytes()))
 

@@ -1,4 +1,4 @@
-"""Logs of every release are still read, folded, audited and decided as they were when they were written."""
+"""The logs of every release are read, folded, audited and decided as in that release."""
 
 from __future__ import annotations
 
@@ -18,49 +18,49 @@ from noetl.views.replay import canonical
 from tests.replay.histories import EXECUTION, facts_of, files, read, releases, state_of
 
 LATER = {"added_later": {"by": "a newer version"}}
-STRUCTS = ("output", "error", "token", "until")  # fields of facts that hold a struct of their own
+STRUCTS = ("output", "error", "token", "until")  # fields of facts that contain a struct
 THIS = ".".join(noetl.__version__.split(".")[:2])
 every_history = pytest.mark.parametrize("path", files(), ids=lambda path: f"{path.parent.name}/{path.stem}")
 
 
 @every_history
-def test_a_history_is_sound_and_folds_to_the_state_that_it_folded_to(path: Path) -> None:
+def test_a_history_passes_the_audit_and_folds_to_its_state(path: Path) -> None:
     state = audit(EXECUTION, read(path).rows())
     assert msgspec.json.decode(canonical(state)) == state_of(path)
 
 
 @every_history
-def test_the_engine_decides_as_it_decided_then(path: Path) -> None:
+def test_the_engine_makes_the_same_decisions(path: Path) -> None:
     history = read(path)
     program = history.program()
     state = State(execution_id=EXECUTION)
     agenda: Agenda = {}
     for append in history.appends:
-        events = handle(program, state, append.asked(), append.at, agenda)
+        events = handle(program, state, append.decoded_command(), append.at, agenda)
         assert events[0].seq == append.first_seq
         assert tuple(event.fact for event in events) == append.row().facts
 
 
 @every_history
-def test_fields_that_a_newer_version_has_added_are_passed_over(path: Path) -> None:
+def test_fields_of_a_newer_version_are_ignored(path: Path) -> None:
     for append in read(path).appends:
         later = [grown(fact) for fact in msgspec.json.decode(append.facts)]
         assert facts_of(msgspec.json.encode(later)) == facts_of(append.facts)
 
 
-def test_every_kind_of_fact_has_happened_in_the_histories_of_each_release() -> None:
+def test_the_histories_of_each_release_have_every_kind_of_fact() -> None:
     for release in releases():
         seen = [type(fact) for path in files(release) for row in read(path).rows() for fact in row.facts]
         assert len(files(release)) >= 50
-        if release == THIS:  # an older one had fewer
+        if release == THIS:  # older releases had fewer
             assert set(seen) == set(get_args(Fact))
 
 
-def test_there_are_histories_of_this_release() -> None:
+def test_this_release_has_histories() -> None:
     assert "dev" in noetl.__version__ or THIS in releases()
 
 
 def grown(fact: JSON) -> JSON:
-    """The same with a field more, in it and in the structs that it holds."""
+    """The fact with one more field, also in the structs inside of it."""
     parts = {name: grown(fact[name]) for name in STRUCTS if isinstance(fact.get(name), dict)}
     return {**fact, **parts, **LATER}

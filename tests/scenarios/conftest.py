@@ -1,4 +1,4 @@
-"""`scripts/test scenarios -- --rewrite` writes the answers; the diff is what is reviewed."""
+"""`scripts/test scenarios -- --rewrite` writes the answers; review the diff."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--rewrite", action="store_true", help="write what the engine answers into the scenarios"
+        "--rewrite", action="store_true", help="write the answers of the engine into the scenarios"
     )

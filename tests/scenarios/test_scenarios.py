@@ -1,4 +1,4 @@
-"""Every scenario: what the engine decides, fact by fact."""
+"""The engine makes the decisions of every scenario, fact by fact."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCENARIOS = sorted(Path(__file__).parent.rglob("*.txt"))
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
-def test_a_scenario_goes_as_it_is_told(path: Path, request: pytest.FixtureRequest) -> None:
+def test_the_engine_follows_a_scenario(path: Path, request: pytest.FixtureRequest) -> None:
     told = path.read_text()
     now = replay(told, kinds())
     if request.config.getoption("--rewrite", default=False):

@@ -1,4 +1,4 @@
-"""A log in a test: audited independently of the engine, then folded. What it breaks is raised."""
+"""Audit a log in a test independently of the engine, then fold it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from noetl.views.log import events_of, folded
 
 
 def audit(execution_id: str, rows: list[LogRow]) -> State:
-    """The state that the log folds to; AssertionError in words for what the log breaks."""
+    """The state that the log folds to. Raises AssertionError with the findings of the audit."""
     found = findings(events_of(rows))
     assert not found, f"{execution_id}: " + "; ".join(
         f"{each.seq} {each.code}: {each.message}" for each in found

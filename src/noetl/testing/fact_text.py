@@ -1,4 +1,4 @@
-"""Facts as lines of a transcript: the name, what it is about, what was decided."""
+"""Facts as lines of a transcript: the name, the subject, and the decision."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from noetl.engine.facts import Fact, Token
 from noetl.output import JSON, Failure, Output
 
 
-def tell(fact: Fact) -> tuple[str, str, str]:
-    """(name, subject, particulars)."""
+def describe_fact(fact: Fact) -> tuple[str, str, str]:
+    """Return (name, subject, particulars)."""
     name = fact.__struct_config__.tag
     assert isinstance(name, str)
     match fact:
@@ -24,11 +24,11 @@ def tell(fact: Fact) -> tuple[str, str, str]:
             why = (
                 "for the others" if join else "until " + ", ".join("ctx." + ".".join(each) for each in reads)
             )
-            return name, token_id, why if join or reads else "for ever"
+            return name, token_id, why if join or reads else "forever"
         case facts.StepScheduled(run=run, tokens=tokens, input=input, parent=parent, deadline_at=deadline):
             words = [f"by {', '.join(tokens)}"] if tokens else []
             words += [f"called by {parent}"] if parent else []
-            words += [f"takes up {fact.retry_of}"] if fact.retry_of else []
+            words += [f"retries {fact.retry_of}"] if fact.retry_of else []
             words += ["from the start"] if fact.from_start else []
             words += [f"input {_shown(input)}"] if input else []
             words += [f"deadline {deadline:%H:%M:%S}"] if deadline else []

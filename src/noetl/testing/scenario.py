@@ -1,7 +1,7 @@
-"""Scenarios: a playbook, commands, and every fact that follows, as text. `--rewrite` writes the answers.
+"""Scenarios: a playbook, commands, and every resulting fact, as text. `--rewrite` writes the answers.
 
 The player is a worker without tools: `noop` runs by itself, every other call waits for a `report` line. After
-each command the log is folded anew and compared with the live state.
+each command the player folds the whole log and compares the result with the live state.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from noetl.ids import frame_parts
 from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output
 from noetl.playbook.kinds import Kinds
-from noetl.testing.fact_text import tell
+from noetl.testing.fact_text import describe_fact
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: scenario, path: scenario}\n"
 ANSWER = "----"
@@ -47,7 +47,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Player:
-    """One execution, played by hand."""
+    """One execution, driven by the commands of a scenario."""
 
     def __init__(self, text: str, kinds: Kinds) -> None:
         checked = check(HEAD + dedent(text), kinds, "scenario")
@@ -61,22 +61,22 @@ class Player:
         self.grants = 0
 
     def play(self, line: str) -> list[str]:
-        """One command; what it made happen, line by line."""
-        told: list[str] = []
+        """Run one command; returns the resulting facts, one per line."""
+        lines: list[str] = []
         try:
             command = self._command(line)
             if command is not None:
-                told += self._handle(command)
-            told += self._run_by_itself()
+                lines += self._handle(command)
+            lines += self._run_by_itself()
         except Rejected as error:
-            told.append(f"rejected {error}")
+            lines.append(f"rejected {error}")
         except Recorded:
-            told.append("on record already")
+            lines.append("already recorded")
         self._compare()
         waiting = list(due(self.state))
         if waiting:
-            told.append(f"work: {', '.join(waiting)}")
-        return told
+            lines.append(f"work: {', '.join(waiting)}")
+        return lines
 
     def _command(self, line: str) -> Command | None:
         verb, _, rest = line.partition(" ")
@@ -117,7 +117,7 @@ class Player:
         return [_line(event) for event in events]
 
     def _call(self, frame: str, answer: str) -> Report:
-        """The effect that the frame is waiting to have, with this answer."""
+        """The report of the call that the frame waits for, with this answer."""
         run = self.state.runs.get(frame_parts(frame)[0])
         if run is None or run.output is not None:
             raise Recorded
@@ -139,11 +139,11 @@ class Player:
                 return Report(frame=frame, position=position, facts=tuple(made), epoch=(1, self.grants))
 
     def _run_by_itself(self) -> list[str]:
-        """Frames go on as far as they need no effect."""
-        told: list[str] = []
+        """Run all frames up to their next call."""
+        lines: list[str] = []
         while (report := next(self._reports(), None)) is not None:
-            told += self._handle(report)
-        return told
+            lines += self._handle(report)
+        return lines
 
     def _reports(self) -> Iterator[Report]:
         for frame in list(due(self.state)):
@@ -172,7 +172,7 @@ class Player:
                 )
 
     def _compare(self) -> None:
-        """Replay equals live: the fold of the log, through its own encoding, is the state."""
+        """Replay equals live: the log folds to the state."""
         folded = State(execution_id="e")
         for event in self.log:
             apply(folded, event.fact, event.at)
@@ -190,7 +190,7 @@ def _output(text: str) -> Output:
 
 
 def _line(event: Event) -> str:
-    name, subject, particulars = tell(event.fact)
+    name, subject, particulars = describe_fact(event.fact)
     return f"{event.seq:<3} {name:<28} {subject:<14} {particulars}".rstrip()
 
 

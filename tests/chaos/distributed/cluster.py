@@ -32,6 +32,7 @@ from noetl.runtime.devcluster.postgres import Postgres
 from noetl.runtime.devcluster.processes import Child, Program
 
 LEASE_S = 5.0  # in tests
+BUSY_S = 10.0  # added to time limits: the machine may run other work; the tests print the exact figures
 REPOSITORY = Path(__file__).parents[3]
 LOOK_S = 0.05
 _FOREIGN = ("NOETL_", "PG", "OTEL_")  # settings of the shell that would configure the cluster
@@ -45,7 +46,7 @@ class Plan(NamedTuple):
     workers: int = 3
     slots: int = 16
     named: bool = False  # a restarted server keeps its name, and so replaces the dead one at once
-    shimmed: bool = False  # processes of tests.chaos.distributed.shimmed, which inject faults
+    faulty: bool = False  # processes of tests.chaos.distributed.faulty_process, which inject faults
     results_in_postgresql: bool = False  # besides NATS
     environment: Mapping[str, str] = {}  # for servers and workers
 
@@ -110,7 +111,7 @@ class ChaosCluster:
         self.folder.close()
 
     def _program(self, name: str, kind: str, *options: str) -> Program:
-        noetl = "tests.chaos.distributed.shimmed" if self.plan.shimmed else "noetl"
+        noetl = "tests.chaos.distributed.faulty_process" if self.plan.faulty else "noetl"
         named = ("--name", name) if kind == "server" and self.plan.named else ()
         plain = {key: value for key, value in os.environ.items() if not key.startswith(_FOREIGN)}
         own = {"NOETL_DB": self.database, "NOETL_KEY": self._key} if kind == "server" else {}
@@ -190,7 +191,7 @@ class ChaosCluster:
                     self._connection = await asyncpg.connect(self.database, timeout=5, server_settings=mine)
                 found: list[Any] = await self._connection.fetch(query, *values)
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            raise Unavailable("PostgreSQL is away") from error
+            raise Unavailable("PostgreSQL is unreachable") from error
         return found
 
     async def facts(self) -> int:
@@ -235,7 +236,7 @@ class ChaosCluster:
             owners = await self.owners()
             return "" not in owners and sorted(map(len, owners.values())) == shares
 
-        return await until(shared, 30)
+        return await until(shared, 60)
 
     async def metric(self, name: str, **labels: str) -> float:
         """The sum over all servers."""

@@ -7,13 +7,13 @@ from statistics import median
 
 from noetl.engine import facts
 from tests.chaos.distributed.audit import audited, p99, report
-from tests.chaos.distributed.cluster import CLOCK, opened
+from tests.chaos.distributed.cluster import BUSY_S, CLOCK, opened
 from tests.chaos.distributed.effects import serving
 from tests.chaos.distributed.load import CHILD, Load, head
 
 NEIGHBOURS = 60
 EVERY_S = 0.1
-BOMB_S = 15.0  # a limit for any machine; the test prints the figures
+BOMB_S = 15.0
 BESIDE_S = 3.0
 
 
@@ -101,8 +101,8 @@ async def _bomb() -> None:
         for id in bombs:
             ends = [e.fact for e in verdict.logs[id] if isinstance(e.fact, facts.Finished)]
             assert [each.status for each in ends] == ["error"], load.acked[id]
-        assert max(took.values()) <= BOMB_S
-        assert p99(beside) <= BESIDE_S
+        assert max(took.values()) <= BOMB_S + BUSY_S
+        assert p99(beside) <= BESIDE_S + BUSY_S
 
 
 async def _neighbours(load: Load, many: int) -> list[float]:

@@ -19,7 +19,7 @@ from noetl.adapters.nats.results import BUCKET
 from noetl.ports import REPLY_TIMEOUT_S
 from tests.chaos.disks import SmallDisk, small_disk
 from tests.chaos.distributed.audit import audited, report
-from tests.chaos.distributed.cluster import LEASE_S, ChaosCluster, Plan, until
+from tests.chaos.distributed.cluster import BUSY_S, LEASE_S, ChaosCluster, Plan, until
 from tests.chaos.distributed.effects import serving
 from tests.chaos.distributed.load import CHAIN, Load, head
 
@@ -81,8 +81,8 @@ async def _fill_nats() -> None:
             results_go_on_after_a_restart_s=restarted,
             repeats=effects.repeats,
         )
-        assert by_itself <= SWEEP_S + TIMEOUTS_MAX * REPLY_TIMEOUT_S + LEASE_S
-        assert restarted <= SWEEP_S + REPLY_TIMEOUT_S + LEASE_S
+        assert by_itself <= SWEEP_S + TIMEOUTS_MAX * REPLY_TIMEOUT_S + LEASE_S + BUSY_S
+        assert restarted <= SWEEP_S + REPLY_TIMEOUT_S + LEASE_S + BUSY_S
 
 
 async def _found_disk_full(cluster: ChaosCluster, *streams: str) -> bool:

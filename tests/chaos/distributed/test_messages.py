@@ -7,10 +7,10 @@ import signal
 
 from noetl.engine import facts
 from tests.chaos.distributed.audit import audited, p99, report
-from tests.chaos.distributed.cluster import CLOCK, Plan, opened
+from tests.chaos.distributed.cluster import BUSY_S, CLOCK, Plan, opened
 from tests.chaos.distributed.effects import serving
+from tests.chaos.distributed.faulty_process import CLOCKS, SEED
 from tests.chaos.distributed.load import CHILD, CHILD_STEPS, Chance, Load, head, loop
-from tests.chaos.distributed.shimmed import CLOCKS, SEED
 
 EXECUTIONS = 300
 ITEMS = 300
@@ -40,7 +40,7 @@ def test_messages_that_are_doubled_dropped_delayed_and_reordered_change_no_resul
 
 
 async def _shuffle() -> None:
-    async with opened(Plan(shimmed=True, environment={SEED: "11"})) as cluster, serving() as effects:
+    async with opened(Plan(faulty=True, environment={SEED: "11"})) as cluster, serving() as effects:
         load, begun = Load(cluster, effects), CLOCK.monotonic()
         await load.register(CHILD, loop(ITEMS, 50))
         long = await load.start("chaos/loop-item", ms=20)
@@ -66,7 +66,7 @@ def test_timers_are_right_although_clocks_are_wrong_and_jump_by_hours_and_days()
 
 
 async def _jump() -> None:
-    async with opened(Plan(shimmed=True, environment={CLOCKS: "10"})) as cluster, serving() as effects:
+    async with opened(Plan(faulty=True, environment={CLOCKS: "10"})) as cluster, serving() as effects:
         load, chance = Load(cluster, effects), Chance("clocks")
         await load.register(WAIT, loop(ITEMS))
         starting = asyncio.ensure_future(load.keep_starting("chaos/wait", WAITING, 0.3))
@@ -93,7 +93,7 @@ async def _jump() -> None:
         )
         assert len(verdict.ok) == WAITING + 1
         assert min(waits) > -0.05
-        assert p99(waits) < 1
+        assert p99(waits) < 1 + BUSY_S
         assert effects.repeats == 0, "a lease was lost"
         ats = [event.at for log in verdict.logs.values() for event in log]
         assert (max(ats) - min(ats)).total_seconds() < 120, (

@@ -19,7 +19,7 @@ from tests.unit.tools.databases import PostgresOn, credential, new_database, sql
 
 async def until(watching: asyncpg.Connection, there_is: str) -> None:
     """Polls the server until it has such a row."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not await watching.fetch(there_is):
             pass
 

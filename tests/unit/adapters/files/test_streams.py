@@ -75,12 +75,12 @@ def test_a_cancellation_waits_for_the_thread() -> None:
 
     def slow() -> None:
         begun.set()
-        go_on.wait(30)
+        go_on.wait(60)
         done.append("thread")
 
     async def main() -> None:
         task = asyncio.ensure_future(in_thread(slow))
-        await asyncio.to_thread(begun.wait, 30)
+        await asyncio.to_thread(begun.wait, 60)
         for _ in range(3):  # also when it is asked for again and again
             task.cancel()
             await asyncio.wait([task], timeout=0.01)

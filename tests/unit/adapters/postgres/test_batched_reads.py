@@ -37,7 +37,7 @@ class Slow:
 
 def run(work: Coroutine[Any, Any, None]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await work
 
     asyncio.run(bounded())

@@ -1,4 +1,4 @@
-"""A server or worker with injected faults: `python -m tests.chaos.distributed.shimmed worker --slots 8 --name w`.
+"""A server or worker with injected faults: `python -m tests.chaos.distributed.faulty_process worker --slots 8 --name w`.
 
 `CHAOS_SEED` duplicates, delays or drops the messages of a worker; `CHAOS_CLOCKS` gives each process a wrong clock,
 which jumps on SIGUSR1. The rest of the cluster is unchanged.

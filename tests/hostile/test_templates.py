@@ -1,4 +1,4 @@
-"""Hostile templates where they stand in truth (test 19): checked, in guards of control, in fields of a worker, as data."""
+"""Hostile templates in real places (test 19): in the check, in guards of control, in fields of a worker, in data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.simulation.test_acceptance import run
 from tests.unit.net import test_template_hostile as hostile
 
 EXPRESSIONS = [*hostile.ATTRIBUTES, *hostile.CALLS, *hostile.UNKNOWN, *hostile.EXHAUSTION]
-CHARS_MAX = 2_000  # longer ones are refused for their length, wherever they stand
+CHARS_MAX = 2_000  # longer ones are refused everywhere because of their length
 PAYLOADS = [
     payload
     for payload in (
@@ -24,7 +24,7 @@ PAYLOADS = [
     )
     if len(payload) <= CHARS_MAX and "\x00" not in payload
 ]  # fmt: skip
-# Of what the payloads read, as much as an event may hold.
+# The values that the payloads read, as large as an event allows.
 WORKLOAD: dict[str, object] = {
     "a": 1,
     "s": "x",
@@ -38,7 +38,7 @@ WORKLOAD: dict[str, object] = {
     "evil": hostile.SCOPE["evil"],
 }
 NAMES = ", ".join(f"{name}: null" for name in WORKLOAD)
-# What a payload calls `numbers` is here `workload.numbers`.
+# The name `numbers` of a payload is `workload.numbers` here.
 GUARD = """\
 workload: {NAMES}
 workflow:
@@ -70,7 +70,7 @@ def refusals(place: str) -> dict[str, tuple[Problem, ...]]:
 
 
 @pytest.mark.parametrize("place", [GUARD, FIELD], ids=["guard", "field"])
-def test_every_payload_is_checked_and_what_is_refused_has_its_place(place: str) -> None:
+def test_every_payload_is_checked_and_every_refusal_has_a_place(place: str) -> None:
     refused = refusals(place)
     assert len(refused) >= 150
     assert sum(bool(found) for found in refused.values()) >= 120
@@ -79,19 +79,19 @@ def test_every_payload_is_checked_and_what_is_refused_has_its_place(place: str) 
 
 
 @pytest.mark.parametrize("place", [GUARD, FIELD], ids=["guard", "field"])
-def test_what_passes_the_check_ends_its_execution_and_leaves_plain_values_only(place: str) -> None:
+def test_an_execution_with_an_accepted_payload_ends_with_plain_values_only(place: str) -> None:
     passing = [payload for payload, found in refusals(place).items() if not found]
     assert len(passing) >= 30
     for payload in passing:
         _, state, log = run(in_place(place, payload), dict(WORKLOAD))
         assert state.status in ("ok", "error"), payload[:80]
-        written = msgspec.json.encode(log).decode()  # a value that is not plain can not be written
+        written = msgspec.json.encode(log).decode()  # only plain values can be encoded
         assert "<built-in" not in written, payload[:80]
         assert " object at 0x" not in written, payload[:80]
 
 
 def test_data_is_never_rendered_again() -> None:
-    """What others sent goes through a field, ctx, a guard and a payload of an arc, and stays what it was."""
+    """Untrusted data passes through a field, ctx, a guard and an arc payload without a change."""
     body = """\
 workload: {texts: []}
 workflow:

@@ -26,10 +26,10 @@ from noetl.errors import Rejected
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.ports import LogRow
-from noetl.testing.fact_text import tell
+from noetl.testing.fact_text import describe_fact
 from noetl.testing.scenario import ANSWER, HEAD, Player
 from noetl.views.envelopes import Envelope
-from tests.distributed.finals import final
+from tests.distributed.final_states import final
 
 PATIENCE_S = 180.0
 ENTRIES_MAX = 30  # limit of entries into one task of a frame
@@ -161,7 +161,7 @@ class Play:
                 for command, answer in zip(self.scenario.commands, self.scenario.answers, strict=True):
                     self.player.play(_of_kind_http(command))
                     refused = next((line for line in answer if line.startswith("rejected ")), None)
-                    if "on record already" not in answer:  # the API cannot repeat such a command
+                    if "already recorded" not in answer:  # the API cannot repeat such a command
                         await self._command(command, refused and refused.split()[1].rstrip(":"))
                     await self._until(lambda: not self._missing())
                     await self._until_requested()
@@ -311,7 +311,7 @@ def _is_pause(fact: Fact) -> bool:
 
 def _named(fact: Fact) -> tuple[str, str]:
     """The name and subject of a fact, without the tokens of a join, which arrive in any order."""
-    name, what, *_ = tell(fact)
+    name, what, *_ = describe_fact(fact)
     return name, ", ".join(sorted(what.split(", ")))
 
 

@@ -1,6 +1,6 @@
-"""Somebody who asks a server how it is, again and again, from a process of its own: nobody else's work is in the times.
+"""A process that requests the health of a server repeatedly and measures the times without the work of the attackers.
 
-Each question has a connection of its own, as those of a load balancer have. It ends with its standard input.
+Each request uses a new connection, as a load balancer does. The process ends when its standard input closes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ PATIENCE_S = 60
 QUESTION = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
-def asked(port: int) -> bytes:
-    """The whole answer."""
+def health(port: int) -> bytes:
+    """The answer to one health request."""
     with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as line:
         line.sendall(QUESTION)
         answer = b""
@@ -37,7 +37,7 @@ def main(port: int) -> None:
     Thread(target=listen, daemon=True).start()
     while not over.wait(EVERY_S):
         asked_at = clock.monotonic()
-        answer = asked(port)
+        answer = health(port)
         waits.append((clock.monotonic() - asked_at) * 1_000)
         assert answer.startswith(b"HTTP/1.1 200 "), answer
     print(json.dumps(waits))

@@ -1,4 +1,4 @@
-"""What must hold of any input at all, by the part of NoETL that reads it: the corpus and the fuzzer both ask here."""
+"""Invariants for any input, by the part of NoETL that reads it; the corpus and the fuzzer check them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from noetl.template.compile import BadTemplate, Moment, TemplateError, compile_t
 from tests.playbooks import kinds
 
 CORPUS = Path(__file__).parents[1] / "fixtures" / "corpus"
-CPU_S_MAX = 3.0  # ten times what the largest allowed input takes
+CPU_S_MAX = 3.0  # ten times the time for the largest allowed input
 MOMENT = Moment("2026-01-31T12:00:00Z", "fetch#1/1")
 SCOPE: dict[str, object] = {
     "workload": {"items": [1, 2.5, "three", None, True], "text": "a {{ workload }} b", "map": {"k": [{}]}},
@@ -31,7 +31,7 @@ SCOPE: dict[str, object] = {
 
 
 class Fault(Exception):
-    """An input did what no input may do."""
+    """An input violates an invariant."""
 
 
 def judge_yaml(data: bytes) -> None:
@@ -64,7 +64,7 @@ def judge_migrate(data: bytes) -> None:
         _placed(error.problems)
         return
     if parse(made.text, "fuzz.yaml").document.root is None:
-        raise Fault("what was migrated can not be read again")
+        raise Fault("the migrated text cannot be read")
 
 
 JUDGES: dict[str, Callable[[bytes], None]] = {
@@ -82,11 +82,11 @@ def _placed(problems: Iterable[Problem]) -> None:
 
 
 def verdict(judge: Callable[[bytes], None], data: bytes) -> str | None:
-    """Why an input is a fault of ours; None: it is not."""
+    """The fault that an input causes; None: it causes none."""
     began = process_time()
     try:
         judge(data)
-    except Exception as error:  # noqa: BLE001  # whatever comes out is what we look for
+    except Exception as error:  # noqa: BLE001  # every unexpected exception is a fault
         last = traceback.extract_tb(error.__traceback__)[-1]
         return f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"
     took = process_time() - began

@@ -1,6 +1,6 @@
-"""A process whose disk is written down: what it wrote, what it synced, and what it was told is kept.
+"""A process that records its disk operations: writes, syncs, and acknowledged appends.
 
-SQLite is recorded by a VFS of its own, the files of results at the calls of the operating system.
+A VFS records the files of SQLite; wrappers of system calls record the result files.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from noetl.clock import SystemClock
 from noetl.engine.facts import Evaluated, Fact, Requested
 from noetl.ports import Append
 
-Entry: TypeAlias = tuple[Any, ...]  # what was done, and to what
-BASE = "unix"  # what SQLite itself uses
+Entry: TypeAlias = tuple[Any, ...]  # the operation and its arguments
+BASE = "unix"  # the default VFS of SQLite
 EXECUTIONS = 3
-APPENDS = 60  # of each
-BODY_BYTES = 40_000  # of every fourth append; in all it is more than a checkpoint waits for
+APPENDS = 60  # of each execution
+BODY_BYTES = 40_000  # of every fourth append; in total enough for a checkpoint
 
 
 class Journal:
-    """Everything in its order, whichever thread did it."""
+    """All operations of all threads, in order."""
 
     def __init__(self, root: Path) -> None:
         self.root = str(root)
         self.entries: list[Entry] = []
         self.names: dict[int, str] = {}  # open descriptors
-        self.ends: dict[int, int] = {}  # where the next byte of each goes
+        self.ends: dict[int, int] = {}  # descriptor → offset of the next write
 
     def note(self, *entry: Any) -> None:
         self.entries.append(entry)
@@ -55,7 +55,7 @@ class RecordedFile(apsw.VFSFile):
         if self._is_new:
             journal.note("made", self._name)
 
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802  # as SQLite names it
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802  # the name in SQLite
         super().xWrite(data, offset)
         self._journal.note("write", self._name, offset, bytes(data))
 
@@ -67,7 +67,7 @@ class RecordedFile(apsw.VFSFile):
         super().xSync(flags)
         self._journal.note("sync", self._name)
         if self._is_new and self._name.endswith(("-wal", "-journal")):
-            # SQLite syncs the folder of these with their first sync.
+            # SQLite syncs the folder of these files with their first sync.
             self._is_new = False
             self._journal.note("sync folder", os.path.dirname(self._name))
 
@@ -80,7 +80,7 @@ class RecordedDisk(apsw.VFS):
         self._journal = journal
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
-        assert name is not None, "our database has no files without a name"
+        assert name is not None, "the database has no anonymous files"
         return RecordedFile(self._journal, name, flags)
 
     def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
@@ -91,7 +91,7 @@ class RecordedDisk(apsw.VFS):
 
 
 def record_calls(journal: Journal) -> None:
-    """Stand before the calls that change files; this process has no other purpose."""
+    """Wrap the system calls that change files; this process has no other purpose."""
 
     def where(path: Any, folder: int | None) -> str:
         return os.path.join(journal.names.get(folder, "") if folder is not None else "", os.fspath(path))
@@ -140,7 +140,7 @@ def record_calls(journal: Journal) -> None:
 
 
 async def work(journal: Journal, folder: Path) -> None:
-    """Executions that grow at the same time; some facts name a result that was put before."""
+    """Executions that grow concurrently; some facts have a ref to a result that was stored before."""
     clock = SystemClock()
     database = open_sqlite(folder / "noetl.db", clock)
     store, holding, results = (

@@ -1,4 +1,4 @@
-"""What a disk may hold after the power went: what was synced, and any part of what was not.
+"""The possible states of a disk after a power loss: all synced data, and any part of the other data.
 
 A write may be torn between sectors; a new name, a rename or a removal may be missing until its folder is synced.
 """
@@ -8,30 +8,30 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from random import Random  # noqa: TID251  # dice with a seed: the same images each time
+from random import Random  # noqa: TID251  # a seed gives the same images each time
 from typing import NamedTuple
 
-from tests.hostile.recorded import Entry
+from tests.hostile.disk_recorder import Entry
 
 SECTOR = 512
-SHARES = (0.0, 0.02, 0.5, 0.5, 0.98, 1.0)  # of what was not synced: from nothing of it to all
+SHARES = (0.0, 0.02, 0.5, 0.5, 0.98, 1.0)  # fractions of the unsynced data that survive
 
 
 class _File:
-    """`waiting`: writes (where, what) and cuts (to which size, None) that no sync has made sure."""
+    """`unsynced`: writes (offset, data) and truncations (size, None) since the last sync."""
 
     def __init__(self) -> None:
-        self.sure = bytearray()
-        self.waiting: list[tuple[int, bytes | None]] = []
+        self.synced = bytearray()
+        self.unsynced: list[tuple[int, bytes | None]] = []
 
     def sync(self) -> None:
-        for place, data in self.waiting:
-            _put(self.sure, place, data)
-        self.waiting.clear()
+        for place, data in self.unsynced:
+            _put(self.synced, place, data)
+        self.unsynced.clear()
 
     def torn(self, chance: Callable[[], bool]) -> bytes:
-        body = bytearray(self.sure)
-        for place, data in self.waiting:
+        body = bytearray(self.synced)
+        for place, data in self.unsynced:
             if data is None:
                 if chance():
                     _put(body, place, None)
@@ -46,21 +46,21 @@ class _File:
 
 
 class _Change(NamedTuple):
-    """Of the names in a folder, all of it or nothing: what goes, and what comes instead."""
+    """An atomic change of the names in a folder: the removed name and the new one."""
 
-    gone: str | None
+    removed: str | None
     name: str | None
-    what: _File | None  # None: a folder
+    file: _File | None  # None: a folder
 
 
 class Disk:
-    """Follows a journal, and can be photographed at any moment."""
+    """Applies the entries of a journal, and writes an image of the disk at any moment."""
 
     def __init__(self, root: str) -> None:
         self._root = root
         self._seen: dict[str, _File | None] = {}  # names as the process sees them
-        self._sure: dict[str, _File | None] = {}
-        self._waiting: dict[str, list[_Change]] = {}  # by folder
+        self._synced: dict[str, _File | None] = {}
+        self._unsynced: dict[str, list[_Change]] = {}  # by folder
 
     def follow(self, entry: Entry) -> None:
         match entry:
@@ -74,14 +74,14 @@ class Disk:
             case ("gone", path):
                 self._change(path, _Change(path, None, None))
             case ("write", path, place, data):
-                self._file(path).waiting.append((place, data))
+                self._file(path).unsynced.append((place, data))
             case ("cut", path, size):
-                self._file(path).waiting.append((size, None))
+                self._file(path).unsynced.append((size, None))
             case ("sync", path):
                 self._file(path).sync()
             case ("sync folder", path):
-                for change in self._waiting.pop(path, ()):
-                    _rename(self._sure, change)
+                for change in self._unsynced.pop(path, ()):
+                    _rename(self._synced, change)
 
     def _file(self, path: str) -> _File:
         file = self._seen[path]
@@ -90,28 +90,28 @@ class Disk:
 
     def _change(self, path: str, change: _Change) -> None:
         _rename(self._seen, change)
-        self._waiting.setdefault(os.path.dirname(path), []).append(change)
+        self._unsynced.setdefault(os.path.dirname(path), []).append(change)
 
-    def photograph(self, folder: Path, dice: Random) -> None:
-        """Write what may be left into a folder."""
-        share = dice.choice(SHARES)
+    def write_image(self, folder: Path, random: Random) -> None:
+        """Write a possible state of the disk into a folder."""
+        share = random.choice(SHARES)
 
         def chance() -> bool:
-            return dice.random() < share
+            return random.random() < share
 
-        names = dict(self._sure)
-        for changes in self._waiting.values():
+        names = dict(self._synced)
+        for changes in self._unsynced.values():
             for change in changes:
                 if chance():
                     _rename(names, change)
         for name in sorted(names):
             if any(above not in names for above in self._above(name)):
-                continue  # its folder is not there
-            target, what = folder / os.path.relpath(name, self._root), names[name]
-            if what is None:
+                continue  # its folder does not exist
+            target, file = folder / os.path.relpath(name, self._root), names[name]
+            if file is None:
                 target.mkdir()
             else:
-                target.write_bytes(what.torn(chance))
+                target.write_bytes(file.torn(chance))
 
     def _above(self, name: str) -> Iterator[str]:
         while (name := os.path.dirname(name)) != self._root:
@@ -128,7 +128,7 @@ def _put(body: bytearray, place: int, data: bytes | None) -> None:
 
 
 def _rename(names: dict[str, _File | None], change: _Change) -> None:
-    if change.gone is not None:
-        names.pop(change.gone, None)
+    if change.removed is not None:
+        names.pop(change.removed, None)
     if change.name is not None:
-        names[change.name] = change.what
+        names[change.name] = change.file

@@ -1,6 +1,6 @@
 """Run a harmful call beside healthy ones, in a process with a limit on processes, so that a fork bomb stays small.
 
-Usage: `python -m tests.chaos.poisoned TOOL TEXT TIMEOUT_S`. It prints the results as JSON.
+Usage: `python -m tests.chaos.harmful_calls TOOL TEXT TIMEOUT_S`. It prints the results as JSON.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def limit() -> None:
         used = sum(len(list(each.glob("task/*"))) for each in Path("/proc").glob("[0-9]*") if _is_ours(each))
     resource.setrlimit(resource.RLIMIT_NPROC, (used + PROCESSES, used + PROCESSES))
     os.environ[LIMITED] = "yes"
-    os.execv(sys.executable, [sys.executable, "-m", "tests.chaos.poisoned", *sys.argv[1:]])
+    os.execv(sys.executable, [sys.executable, "-m", "tests.chaos.harmful_calls", *sys.argv[1:]])
 
 
 def _is_ours(process: Path) -> bool:

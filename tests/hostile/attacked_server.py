@@ -1,4 +1,4 @@
-"""A server in a process of its own, so that one sees what it takes of the machine. It ends with its standard input."""
+"""A server as a process, so that tests can measure its memory. It ends when its standard input closes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from noetl.server.services import ServerSettings
 from tests.api.servers import opened
 
-# Patience is shorter than it is by default, so that nobody waits for a test; the rest is as it always is.
+# Timeouts are shorter than the defaults, so that the test is short; all other settings are defaults.
 DOOR = ServerSettings(open=True, headers_s=5.0, requests_per_s=5, requests_burst=800)
 
 
