@@ -93,8 +93,7 @@ async def _linked(url: str) -> AsyncIterator[NatsLink]:
     owners = PartitionOwners(store, clock, "s", ttl_s=60.0, count=64)
     reach = ControlPorts(store, MemoryQueue(), MemoryResults())
     control = Control(reach, library, owners, clock, ControlSettings())
-    control.relatives.link = control
-    await owners.keep(control.set_time)
+    await owners.renew(control.set_time)
     server, worker = Connection(url), Connection(url)
     answering = Answering(server, control, _Nothing(), Keeper(LinkKey(bytes(32)), _Nothing()))
     await answering.follow(range(64))

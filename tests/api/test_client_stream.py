@@ -85,7 +85,7 @@ def test_each_event_comes_once_however_often_the_connection_is_lost(tmp_path: Pa
     async def work() -> None:
         async with asyncio.timeout(180), opened(tmp_path) as world:
             id = await world.api.run(LOOP)
-            rows = await world.house.disk.store.read(id)
+            rows = await world.house.storage.store.read(id)
             wanted = list(Envelopes(State(execution_id=id)).of(events_of(rows)))
             # Of all sizes: cuts fall between events, inside of one, and between envelopes of one fact.
             for cut_after in (3_001, 7_777):
@@ -126,7 +126,7 @@ def test_the_facts_of_a_log_can_be_made_from_its_envelopes(tmp_path: Path) -> No
                 id = await world.api.run(text)
                 streamed = [each async for each in client.stream(id)]
                 made = [fact_of(each) for each in streamed if isinstance(each, Envelope)]
-                events = events_of(await world.house.disk.store.read(id))
+                events = events_of(await world.house.storage.store.read(id))
                 assert [each for each in made if each is not None] == list(events)
 
     asyncio.run(work())

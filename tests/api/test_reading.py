@@ -108,7 +108,7 @@ def test_an_execution_is_carried_on_from_what_was_remembered(tmp_path: Path) -> 
         id = (await api.post("/executions", {"path": "waiting"}, status=201))["execution_id"]
         while (await api.ask("POST", f"/executions/{id}/signal", {"name": "go"})).status != 200:
             assert (await api.get(f"/executions/{id}"))["status"] == "running"
-        await world.house.rest(id)
+        await world.house.wait_until_idle(id)
         shown = await api.get(f"/executions/{id}")
         assert (shown["status"], [each["step"] for each in shown["steps"]]) == ("ok", ["start", "after"])
 
@@ -176,8 +176,8 @@ def test_a_log_that_no_engine_has_written_is_damaged(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         digest = (await world.api.register(NOOP))["digest"]
         id = (await world.api.post("/executions", {"digest": digest}, status=201))["execution_id"]
-        await world.house.rest(id)
-        database = world.house.disk.database
+        await world.house.wait_until_idle(id)
+        database = world.house.storage.database
         query = """UPDATE log SET body = replace(body, '"step.done","run":"start#1"', '"step.done","run":"start#9"')"""
         await database.writer.write(lambda cursor: cursor.execute(query).fetchall())
         answer = await world.api.ask("GET", f"/executions/{id}")

@@ -208,7 +208,7 @@ def test_what_runs_goes_on_while_others_are_refused(tmp_path: Path) -> None:
         await refused(world, {"path": "waiting", "version": 7}, 404)
         while (await world.api.ask("POST", f"/executions/{id}/signal", {"name": "go"})).status != 200:
             continue
-        await world.house.rest(id)
+        await world.house.wait_until_idle(id)
         assert sorted(each["status"] for each in await on_record(world)) == ["error", "error", "ok"]
 
     serve(tmp_path, work)

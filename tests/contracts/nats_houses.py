@@ -12,10 +12,10 @@ from noetl.adapters.memory.store import MemoryStore
 from noetl.adapters.nats.connection import Connection
 from noetl.adapters.nats.queue import NatsQueue
 from noetl.clock import SystemClock
-from noetl.control.deps import ControlPorts, ControlSettings
+from noetl.control.deps import CommitHook, ControlHooks, ControlPorts, ControlSettings
 from noetl.control.executions import Control
 from noetl.control.ownership import PartitionOwners
-from noetl.control.playbooks import Compiled
+from noetl.control.playbooks import CompiledPlaybooks
 from noetl.errors import NotFound
 from noetl.link.client import NatsLink
 from noetl.link.messages import PARTITIONS
@@ -52,7 +52,7 @@ class Programs:
     """Compiled, and found by path."""
 
     def __init__(self, shelf: Shelf) -> None:
-        self._shelf, self._compiled = shelf, Compiled(shelf, kinds())
+        self._shelf, self._compiled = shelf, CompiledPlaybooks(shelf, kinds())
 
     async def by_digest(self, digest: str) -> Program:
         return await self._compiled.by_digest(digest)
@@ -91,15 +91,16 @@ class Server:
         self.programs = Programs(shelf)
         self.link = NatsLink(self.connection, self.programs)
         self.owners = PartitionOwners(store, self.clock, name, ttl_s=60.0, count=PARTITIONS)
-        reach = ControlPorts(store, self.queue, MemoryResults())
-        self.control = control(reach, self.programs, self.owners, self.clock, ControlSettings())
-        self.control.relatives.link = self.link
+        reach = ControlPorts(store, self.queue, MemoryResults(), self.link)
+        self.watchers: list[CommitHook] = []
+        hooks = ControlHooks(on_commit=self.watchers)
+        self.control = control(reach, self.programs, self.owners, self.clock, ControlSettings(), hooks=hooks)
         keeper = Keeper(key, provider or Safe())
         self.answering = Answering(self.connection, self.control, shelf, keeper)
 
     async def keep(self) -> None:
         """A round of ownership, and who is reached then."""
-        await self.owners.keep(self.control.set_time)
+        await self.owners.renew(self.control.set_time)
         await self.answering.follow(self.owners.owned)
         await self.connection.settle()
 
@@ -128,4 +129,4 @@ async def served(
 
 def link_of(connection: Connection) -> NatsLink:
     """A worker's: all that it knows of playbooks comes over the link."""
-    return NatsLink(connection, Compiled(NatsTexts(connection), kinds()))
+    return NatsLink(connection, CompiledPlaybooks(NatsTexts(connection), kinds()))

@@ -17,7 +17,7 @@ from noetl.adapters.nats.connection import Connection
 from noetl.adapters.nats.queue import NatsQueue
 from noetl.clock import SystemClock
 from noetl.control.executions import Control
-from noetl.control.playbooks import Compiled
+from noetl.control.playbooks import CompiledPlaybooks
 from noetl.engine.commands import Cancel, Pause, Report, Resume, Start
 from noetl.engine.facts import TaskDone
 from noetl.engine.moves import RunTask
@@ -30,7 +30,7 @@ from noetl.link.messages import PARTITIONS, READING, Begin, answer_in, reply_of,
 from noetl.link.playbook_cache import NatsTexts
 from noetl.output import JSON, Failure, Output
 from noetl.ports import Epoch, ReportAnswer
-from noetl.worker.calls import Ear
+from noetl.worker.calls import CallContext
 from noetl.worker.worker import Worker, WorkerPorts
 from tests.contracts.nats_houses import Programs, Server, Shelf, link_of, served
 from tests.playbooks import kinds
@@ -73,7 +73,7 @@ def test_a_grant_comes_as_the_owner_gave_it_and_a_report_goes_on_record_as_it_wa
         async with served(server.url, {"one": ONE}) as (house, connection, shelf):
             link = link_of(connection)
             await link.start("e", shelf.digests["one"], Start(workload=WIDE, by="me"))
-            live = house.control.lives["e"]
+            live = house.control.executions["e"]
             assert live.state.workload == WIDE
             grant = await link.begin("e", "start#1", "w")
             assert grant is not None
@@ -84,7 +84,7 @@ def test_a_grant_comes_as_the_owner_gave_it_and_a_report_goes_on_record_as_it_wa
             assert [task.name for task in grant.work.pipeline.tasks] == [
                 task.name for task in given.pipeline.tasks
             ]
-            assert (grant.epoch, grant.lease_s) == (live.out["start#1"].epoch, 30.0)
+            assert (grant.epoch, grant.lease_s) == (live.in_flight["start#1"].epoch, 30.0)
             assert abs((house.control.now() - grant.at).total_seconds()) < 10
             assert await link.begin("e", "start#1", "another") is None
             fact = done(
@@ -114,7 +114,7 @@ def test_beats_commands_and_iterations_are_answered_as_by_the_owner_itself(serve
             assert await link.beat("w", holds) == []
             await link.command("b", Cancel(reason="enough"))
             await link.command("c", Pause(by="me"))
-            assert {id: house.control.lives[id].state.status for id in ids} == {
+            assert {id: house.control.executions[id].state.status for id in ids} == {
                 "a": "running", "b": "cancelling", "c": "paused",
             }  # fmt: skip
             stale = [("a", "start#1[1]", (holds[0][2][0], 0)), *holds[1:]]
@@ -173,7 +173,7 @@ def test_a_worker_without_the_tool_of_a_playbook_leaves_it_to_others(server: Nat
     async def work() -> None:
         async with served(server.url, {"one": ONE}) as (_, connection, shelf):
             few = {name: kind for name, kind in kinds().items() if name != "http"}
-            link = NatsLink(connection, Compiled(NatsTexts(connection), few))
+            link = NatsLink(connection, CompiledPlaybooks(NatsTexts(connection), few))
             await link.start("e", shelf.digests["one"], Start())
             with pytest.raises(Unavailable, match="can not run here"):
                 await link.begin("e", "start#1", "w")
@@ -210,7 +210,7 @@ def test_without_an_owner_it_is_unavailable_at_once_and_with_another_one_it_goes
                     frame="start#1", position=0, facts=(done("start#1", Output(data=1)),), epoch=grant.epoch
                 )
                 assert await link.report("e", report) == ReportAnswer("stop", "over")
-                assert second.control.lives["e"].state.status == "ok"
+                assert second.control.executions["e"].state.status == "ok"
         finally:
             for each in (first, second):
                 await each.close()
@@ -237,7 +237,7 @@ def test_servers_share_the_partitions_and_a_beat_reaches_all_of_them(server: Nat
                     assert grant is not None
                     holds.append((id, "start#1", grant.epoch))
                     await link.command(id, Cancel())
-                assert all(each.control.lives for each in servers)
+                assert all(each.control.executions for each in servers)
                 expected = [stop for each in servers for stop in await each.control.beat("w", holds)]
                 assert sorted(await link.beat("w", holds)) == sorted(expected)
                 await servers[1].answering.follow(())
@@ -252,7 +252,7 @@ def test_servers_share_the_partitions_and_a_beat_reaches_all_of_them(server: Nat
 
 
 def test_whole_executions_with_loops_and_children_run_over_queue_and_link(server: NatsServer) -> None:
-    async def answer(called: RunTask, _ear: Ear) -> Output:
+    async def answer(called: RunTask, _context: CallContext) -> Output:
         return Output(data=called.input or called.fields or None)
 
     async def work() -> None:
@@ -263,7 +263,7 @@ def test_whole_executions_with_loops_and_children_run_over_queue_and_link(server
             worker = Worker("w", outside, answer, SystemClock())
             slots = [asyncio.ensure_future(worker.serve()) for _ in range(4)]
             ended: asyncio.Queue[str] = asyncio.Queue()
-            house.control.watch = lambda live, _: None if live.state.live else ended.put_nowait(live.id)
+            house.watchers.append(lambda live, _: None if live.state.live else ended.put_nowait(live.id))
             ids = [f"e{number}" for number in range(5)]
             for id in ids:
                 await link.start(id, shelf.digests["loop"], Start())
@@ -273,7 +273,7 @@ def test_whole_executions_with_loops_and_children_run_over_queue_and_link(server
             for id in ids:
                 rows = await house.control.store.read(id)
                 assert rows[-1].facts[-1].status == "ok"  # type: ignore[union-attr]  # the last one has it
-            worker.leaving = True
+            worker.stop_claiming()
             await queue.close()
             for slot in slots:
                 slot.cancel()

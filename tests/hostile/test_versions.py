@@ -26,7 +26,7 @@ from noetl.link.messages import VERSION
 from noetl.output import Output
 from noetl.views.audit.findings import findings
 from noetl.views.log import events_of
-from noetl.worker.calls import Ear
+from noetl.worker.calls import CallContext
 from noetl.worker.worker import Worker, WorkerPorts
 from tests.contracts.nats_houses import Server, link_of, served
 from tests.services_nats import NatsServer, running_nats
@@ -88,7 +88,7 @@ def _of_version(message: bytes, version: int) -> bytes:
     return json.dumps({**told, "v": version} if "v" in told else told).encode()
 
 
-async def _answer(called: RunTask, _ear: Ear) -> Output:
+async def _answer(called: RunTask, _context: CallContext) -> Output:
     return Output(data=called.fields or None)
 
 
@@ -101,7 +101,7 @@ async def working(connection: Connection) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        worker.leaving = True
+        worker.stop_claiming()
         await queue.close()
         for slot in slots:
             slot.cancel()
@@ -111,7 +111,7 @@ async def working(connection: Connection) -> AsyncIterator[None]:
 async def ended(house: Server, link: NatsLink, digest: str, many: int) -> list[str]:
     """So many executions, started and come to an end."""
     over: asyncio.Queue[str] = asyncio.Queue()
-    house.control.watch = lambda live, _: None if live.state.live else over.put_nowait(live.id)
+    house.watchers.append(lambda live, _: None if live.state.live else over.put_nowait(live.id))
     ids = [f"e{number}" for number in range(many)]
     for id in ids:
         await link.start(id, digest, Start(workload={"n": 1}))

@@ -126,7 +126,7 @@ class Held(Protocol):
     def program(self) -> Program: ...
 
     @property
-    def out(self) -> Mapping[str, Lease]:
+    def in_flight(self) -> Mapping[str, Lease]:
         """The frames that are out, each with its last grant."""
         ...
 
@@ -134,7 +134,7 @@ class Held(Protocol):
 class Owner(Link, Protocol):
     """A server's control."""
 
-    async def live(self, execution_id: str) -> Held:
+    async def load(self, execution_id: str) -> Held:
         """Raises Unavailable when it is not ours."""
         ...
 
@@ -152,11 +152,11 @@ class Keeper:
             raise Rejected("no-link-key", f"the server has no link key, and nothing goes unsealed: {_HOME}")
         if len(ask.nonce) != QUESTION_BYTES or not hmac.compare_digest(self._key.proof(ask), ask.proof):
             raise Rejected("wrong-link-key", f"the worker has another link key than the server: {_HOME}")
-        held = await owner.live(ask.execution_id)
-        if ask.frame not in held.out:
+        held = await owner.load(ask.execution_id)
+        if ask.frame not in held.in_flight:
             # As a new owner we hear of grants by the beats of their holders: this is one.
             await owner.beat(ask.worker, [(ask.execution_id, ask.frame, ask.epoch)])
-        out = held.out.get(ask.frame)
+        out = held.in_flight.get(ask.frame)
         if out is None or out.epoch != ask.epoch:
             raise Rejected("not-granted", f"{ask.frame} is not this worker's any more")
         entries = held.program.playbook.keychain

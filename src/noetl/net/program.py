@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Literal, NamedTuple, TypeAlias
 
+from noetl.defaults import POOL
 from noetl.net.compile import asks_for_failure
 from noetl.net.graph import descendants
 from noetl.output import JSON, OUTPUT_FIELDS
@@ -23,7 +24,6 @@ from noetl.template.projection import reads_data
 
 Condition: TypeAlias = Template | bool
 ATTEMPTS = 3  # D24
-POOL = "default"  # of workers, for steps that name no other
 BODY = "body"  # the block inside a list of loops: s#1[3]/body#1
 CTX_TARGETS_LIGHT = 16  # so many values of the largest size fit into ctx (D55)
 

@@ -7,9 +7,9 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
+from noetl.defaults import POOL
 from noetl.engine.commands import Command, Report, Start
 from noetl.engine.moves import Work
-from noetl.net.program import POOL
 from noetl.output import JSON, Output
 
 Epoch: TypeAlias = tuple[int, int]  # of the partition's owner, and a counter: a higher one refuses all lower

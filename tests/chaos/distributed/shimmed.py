@@ -21,11 +21,12 @@ from noetl.errors import Unavailable
 from noetl.output import Output
 from noetl.ports import Claim, Epoch, Grant, Link, ReportAnswer, WorkQueue
 from noetl.runtime.server import ServerOptions, open_server
-from noetl.runtime.settings import LINK_KEY, lease_s
+from noetl.runtime.settings import LINK_KEY, Settings
 from noetl.runtime.worker import WorkerOptions, WorkerRuntime
 from noetl.server.app import make_app
 from noetl.server.http_server import Serving
 from noetl.server.services import ServerSettings
+from noetl.worker.worker import WorkerPorts
 from tests.chaos.distributed.load import Chance
 
 SEED, CLOCKS = "CHAOS_SEED", "CHAOS_CLOCKS"
@@ -144,13 +145,17 @@ async def work(asked: argparse.Namespace) -> None:
         slots=asked.slots,
         name=asked.name,
         link_key=os.environ[LINK_KEY],
-        lease_s=lease_s(),
+        lease_s=Settings.from_environment().lease_s,
     )
-    crew = WorkerRuntime(given, clock)
-    if seed := os.environ.get(SEED):
+
+    def wrap(ports: WorkerPorts) -> WorkerPorts:
+        if not (seed := os.environ.get(SEED)):
+            return ports
         chance = Chance(f"{seed}/{asked.name}")
-        crew.worker.queue = FaultyQueue(crew.worker.queue, chance, clock)
-        crew.worker.link = FaultyLink(crew.worker.link, chance, clock)
+        queue, link = FaultyQueue(ports.queue, chance, clock), FaultyLink(ports.link, chance, clock)
+        return ports._replace(queue=queue, link=link)
+
+    crew = WorkerRuntime(given, clock, wrap=wrap)
     await crew.open()
     print("ready", file=sys.stderr, flush=True)
     await told_to_go()
@@ -161,10 +166,14 @@ async def serve(asked: argparse.Namespace) -> None:
     clock = clock_of(asked.name or str(asked.port))
     environment = os.environ
     given = ServerOptions(
-        environment["NOETL_DB"], environment["NOETL_NATS"], asked.name, environment[LINK_KEY], lease_s()
+        environment["NOETL_DB"],
+        environment["NOETL_NATS"],
+        asked.name,
+        environment[LINK_KEY],
+        Settings.from_environment().lease_s,
     )
     async with open_server(given, clock) as house:
-        serving = Serving(make_app(house.desk, ServerSettings()), "127.0.0.1", asked.port)
+        serving = Serving(make_app(house.services, ServerSettings()), "127.0.0.1", asked.port)
         serving.start()
         print("ready", file=sys.stderr, flush=True)
         await told_to_go()

@@ -14,7 +14,7 @@ from nats.aio.client import Client
 from nats.js.errors import NotFoundError
 
 from noetl.adapters.nats.stream import STREAM
-from noetl.net.program import POOL
+from noetl.defaults import POOL
 from tests.chaos.distributed.audit import audited, told
 from tests.chaos.distributed.effects import serving
 from tests.chaos.distributed.house import CLOCK, LEASE_S, House, opened

@@ -10,7 +10,7 @@ from noetl.adapters.memory.queue import MemoryQueue
 from noetl.adapters.memory.results import MemoryResults
 from noetl.adapters.memory.store import MemoryStore
 from noetl.clock import SystemClock
-from noetl.control.deps import ControlPorts, ControlSettings
+from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings
 from noetl.control.executions import Control
 from noetl.control.live_execution import LiveExecution
 from noetl.control.ownership import PartitionOwners
@@ -19,8 +19,11 @@ from noetl.engine.commands import Start
 from noetl.engine.facts import Fact, Processed
 from noetl.engine.moves import RunTask
 from noetl.output import JSON, Output
+from noetl.ports import Link
 from noetl.testing.simulator.cluster import Library
-from noetl.worker.calls import Ear, Toolbox
+from noetl.worker.calls import CallContext, Toolbox
+from noetl.worker.frame_driver import LogLine
+from noetl.worker.keychain import Keychain
 from noetl.worker.worker import Worker, WorkerPorts
 from tests.playbooks import HEAD, kinds
 
@@ -41,25 +44,36 @@ class MemoryHouse:
     """What has been committed stands in `told`, of all executions, in the order of commits."""
 
     def __init__(
-        self, bodies: dict[str, str], answer: Answer | Toolbox = echo, settings: ControlSettings | None = None
+        self,
+        bodies: dict[str, str],
+        answer: Answer | Toolbox = echo,
+        settings: ControlSettings | None = None,
+        *,
+        hooks: ControlHooks | None = None,
+        keychain: Keychain | None = None,
+        link: Callable[[Link], Link] = lambda link: link,
     ) -> None:
+        """`link`: around the worker's link to control."""
         self.clock = SystemClock()
         self.store = MemoryStore(self.clock, 1)
         self.queue, self.results = MemoryQueue(), MemoryResults()
         library = Library({path: HEAD + body for path, body in bodies.items()}, kinds())
         self.owners = PartitionOwners(self.store, self.clock, "s", ttl_s=60.0, count=1)
         reach = ControlPorts(self.store, self.queue, self.results)
-        self.control = Control(reach, library, self.owners, self.clock, settings or ControlSettings())
-        self.control.relatives.link = self.control
-        self.control.watch = self._see
-        self.worker = Worker("w", WorkerPorts(self.control, self.queue, self.results), self._call, self.clock)
+        hooks = (hooks or ControlHooks())._replace(on_commit=(self._see,))
+        self.control = Control(
+            reach, library, self.owners, self.clock, settings or ControlSettings(), hooks=hooks
+        )
+        self.lines: list[LogLine] = []
+        ports = WorkerPorts(link(self.control), self.queue, self.results, keychain)
+        self.worker = Worker("w", ports, self._call, self.clock, on_log_line=[self.lines.append])
         self._answer = answer
         self.told: list[Told] = []
         self._ended: dict[str, asyncio.Event] = {}
 
-    async def _call(self, called: RunTask, ear: Ear) -> Output:
+    async def _call(self, called: RunTask, context: CallContext) -> Output:
         answer = self._answer
-        return await (answer(called, ear) if isinstance(answer, Toolbox) else answer(called))
+        return await (answer(called, context) if isinstance(answer, Toolbox) else answer(called))
 
     def _see(self, live: LiveExecution, events: list[Event]) -> None:
         for event in events:
@@ -80,7 +94,7 @@ class MemoryHouse:
 
 def run_house(house: MemoryHouse, work: Callable[[MemoryHouse], Awaitable[T]], slots: int = 4) -> T:
     async def main() -> T:
-        await house.owners.keep(house.control.set_time)
+        await house.owners.renew(house.control.set_time)
         serving = [asyncio.ensure_future(house.worker.serve()) for _ in range(slots)]
         try:
             async with asyncio.timeout(30):

@@ -10,7 +10,7 @@ import pytest
 from noetl.adapters.memory.store import MemoryStore
 from noetl.clock import SystemClock
 from noetl.control.deps import ControlSettings
-from noetl.control.executions import FACTS_PER_TURN, FACTS_TOGETHER
+from noetl.control.executions import FACTS_PER_COMMIT, FACTS_PER_TURN
 from noetl.control.live_execution import ANSWERS_PER_TURN, turn
 from noetl.control.snapshots import fold
 from noetl.engine.commands import Pause, Resume
@@ -43,12 +43,12 @@ def test_a_state_that_may_not_be_on_record_is_used_by_nobody_who_kept_hold_of_it
 
     async def work(house: MemoryHouse) -> None:
         await house.start("e", "t")
-        held = house.control.lives["e"]
+        held = house.control.executions["e"]
         store.silent = True
         with pytest.raises(Unavailable):
             await house.control.command("e", Pause())
-        with pytest.raises(Unavailable, match="read from the log anew"):
-            await house.control.look(held, lambda: None)
+        with pytest.raises(Unavailable, match="reloaded from the log"):
+            await house.control.read(held, lambda: None)
         await house.control.command("e", Resume())
 
     run_house(house, work, slots=0)
@@ -61,11 +61,11 @@ def test_an_execution_is_read_from_its_snapshot_and_what_follows_it() -> None:
 
     async def work(house: MemoryHouse) -> tuple[int | None, object, object]:
         await house.start("e", "t")
-        before = house.control.lives.pop("e")
-        await asyncio.gather(*house.control._tasks)
+        before = house.control.executions.pop("e")
+        await asyncio.gather(*house.control._background._tasks)
         kept = await house.store.snapshot("e")
         await house.control.command("e", Pause())
-        return kept and kept.seq, before.state.runs, house.control.lives["e"].state.runs
+        return kept and kept.seq, before.state.runs, house.control.executions["e"].state.runs
 
     seq, before, after = run_house(house, work, slots=0)
     assert seq is not None
@@ -82,7 +82,7 @@ def test_what_shares_a_commit_shares_its_instant_so_that_live_is_what_the_log_sa
         assert len(rows) == 2
         folded = State(execution_id="e")
         fold(folded, rows)
-        return differences(folded, house.control.lives["e"].state)
+        return differences(folded, house.control.executions["e"].state)
 
     assert run_house(house, work, slots=0) == []
 
@@ -104,7 +104,7 @@ def test_much_that_follows_of_one_command_is_committed_in_pieces_and_others_have
     assert run_house(house, work, slots=0) == ["e", "short"]
     lengths = [len(row.facts) for row in house.store.rows["e"]]
     assert sum(lengths) > 3_000
-    assert max(lengths) < FACTS_TOGETHER + 2 * FACTS_PER_TURN
+    assert max(lengths) < FACTS_PER_COMMIT + 2 * FACTS_PER_TURN
 
 
 def test_whoever_leads_and_is_gone_while_all_are_answered_leaves_nobody_waiting() -> None:
@@ -112,13 +112,13 @@ def test_whoever_leads_and_is_gone_while_all_are_answered_leaves_nobody_waiting(
 
     async def work(house: MemoryHouse) -> int:
         await house.start("e", "t")
-        live = house.control.lives["e"]
+        live = house.control.executions["e"]
         asking = [
-            asyncio.ensure_future(house.control.ask(live, None, lambda: asking[0].cancel()))
+            asyncio.ensure_future(house.control.submit(live, None, lambda: asking[0].cancel()))
             for _ in range(3 * ANSWERS_PER_TURN)
         ]
         told = await asyncio.gather(*asking, return_exceptions=True)
-        assert await house.control.look(live, lambda: live.busy) is False
+        assert await house.control.read(live, lambda: live.busy) is False
         return sum(isinstance(each, BaseException) for each in told)
 
     assert run_house(house, work, slots=0) == 1

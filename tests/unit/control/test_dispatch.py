@@ -8,8 +8,8 @@ import pytest
 
 from noetl.adapters.memory.queue import MemoryQueue
 from noetl.clock import SystemClock
-from noetl.control.deps import ControlSettings
-from noetl.control.live_execution import Lost
+from noetl.control.deps import ControlHooks, ControlSettings
+from noetl.control.live_execution import LostWorkers
 from noetl.control.sweeper import sweep
 from noetl.engine import facts
 from noetl.engine.commands import Pause, Report, Resume
@@ -147,8 +147,8 @@ def test_what_was_lost_on_its_way_is_put_again() -> None:
     async def work(house: MemoryHouse) -> list[str]:
         await house.start("e", "chain")
         house.queue.wipe()
-        live = house.control.lives["e"]
-        house.control.dispatch.gather_all(live)
+        live = house.control.executions["e"]
+        house.control.dispatch.enqueue_all(live)
         await house.control.dispatch.pump()
         return [claim.pointer.frame for claim in await house.queue.take(9)]
 
@@ -246,7 +246,7 @@ def test_a_call_that_takes_three_workers_with_it_is_not_made_again() -> None:
     failed = next(told.fact for told in house.told if isinstance(told.fact, facts.StepFailed))
     assert failed.error is not None
     assert failed.error.kind == "lost"
-    assert "3 workers were lost" in failed.error.message
+    assert "3 workers vanished" in failed.error.message
 
 
 class LateClock(SystemClock):
@@ -273,7 +273,7 @@ class LateClock(SystemClock):
 def test_the_more_frames_a_lost_worker_had_the_less_it_says_of_each(
     workers: int, company: int, is_the_cause: bool
 ) -> None:
-    assert Lost(workers, company).is_the_cause(3) is is_the_cause
+    assert LostWorkers(workers, company).blames_frame(3) is is_the_cause
 
 
 def test_calls_that_were_lost_with_many_others_are_made_again() -> None:
@@ -304,20 +304,20 @@ def test_calls_that_were_lost_with_many_others_are_made_again() -> None:
 
 
 def test_what_is_read_from_the_log_waits_until_workers_have_told_what_they_have_of_it() -> None:
-    house = MemoryHouse({"chain": CHAIN}, settings=ControlSettings(settle_s=60.0))
     called: list[str] = []
+    hooks = ControlHooks(on_load=[lambda: called.append("roll")])
+    house = MemoryHouse({"chain": CHAIN}, settings=ControlSettings(settle_s=60.0), hooks=hooks)
 
     async def work(house: MemoryHouse) -> None:
         await house.start("e", "chain")
         grant = await house.control.begin("e", "start#1", "w1")
         assert grant is not None
-        house.control.lives.clear()  # as another server sees it that takes over
-        house.control.roll_call = lambda: called.append("roll")
+        house.control.executions.clear()  # as another server sees it that takes over
         await sweep(house.control)
         assert called == ["roll"]
         assert await house.control.begin("e", "start#1", "w2") is None
         assert await house.control.beat("w1", [("e", "start#1", grant.epoch)]) == []
-        assert house.control.lives["e"].out["start#1"].worker == "w1"
+        assert house.control.executions["e"].in_flight["start#1"].worker == "w1"
 
     run_house(house, work, slots=0)
 
@@ -337,7 +337,7 @@ def test_a_call_that_runs_while_all_is_paused_keeps_its_lease_and_is_not_made_ag
         assert await control.beat("w1", [("e", "start#1", grant.epoch)]) == []
         await control.command("e", Resume())
         await sweep(control)
-        assert control.lives["e"].out["start#1"].worker == "w1"
+        assert control.executions["e"].in_flight["start#1"].worker == "w1"
         assert await control.begin("e", "start#1", "w2") is None
 
     run_house(house, work, slots=0)
@@ -365,16 +365,16 @@ def test_a_worker_that_leaves_between_two_tasks_gives_the_frame_back() -> None:
 
     async def answer(told: RunTask) -> Output:
         called.append(told.task.name)
-        house.worker.leaving = told.task.name == "a"
+        house.worker.draining = told.task.name == "a"
         return Output()
 
     house = MemoryHouse({"two": two}, answer)
 
     async def work(house: MemoryHouse) -> None:
         await house.start("e", "two")
-        await house.worker._do((await house.queue.take(1))[0])
+        await house.worker._run_claim((await house.queue.take(1))[0])
         assert called == ["a"]
-        house.worker.leaving = False
+        house.worker.draining = False
         house.spawn_worker()
         await house.end("e")
 

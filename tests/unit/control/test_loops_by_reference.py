@@ -48,7 +48,7 @@ def run(body: str, workload: dict[str, JSON], items_bytes: int = 65_536) -> tupl
             given["rows_ref"] = await house.results.put("e", *body_)
         await house.start("e", "t", given)
         await house.end("e")
-        output = house.control.lives["e"].state.end_output
+        output = house.control.executions["e"].state.end_output
         return output.data if output else None
 
     data = run_house(house, work)

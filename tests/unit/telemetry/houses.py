@@ -11,7 +11,7 @@ from noetl.adapters.memory.queue import MemoryQueue
 from noetl.adapters.memory.results import MemoryResults
 from noetl.adapters.memory.store import MemoryStore
 from noetl.clock import SystemClock
-from noetl.control.deps import ControlPorts, ControlSettings
+from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings
 from noetl.control.executions import Control
 from noetl.control.live_execution import LiveExecution
 from noetl.control.ownership import PartitionOwners
@@ -20,10 +20,9 @@ from noetl.engine.commands import Start
 from noetl.engine.facts import Processed
 from noetl.output import JSON
 from noetl.telemetry.control_gauges import read_control
-from noetl.telemetry.fact_metrics import Seen
-from noetl.telemetry.measured_ports import MeasuredLink, MeasuredQueue, MeasuredStore
-from noetl.telemetry.metrics import Measures
-from noetl.telemetry.pending import Pending
+from noetl.telemetry.fact_metrics import FactMetrics
+from noetl.telemetry.measured_ports import MeasuredLink, MeasuredQueue, MeasuredStore, PendingPointers
+from noetl.telemetry.metrics import Metrics
 from noetl.testing.simulator.cluster import Library
 from noetl.tool import Tools
 from noetl.views.log import events_of
@@ -40,21 +39,20 @@ class WatchedHouse:
     """Playbooks are known by their paths; `watchers` are told of every commit after the meters."""
 
     def __init__(self, **bodies: str) -> None:
-        self.clock, self.measures, self.pending = SystemClock(), Measures(), Pending()
+        self.clock, self.metrics, self.pending = SystemClock(), Metrics(), PendingPointers()
         self.truth = MemoryStore(self.clock, 1)
-        self.store = MeasuredStore(self.truth, self.measures, self.clock)
-        self.queue = MeasuredQueue(MemoryQueue(), self.measures, self.clock, self.pending)
+        self.store = MeasuredStore(self.truth, self.metrics, self.clock)
+        self.queue = MeasuredQueue(MemoryQueue(), self.metrics, self.clock, self.pending)
         self.owners = PartitionOwners(self.truth, self.clock, "s", ttl_s=60.0, count=1)
         self.library = Library({path: HEAD + body for path, body in bodies.items()}, kinds())
         results = MemoryResults()
         reach = ControlPorts(self.store, self.queue, results)
-        self.control = Control(reach, self.library, self.owners, self.clock, ControlSettings())
-        self.link = MeasuredLink(self.control, self.measures, self.clock, self.pending)
-        self.control.relatives.link = self.link
-        self.seen = Seen(self.measures)
-        self.watchers: list[Watch] = [self.seen]
-        self.control.watch = self._see
-        read_control(self.measures, self.control, self.clock, self.pending)
+        self.fact_metrics = FactMetrics(self.metrics)
+        self.watchers: list[Watch] = [self.fact_metrics]
+        hooks = ControlHooks(on_commit=(self._see,))
+        self.control = Control(reach, self.library, self.owners, self.clock, ControlSettings(), hooks=hooks)
+        self.link = MeasuredLink(self.control, self.metrics, self.clock, self.pending)
+        read_control(self.metrics, self.control, self.clock, self.pending)
         self.toolbox = Toolbox(Tools.installed(), results)
         self.worker = Worker("w", WorkerPorts(self.link, self.queue, results), self.toolbox, self.clock)
         self._ended: dict[str, asyncio.Event] = {}
@@ -77,7 +75,7 @@ class WatchedHouse:
         """From its start to its end: its log."""
         await self.start(path, workload)
         await self.end()
-        self.seen.look()
+        self.fact_metrics.flush()
         return await self.log()
 
     async def log(self, id: str = ID) -> list[Event]:
@@ -86,7 +84,7 @@ class WatchedHouse:
 
 def run_house(house: WatchedHouse, work: Callable[[WatchedHouse], Awaitable[T]], slots: int = 4) -> T:
     async def main() -> T:
-        await house.owners.keep(house.control.set_time)
+        await house.owners.renew(house.control.set_time)
         serving = [asyncio.ensure_future(house.worker.serve()) for _ in range(slots)]
         try:
             async with asyncio.timeout(30):

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 from noetl.engine.facts import FrameParked
 from noetl.ports import WorkerInfo
-from noetl.telemetry.control_gauges import lost_frames, read_roster
+from noetl.telemetry.control_gauges import lost_frames, read_workers
 from noetl.telemetry.instruments import Gauge, Labels
-from noetl.telemetry.metrics import Measures
+from noetl.telemetry.metrics import Metrics
 from tests.unit.telemetry.houses import ID, WatchedHouse, run_house
 
 LOOP = """\
@@ -29,10 +29,10 @@ def test_frames_that_nobody_has_begun_are_the_depth_of_the_queue() -> None:
 
     async def work(house: WatchedHouse) -> None:
         await house.start("p")
-        meters = house.measures.house
+        meters = house.metrics.process
         assert read(meters.waiting) == {"default": 3}
         assert read(meters.leased) == {}
-        assert read(meters.lives) == {"running": 1}
+        assert read(meters.executions) == {"running": 1}
         assert read(meters.commands) == {(): 0}
         assert 0 <= read(meters.oldest_s)["default"] < 30
         assert lost_frames(house.control, house.clock) == 0
@@ -46,7 +46,7 @@ def test_a_frame_that_was_begun_is_leased_and_waits_no_longer() -> None:
     async def work(house: WatchedHouse) -> None:
         await house.start("p")
         assert await house.link.begin(ID, "start#1[0]", "w") is not None
-        meters = house.measures.house
+        meters = house.metrics.process
         assert (read(meters.waiting), read(meters.leased)) == ({"default": 2}, {"default": 1})
 
     run_house(house, work, slots=0)
@@ -57,9 +57,9 @@ def test_a_pointer_whose_execution_is_gone_has_no_age() -> None:
 
     async def work(house: WatchedHouse) -> None:
         await house.start("p")
-        del house.control.lives[ID]
-        assert read(house.measures.house.oldest_s) == {}
-        assert house.pending.begun(ID, "start#1[0]") is None
+        del house.control.executions[ID]
+        assert read(house.metrics.process.oldest_s) == {}
+        assert house.pending.remove(ID, "start#1[0]") is None
 
     run_house(house, work, slots=0)
 
@@ -70,7 +70,7 @@ def test_after_the_end_nothing_waits() -> None:
     async def work(house: WatchedHouse) -> None:
         log = await house.whole("p")
         assert not any(isinstance(event.fact, FrameParked) for event in log)
-        meters = house.measures.house
+        meters = house.metrics.process
         assert [read(each) for each in (meters.waiting, meters.leased, meters.oldest_s)] == [{}, {}, {}]
 
     run_house(house, work)
@@ -87,9 +87,9 @@ def test_workers_are_counted_by_pool() -> None:
         def slots(self, pool: str) -> int:
             return sum(each.slots for each in self.workers() if each.pool == pool)
 
-    measures = Measures()
-    read_roster(measures, Here())
-    meters = measures.house
+    metrics = Metrics()
+    read_workers(metrics, Here())
+    meters = metrics.process
     assert read(meters.workers) == {"gpu": 2, "default": 1}
     assert read(meters.slots) == {"gpu": 12, "default": 2}
     assert read(meters.busy) == {"gpu": 9, "default": 0}

@@ -9,9 +9,9 @@ import pytest
 
 from noetl.control.sweeper import sweep
 from noetl.errors import Unavailable
+from noetl.telemetry.control_gauges import LAG_INTERVAL_S, measure_loop_lag, measured_sweep
 from noetl.telemetry.logs import start_logging
-from noetl.telemetry.loop_lag import PULSE_S, measured_sweep, watch_pulse
-from noetl.telemetry.metrics import Measures
+from noetl.telemetry.metrics import Metrics
 from tests.unit.telemetry.houses import WatchedHouse, run_house
 from tests.unit.telemetry.test_control_gauges import LOOP
 from tests.unit.telemetry.test_logs import Lines
@@ -43,17 +43,17 @@ class LateClock:
 
 
 def test_how_late_the_loop_wakes_is_seen_and_told_when_it_is_much() -> None:
-    measures, lines = Measures(), Lines()
+    metrics, lines = Metrics(), Lines()
     stop = start_logging(lines)
     try:
         with pytest.raises(asyncio.CancelledError):
-            asyncio.run(watch_pulse(measures, LateClock(0.0, 0.02, 3.0)))
+            asyncio.run(measure_loop_lag(metrics, LateClock(0.0, 0.02, 3.0)))
     finally:
         stop()
-    cell = measures.house.lag_s.of()
+    cell = metrics.process.lag_s.of()
     assert (sum(cell.counts), round(cell.total, 6)) == (3, 3.02)
     assert [(line["event"], line["late_s"]) for line in lines.read_all()] == [("loop.late", 3.0)]
-    assert PULSE_S == 0.5
+    assert LAG_INTERVAL_S == 0.5
 
 
 def test_a_sweep_is_timed_and_what_it_found_is_told() -> None:
@@ -71,17 +71,17 @@ def test_a_sweep_is_timed_and_what_it_found_is_told() -> None:
         async def swept() -> None:
             await sweep(house.control)
 
-        await measured_sweep(swept, house.measures, house.control, house.clock)
-        assert not house.measures.house.lost.values
-        await measured_sweep(swept, house.measures, house.control, Later())
+        await measured_sweep(swept, house.metrics, house.control, house.clock)
+        assert not house.metrics.process.lost.values
+        await measured_sweep(swept, house.metrics, house.control, Later())
 
     stop = start_logging(lines)
     try:
         run_house(house, work, slots=0)
     finally:
         stop()
-    assert dict(house.measures.house.lost.values) == {(): 3}
-    assert sum(house.measures.house.sweep_s.of().counts) == 2
+    assert dict(house.metrics.process.lost.values) == {(): 3}
+    assert sum(house.metrics.process.sweep_s.of().counts) == 2
     assert [(line["event"], line["lost_frames"]) for line in lines.read_all()] == [("sweep.found", 3)]
 
 
@@ -92,5 +92,5 @@ def test_a_sweep_that_fails_is_timed_too() -> None:
         raise Unavailable("the store is away")
 
     with pytest.raises(Unavailable):
-        asyncio.run(measured_sweep(failing, house.measures, house.control, house.clock))
-    assert sum(house.measures.house.sweep_s.of().counts) == 1
+        asyncio.run(measured_sweep(failing, house.metrics, house.control, house.clock))
+    assert sum(house.metrics.process.sweep_s.of().counts) == 1

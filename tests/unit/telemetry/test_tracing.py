@@ -18,7 +18,7 @@ from noetl.engine.facts import ForSignal, FrameParked
 from noetl.errors import Rejected
 from noetl.telemetry import tracing
 from noetl.telemetry.spans import SpanData, spans_of
-from noetl.telemetry.tracing import OtlpDoor, Tracing, open_otlp
+from noetl.telemetry.tracing import OtlpSink, Tracing, open_otlp
 from tests.unit.telemetry.houses import ID, WatchedHouse, run_house, whole
 from tests.unit.telemetry.test_spans import FAILING, TWO
 from tests.unit.tools.calls import server
@@ -54,7 +54,7 @@ def test_what_is_sent_while_it_runs_is_what_its_log_gives_afterwards() -> None:
     house, door = WatchedHouse(p=TWO), Kept()
 
     async def work(house: WatchedHouse) -> list[Event]:
-        tracing = Tracing(door, house.store, house.clock, house.measures)
+        tracing = Tracing(door, house.store, house.clock, house.metrics)
         house.watchers.append(tracing)
         log = await house.whole("p")
         await tracing.close()
@@ -63,7 +63,7 @@ def test_what_is_sent_while_it_runs_is_what_its_log_gives_afterwards() -> None:
     log = run_house(house, work)
     assert door.spans == spans_of(ID, log, house.library.programs["p"])
     assert door.closed
-    assert dict(house.measures.house.spans.values) == {"sent": 5}
+    assert dict(house.metrics.process.spans.values) == {"sent": 5}
 
 
 def test_an_execution_from_another_server_is_read_from_the_log_and_only_what_is_new_is_sent() -> None:
@@ -73,7 +73,7 @@ def test_an_execution_from_another_server_is_read_from_the_log_and_only_what_is_
     middle = next(place for place, event in enumerate(log) if event.seq == 7)
 
     async def work() -> None:
-        tracing = Tracing(door, house.store, house.clock, house.measures)
+        tracing = Tracing(door, house.store, house.clock, house.metrics)
         tracing(Followed(house), log[middle:])
         await tracing.close()
 
@@ -87,7 +87,7 @@ def test_a_gap_is_read_from_the_log() -> None:
     door = Kept()
 
     async def work() -> None:
-        tracing = Tracing(door, house.store, house.clock, house.measures)
+        tracing = Tracing(door, house.store, house.clock, house.metrics)
         tracing(Followed(house), log[:3])
         tracing(Followed(house), log[-1:])
         await tracing.close()
@@ -100,12 +100,12 @@ def test_spans_that_nobody_takes_are_dropped_and_counted() -> None:
     house, log = whole(TWO)
 
     async def work() -> None:
-        tracing = Tracing(Kept(shut=True), house.store, house.clock, house.measures)
+        tracing = Tracing(Kept(shut=True), house.store, house.clock, house.metrics)
         tracing(Followed(house), log)
         await tracing.close()
 
     asyncio.run(work())
-    assert dict(house.measures.house.spans.values) == {"dropped": 5}
+    assert dict(house.metrics.process.spans.values) == {"dropped": 5}
 
 
 def test_more_facts_than_may_wait_are_dropped_and_counted() -> None:
@@ -113,10 +113,10 @@ def test_more_facts_than_may_wait_are_dropped_and_counted() -> None:
     door = Kept()
 
     async def work() -> None:
-        following = Tracing(door, house.store, house.clock, house.measures)
+        following = Tracing(door, house.store, house.clock, house.metrics)
         following(Followed(house), log[:1] * tracing.FACTS_MAX)
         following(Followed(house), log)
-        assert dict(house.measures.house.spans.values) == {"dropped": len(log)}
+        assert dict(house.metrics.process.spans.values) == {"dropped": len(log)}
 
     asyncio.run(work())
 
@@ -126,7 +126,7 @@ def test_a_log_that_can_not_be_read_costs_its_own_spans_only() -> None:
     door = Kept()
 
     async def work() -> None:
-        tracing = Tracing(door, house.store, house.clock, house.measures)
+        tracing = Tracing(door, house.store, house.clock, house.metrics)
         stray = [Event(9, log[0].at, FrameParked(frame="x#1", call=1, until=ForSignal(name="s")))]
         tracing(Followed(house), stray)
         tracing(Followed(house), log)
@@ -139,7 +139,7 @@ def test_a_log_that_can_not_be_read_costs_its_own_spans_only() -> None:
 def test_an_exporter_of_the_sdk_gets_whole_spans() -> None:
     _, log = whole(FAILING)
     exporter = InMemorySpanExporter()
-    door = OtlpDoor(exporter, "noetl-server", "s1")
+    door = OtlpSink(exporter, "noetl-server", "s1")
     spans = spans_of(ID, log)
     assert door.send(spans)
     finished = exporter.get_finished_spans()
@@ -181,7 +181,7 @@ def test_spans_reach_a_receiver_by_otlp() -> None:
 
     async def work(house: WatchedHouse) -> None:
         async with receiver(taken) as url:
-            tracing = Tracing(open_otlp(url, "noetl-server", "s1"), house.store, house.clock, house.measures)
+            tracing = Tracing(open_otlp(url, "noetl-server", "s1"), house.store, house.clock, house.metrics)
             tracing.open()
             house.watchers.append(tracing)
             await house.whole("p")
@@ -206,7 +206,7 @@ def test_spans_reach_a_receiver_by_otlp() -> None:
         for each in resource.resource.attributes
     }
     assert (named["service.name"], named["service.instance.id"]) == ("noetl-server", "s1")
-    assert dict(house.measures.house.spans.values) == {"sent": 5}
+    assert dict(house.metrics.process.spans.values) == {"sent": 5}
 
 
 @pytest.mark.parametrize("url", ["", "localhost:4318", "ftp://host/", "http://", "grpc://secret@host:1"])

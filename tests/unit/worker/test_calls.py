@@ -13,7 +13,7 @@ from noetl.output import JSON, Failure, Output
 from noetl.tool import Call, Tool, Tools
 from noetl.tools.http.tool import HttpInput
 from noetl.tools.resolve import ResolveInput
-from noetl.worker.calls import Toolbox, misfit
+from noetl.worker.calls import Toolbox, describe_mismatch
 from noetl.worker.frame_driver import LogLine
 from tests.unit.control.houses import MemoryHouse, run_house
 
@@ -26,9 +26,9 @@ from tests.unit.control.houses import MemoryHouse, run_house
         (
             {"url": "x", "method": "s3cret"},
             HttpInput,
-            'method of task "get": it is none of the words that this field takes',
+            'method of task "get": the value is not one of those that this field accepts',
         ),
-        ({}, HttpInput, 'input of task "get": it lacks the field `url`'),
+        ({}, HttpInput, 'input of task "get": missing field `url`'),
         (
             {"ref": {}, "columns": ["a", 1]},
             ResolveInput,
@@ -41,7 +41,7 @@ def test_a_field_that_does_not_fit_is_named_and_its_value_is_not(
 ) -> None:
     with pytest.raises(msgspec.ValidationError) as refused:
         msgspec.convert(fields, kind)
-    assert misfit("get", refused.value) == words
+    assert describe_mismatch("get", refused.value) == words
 
 
 class Described(Tool):
@@ -63,7 +63,7 @@ def test_a_kind_that_can_not_be_run_says_so() -> None:
     run_house(house, work)
     [failed] = [told.fact for told in house.told if isinstance(told.fact, facts.StepFailed)]
     assert failed.error == Failure(
-        kind="tool", message='a task of kind "http" can be checked, but not be run yet'
+        kind="tool", message='a task of kind "http" can be checked, but not run yet'
     )
 
 
@@ -84,12 +84,13 @@ def test_what_a_tool_says_while_it_works_is_heard_and_not_kept() -> None:
     found = EntryPoint("http", f"{__name__}:Talking", "noetl.tools")
     body = "workflow:\n- {step: start, tool: {kind: http, url: x}}\n"
     house = MemoryHouse({"t": body}, Toolbox(Tools({"http": found}), MemoryResults()))
-    heard: list[LogLine] = []
-    house.worker.listen = heard.append
 
     async def work(house: MemoryHouse) -> None:
         await house.start("e", "t")
         await house.end("e")
 
     run_house(house, work)
-    assert heard == [LogLine("e", "start#1", "line", "asking x"), LogLine("e", "start#1", "progress", "25%")]
+    assert house.lines == [
+        LogLine("e", "start#1", "line", "asking x"),
+        LogLine("e", "start#1", "progress", "25%"),
+    ]

@@ -6,6 +6,7 @@ from importlib.metadata import EntryPoint
 
 from noetl.adapters.memory.results import MemoryResults
 from noetl.clock import SystemClock
+from noetl.control.deps import ControlHooks
 from noetl.engine import facts
 from noetl.engine.moves import RunTask
 from noetl.errors import NotFound, Unavailable
@@ -15,7 +16,6 @@ from noetl.ports import FetchedCredential
 from noetl.secret import Secret
 from noetl.tool import Tools
 from noetl.worker.calls import Toolbox
-from noetl.worker.frame_driver import LogLine
 from noetl.worker.keychain import Keychain
 from tests.unit.control.houses import Answer, MemoryHouse, run_house
 
@@ -39,11 +39,9 @@ async def echo(called: RunTask) -> Output:
 
 
 def played(body: str, vault: Vault, answer: Answer = echo, *, probe: bool = False) -> MemoryHouse:
-    house = MemoryHouse({"t": KEYCHAIN + body}, answer)
     keychain = Keychain(vault, SystemClock())
-    house.worker.keychain = keychain
-    if probe:
-        house.control.probe = keychain.probed
+    hooks = ControlHooks(on_start=(keychain.resolve_for_start,)) if probe else None
+    house = MemoryHouse({"t": KEYCHAIN + body}, answer, hooks=hooks, keychain=keychain)
 
     async def work(house: MemoryHouse) -> None:
         await house.start("e", "t")
@@ -124,14 +122,12 @@ def test_a_request_whose_credential_does_not_resolve_is_on_record_and_ends_d65()
 def test_what_a_tool_says_while_it_works_is_masked_too_d20() -> None:
     found = EntryPoint("http", "tests.unit.worker.test_calls:Talking", "noetl.tools")
     body = KEYCHAIN + 'workflow: [{step: start, tool: {kind: http, url: "{{ keychain.token }}"}}]'
-    house = MemoryHouse({"t": body}, Toolbox(Tools({"http": found}), MemoryResults()))
-    house.worker.keychain = Keychain(Vault(), SystemClock())
-    heard: list[LogLine] = []
-    house.worker.listen = heard.append
+    keychain = Keychain(Vault(), SystemClock())
+    house = MemoryHouse({"t": body}, Toolbox(Tools({"http": found}), MemoryResults()), keychain=keychain)
 
     async def work(house: MemoryHouse) -> None:
         await house.start("e", "t")
         await house.end("e")
 
     run_house(house, work)
-    assert [said.words for said in heard] == ["asking ***", "25%"]
+    assert [line.text for line in house.lines] == ["asking ***", "25%"]

@@ -34,7 +34,7 @@ def played(result: str, rows: int) -> tuple[Output | None, list[facts.Fact]]:
 
     run_house(house, work)
     told = [each.fact for each in house.told]
-    return house.control.lives["e"].state.end_output, told
+    return house.control.executions["e"].state.end_output, told
 
 
 @pytest.mark.parametrize("rows", [1, 5_000])

@@ -40,11 +40,11 @@ def test_a_call_whose_step_has_ended_without_it_is_not_waited_for() -> None:
         await house.start("e", "t")
         await house.end("e")
         async with asyncio.timeout(10):
-            await house.worker.leave(60.0)
+            await house.worker.drain(60.0)
 
     run_house(house, work)
     assert stopped.is_set()
-    assert house.worker.drives == {}
+    assert house.worker.drivers == {}
     [late] = [told.fact for told in house.told if isinstance(told.fact, facts.StepFailed)]
     assert (late.error.kind, late.error.message) == (
         "timeout", "start#1 took longer than its lifecycle.deadline_s allows",
@@ -108,9 +108,11 @@ def test_a_result_is_kept_for_minutes_while_no_server_is_there_and_its_call_is_m
         calls.append(called.task.name)
         return Output()
 
-    house, clock = MemoryHouse({"t": ONE}, answer), QuickClock()
+    def away(link: Link) -> Link:
+        return AwayLink(link, 150)  # type: ignore[return-value]  # nothing else is asked
+
+    house, clock = MemoryHouse({"t": ONE}, answer, link=away), QuickClock()
     house.worker.clock = clock
-    house.worker.link = AwayLink(house.worker.link, 150)  # type: ignore[assignment]  # nothing else is asked
 
     async def work(house: MemoryHouse) -> None:
         await house.start("e", "t")

@@ -7,9 +7,9 @@ from typing import Final
 
 from noetl.client import Client
 from noetl.client.http import is_private
+from noetl.defaults import POOL
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.net.describe import count
-from noetl.net.program import POOL
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.reader import read

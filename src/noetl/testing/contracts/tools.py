@@ -157,7 +157,7 @@ async def _executed(tool: type[Tool]) -> State:
         try:
             digest = await house.playbooks.add(example_of(tool), None)
             async with asyncio.timeout(CALL_S):
-                return await house.rest(await house.start(digest, {}))
+                return await house.wait_until_idle(await house.start(digest, {}))
         finally:
             await house.close()
             disk.close()

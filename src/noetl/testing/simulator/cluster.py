@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from noetl.adapters.memory.results import MemoryResults
 from noetl.check.checker import check
-from noetl.control.deps import ControlPorts, ControlSettings
+from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings
 from noetl.control.executions import Control
 from noetl.control.live_execution import LiveExecution
 from noetl.control.ownership import PartitionOwners
@@ -25,7 +25,7 @@ from noetl.testing.audit import audit
 from noetl.testing.simulator.loop import SimLoop
 from noetl.testing.simulator.world import Odds, SimClock, SimLink, SimQueue, SimStore
 from noetl.views.replay import differences
-from noetl.worker.calls import Ear
+from noetl.worker.calls import CallContext
 from noetl.worker.worker import Worker, WorkerPorts
 
 _BOTHER: tuple[tuple[Command, ...], ...] = ((Pause(), Resume()), (Cancel(),), (Cancel(), Retry(), Retry()))
@@ -116,7 +116,7 @@ class Cluster:
     def _at_rest(self) -> Iterator[tuple[str, LiveExecution]]:
         """What servers hold of executions, as far as they have seen all of the log."""
         for _, control in self.link.servers.values():
-            for execution_id, live in control.lives.items():
+            for execution_id, live in control.executions.items():
                 head = self.store.truth.rows[execution_id][-1]
                 if not live.busy and live.state.seq == head.first_seq + len(head.facts) - 1:
                     yield execution_id, live
@@ -183,17 +183,17 @@ class Cluster:
 
     async def _serve(self, process: str, skew: float) -> None:
         clock = SimClock(self.loop, skew)
-        reach = ControlPorts(self.store, self.queue, self.results)
+        reach = ControlPorts(self.store, self.queue, self.results, self.link)
         settings = ControlSettings(
             lease_s=TTL_S, resend_s=3.0, items_bytes=4, snapshot_bytes=2_000, window=6, settle_s=0.5,
             lost_max=1_000,  # here workers are lost by chance, and never by what they run
         )  # fmt: skip
         owners = PartitionOwners(self.store, clock, process, ttl_s=TTL_S, count=PARTITIONS)
-        control = self.build.control(reach, self.library, owners, clock, settings)
-        control.relatives.link, control.roll_call = self.link, self._call_roll
+        hooks = ControlHooks(on_load=(self._call_roll,))
+        control = self.build.control(reach, self.library, owners, clock, settings, hooks=hooks)
         self.link.servers[process] = (process, control)
         while True:
-            await owners.keep(control.set_time)
+            await owners.renew(control.set_time)
             await self.build.sweep(control)
             await clock.sleep(TTL_S / 3)
 
@@ -204,9 +204,9 @@ class Cluster:
         self.workers[process] = worker
         for _ in range(3):
             self.loop.spawn(process, worker.serve())
-        await worker.beat(TTL_S / 3)
+        await worker.send_heartbeats(TTL_S / 3)
 
-    async def _call(self, called: RunTask, _ear: Ear) -> Output:
+    async def _call(self, called: RunTask, _context: CallContext) -> Output:
         return await self.tools[called.task.kind](called)
 
     async def _tool(self, called: RunTask) -> Output:
@@ -222,7 +222,7 @@ class Cluster:
         """Every worker that lives tells what it has in hand; some of it is lost on the way."""
         for process, worker in self.workers.items():
             if process in self.lives.values():
-                self.loop.spawn(process, worker.tell())
+                self.loop.spawn(process, worker.send_heartbeat())
 
     def _fault(self) -> None:
         dice = self.loop.dice
