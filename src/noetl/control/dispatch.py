@@ -1,9 +1,8 @@
 """Dispatch: due frames go to workers, as pointers in the queue or directly with the answer to a report.
 
-Dispatch is fair between executions, for each pool of workers. Pointers are sent round robin, up to a window,
-and each execution gets a share of the window, so that a large execution does not block the others. While
-others wait, a worker receives only a few frames of one execution in a row, and none of an execution that
-holds half of the slots.
+Dispatch is fair between executions, for each pool of workers. Pointers are sent round robin, up to a window.
+Each execution gets a share of the window, so that a large one does not block the others. While others wait, a
+worker receives few frames of one execution in a row, and none of one that holds half of the slots.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ async def _nurse(house: House, over: asyncio.Event) -> int:
     while True:
         for name in house.workers:
             if name not in ends:
-                ends[name] = asyncio.ensure_future(house.children[name].ended())
+                ends[name] = asyncio.ensure_future(house.children[name].wait())
         await asyncio.wait(ends.values(), return_when=asyncio.FIRST_COMPLETED)
         dead = [name for name, end in ends.items() if name and end.done()]
         if not dead:

@@ -78,7 +78,7 @@ def test_a_worker_reads_what_lies_behind_a_ref_d44(body: bytes, kind: str, items
 
 
 @pytest.mark.parametrize(
-    ("body", "words"), [(b"3", "it holds int, and not a list"), (b"[1,", "Input data was truncated")]
+    ("body", "words"), [(b"3", "the data is int, not a list"), (b"[1,", "Input data was truncated")]
 )
 def test_what_is_no_list_fails_the_loop_and_says_so_d44(body: bytes, words: str) -> None:
     _, told = run(OVER_A_REF, {"rows_ref": (body, "application/json")})
