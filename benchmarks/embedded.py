@@ -124,7 +124,7 @@ def floor(root: Path) -> Iterator[Row]:
 async def _run(house: EmbeddedRuntime, text: str, workload: dict[str, object] | None = None) -> float:
     digest = await house.playbooks.add(text, None)
     begun = time.perf_counter()
-    state = await house.rest(await house.start(digest, workload or {}))
+    state = await house.wait_until_idle(await house.start(digest, workload or {}))
     spent = time.perf_counter() - begun
     assert state.status == "ok", state.failure
     return spent
@@ -146,7 +146,7 @@ async def w3(path: Path) -> tuple[float, float, float]:
         spent: list[float] = []
 
         async def one() -> None:
-            state = await house.rest(await house.start(digest, {}))
+            state = await house.wait_until_idle(await house.start(digest, {}))
             assert state.status == "ok"
             spent.append(time.perf_counter() - begun)
 

@@ -93,8 +93,7 @@ async def _linked(url: str) -> AsyncIterator[LinkClient]:
     owners = PartitionOwners(store, clock, "s", ttl_s=60.0, count=64)
     reach = ControlPorts(store, MemoryQueue(), MemoryResults())
     control = Control(reach, programs, owners, clock, ControlSettings())
-    control.relatives.link = control
-    await owners.keep(control.set_time)
+    await owners.renew(control.set_time)
     server, worker = NatsConnection(url), NatsConnection(url)
     answering = LinkServer(server, control, _Nothing(), SecretServer(LinkKey(bytes(32)), _Nothing()))
     await answering.follow(range(64))

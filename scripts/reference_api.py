@@ -43,7 +43,7 @@ def described() -> Described:
 
     async def describe(folder: str) -> Described:
         async with open_local_server(Path(folder) / "noetl.db") as server:
-            app = make_app(server.desk, ServerSettings())
+            app = make_app(server.services, ServerSettings())
             scopes = {
                 (method.lower(), route.path_format): str(handler.opt.get(SCOPE))
                 for route in app.routes

@@ -9,37 +9,9 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from noetl.cli.app import app
-from noetl.runtime.settings import VARIABLES
+from noetl.runtime.settings import variables
 from scripts.reference_prose import prose, table
 
-
-class Setting(NamedTuple):
-    """Properties of a variable that the table of variables does not have."""
-
-    default: str
-    option: str = ""  # the option that overrides it
-    of: str = "all"  # the processes that read it
-
-
-SETTINGS: Final[dict[str, Setting]] = {
-    "NOETL_DB": Setting("`~/.local/share/noetl/noetl.db`", "`--db`", "commands, servers"),
-    "NOETL_SERVER": Setting("the current context, or else the database", "`--server`", "commands"),
-    "NOETL_TOKEN": Setting("the token of the context", of="commands"),
-    "NOETL_RESULTS": Setting("`files`; with NATS, its object store"),
-    "NOETL_NATS": Setting("none: one process on one file", "`--nats`", "servers, workers"),
-    "NOETL_LINK_KEY": Setting("none: workers get no credentials", of="servers, workers"),
-    "NOETL_ALLOW_NETWORKS": Setting("none: public addresses only", of="servers, workers"),
-    "NOETL_SECRET_VARIABLES": Setting("only `NOETL_SECRET_…`", of="servers"),
-    "NOETL_SECRET_FOLDERS": Setting("`/run/secrets`", of="servers"),
-    "NOETL_LEASE": Setting("`30`", of="servers, workers"),
-    "NOETL_KEEP_DAYS": Setting("unlimited", of="servers"),
-    "NOETL_LOG": Setting("`info`", of="servers, workers"),
-    "NOETL_TRACES": Setting("none: no traces", of="servers"),
-    "NOETL_METRICS": Setting("none: no metrics", of="workers"),
-    "NOETL_S3_ENDPOINT": Setting("Amazon S3"),
-    "NOETL_KEY": Setting("a file beside the database", of="commands, servers"),
-    "NOETL_FAILPOINT": Setting("none", of="tests"),
-}
 SERVING: Final = ("server", "worker", "up", "ui")  # commands whose options are settings of a process
 
 
@@ -103,13 +75,12 @@ def default_of(parameter: TyperArgument | TyperOption) -> str:
 
 
 def settings_page(head: str) -> str:
-    assert SETTINGS.keys() == VARIABLES.keys(), SETTINGS.keys() ^ VARIABLES.keys()
     lines = ["# Settings", "", head, "", "## Variables", ""]
     lines += table(
         ("variable", "option", "default", "read by", "meaning"),
         (
-            (f"`{name}`", SETTINGS[name].option, SETTINGS[name].default, SETTINGS[name].of, prose(words))
-            for name, words in VARIABLES.items()
+            (f"`{each.name}`", each.option, each.default, each.read_by, prose(each.meaning))
+            for each in variables().values()
         ),
     )
     lines += [

@@ -13,7 +13,7 @@ from pathlib import Path
 from noetl.clock import SystemClock
 from noetl.runtime.devcluster.folder import Folder
 from noetl.runtime.devcluster.postgres import Postgres
-from noetl.runtime.devcluster.processes import Child
+from noetl.runtime.devcluster.processes import ManagedProcess
 
 ADDRESS = "BENCH_DATABASE"
 
@@ -21,13 +21,13 @@ ADDRESS = "BENCH_DATABASE"
 async def main(place: Path, command: list[str]) -> int:
     clock = SystemClock()
     folder = Folder(place / "postgres")
-    lock = await folder.alone(clock)
+    lock = await folder.wait_for_leftovers(clock)
     postgres = Postgres(folder, clock)
-    await postgres.make()
-    child = Child(postgres.program(), place / "postgres.log", clock, lock)
+    await postgres.initialise()
+    child = ManagedProcess(postgres.spec(), place / "postgres.log", clock, lock)
     try:
         await child.start()
-        await postgres.create()
+        await postgres.create_database()
         environment = {**os.environ, ADDRESS: postgres.url()}
         process = await asyncio.create_subprocess_exec(*command, env=environment)
         return await process.wait()

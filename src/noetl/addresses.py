@@ -1,6 +1,6 @@
-"""Which addresses a tool may connect to (D88): a pure check of the final address, whatever name led to it.
+"""Which addresses a tool may connect to (D88): a pure check of the final address, after name resolution.
 
-An IPv6 address that carries an IPv4 one (mapped, NAT64, 6to4, Teredo) is judged by what it carries too.
+For an IPv6 address that embeds an IPv4 address (mapped, NAT64, 6to4, Teredo), both are checked.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 
-# What hands out a machine's own credentials, where no range of its own gives it away.
+# Metadata services, which give credentials of the machine to any process, at addresses in ordinary ranges.
 METADATA: Final = frozenset(
     ip_address(each)
     for each in ("100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::254", "fd20:ce::254")
@@ -21,27 +21,27 @@ NAT64: Final = ip_network("64:ff9b::/96")
 NAT64_LOCAL: Final = ip_network("64:ff9b:1::/48")
 IPV4_COMPATIBLE: Final = ip_network("::/96")
 SITE_LOCAL: Final = ip_network("fec0::/10")
-# IANA's registries of special purposes. Not `is_global`: its answers change with the patch level of Python.
+# IANA's registries of special-purpose addresses. `is_global` changes with the patch level of Python.
 PRIVATE: Final[tuple[Network, ...]] = (
     *map(IPv4Network, ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24")),
     *map(IPv4Network, ("192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24")),
     *map(IPv6Network, ("100::/64", "2001::/23", "2001:db8::/32", "3fff::/20", "5f00::/16", "fc00::/7")),
 )
-GLOBAL: Final[tuple[Network, ...]] = (  # exceptions inside of these
+GLOBAL: Final[tuple[Network, ...]] = (  # exceptions within these
     *map(IPv4Network, ("192.0.0.9/32", "192.0.0.10/32")),
     *map(IPv6Network, ("2001:3::/32", "2001:4:112::/48", "2001:20::/28", "2001:30::/28")),
 )
 
 
 def refusal(address: str, *, allow_private: bool, allow: Sequence[Network] = ()) -> str | None:
-    """Why there is no way to this address; None: there is one.
+    """Why a tool may not connect to this address; None: it may.
 
-    `allow_private` opens loopback and private addresses; `allow` opens whatever is in one of its networks.
+    `allow_private` permits loopback and private addresses; `allow` permits all addresses in its networks.
     """
     try:
         outer = ip_address(address.partition("%")[0])
     except ValueError:
-        return f'"{address}" is no IP address'
+        return f'"{address}" is not an IP address'
     for each in (outer, *_inside(outer)):
         if _is_in(each, allow):
             continue
@@ -54,7 +54,7 @@ def refusal(address: str, *, allow_private: bool, allow: Sequence[Network] = ())
 
 
 def _inside(address: Address) -> Iterator[Address]:
-    """The IPv4 addresses that an IPv6 one leads to by way of a translator or a tunnel."""
+    """The IPv4 addresses that an IPv6 address reaches through a translator or a tunnel."""
     if isinstance(address, IPv4Address):
         return
     if address.ipv4_mapped is not None:
@@ -73,7 +73,7 @@ def _inside(address: Address) -> Iterator[Address]:
 
 
 def _class(address: Address) -> str | None:
-    """What is special about it; None: nothing, or nothing but what it carries inside."""
+    """The special class of an address; None: it is ordinary, apart from an embedded address."""
     if address in METADATA:
         return "metadata"
     if isinstance(address, IPv6Address):

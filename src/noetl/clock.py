@@ -1,4 +1,4 @@
-"""The only module that looks at a watch, sleeps or throws dice; everything else is given a Clock."""
+"""The only module that reads the time, sleeps or draws random numbers; all others receive a Clock."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from uuid import UUID
 
 
 class Clock(Protocol):
-    """What time is it; wake me later; give me a name nobody has."""
+    """Time, sleep, randomness and unique ids."""
 
     def now(self) -> datetime: ...
 
     def monotonic(self) -> float: ...
 
     def chance(self) -> float:
-        """A number from 0 up to 1."""
+        """A random number from 0 up to 1."""
         ...
 
     def new_id(self) -> str: ...
@@ -28,7 +28,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own."""
+    """The clock of the machine."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -40,7 +40,7 @@ class SystemClock:
         return random.random()
 
     def new_id(self) -> str:
-        """A UUIDv7: sorts by time, needs no coordination."""
+        """A UUIDv7: it sorts by time and needs no coordination."""
         millis = int(self.now().timestamp() * 1000)
         high = millis << 16 | 0x7 << 12 | secrets.randbits(12)
         low = 0b10 << 62 | secrets.randbits(62)

@@ -1,15 +1,15 @@
-"""Every exception that may cross a package border, and the Problem that tells an author what to mend.
+"""All exceptions that may cross a package boundary, and Problem, which describes an error in a playbook.
 
 NoetlError
-├── PlaybookError   the author's text is wrong      CLI 2
-├── Rejected        not legal now                   CLI 1
-├── NotFound        nothing has that name           CLI 1
+├── PlaybookError   the playbook is invalid         CLI 2
+├── Rejected        not permitted now               CLI 1
+├── NotFound        no such object                  CLI 1
 ├── Conflict        another writer was first        internal: reload
-├── Fenced          no longer ours                  internal: stop
-├── Unavailable     no answer, outcome unknown      CLI 3
-└── Damaged         stored, and spoilt              CLI 3
+├── Fenced          another owner has taken over    internal: stop
+├── Unavailable     no answer, result unknown       CLI 3
+└── Damaged         stored data is corrupt          CLI 3
 
-A bug is an AssertionError: loud.
+A bug is an AssertionError.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Severity: TypeAlias = Literal["error", "warning", "info"]
 
 
 class Mark(NamedTuple):
-    """Where in the author's text; line and column count from 1, as editors do."""
+    """A position in a text; line and column count from 1, as in editors."""
 
     file: str
     line: int
@@ -32,20 +32,20 @@ class Mark(NamedTuple):
 
 
 class Related(NamedTuple):
-    """Another place that has to do with a problem."""
+    """Another position that belongs to a problem."""
 
     at: Mark
     note: str
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong, or doubtful, with a playbook."""
+    """One error or warning about a playbook."""
 
     code: str  # kebab-case, stable, documented: "unknown-step"
     severity: Severity
     message: str
     at: Mark
-    fix: str | None = None  # what to write instead, in words or YAML
+    fix: str | None = None  # the suggested change, as text or YAML
     related: tuple[Related, ...] = ()
 
     def __str__(self) -> str:
@@ -53,11 +53,11 @@ class Problem(NamedTuple):
 
 
 class NoetlError(Exception):
-    """Base of all errors that NoETL raises on purpose."""
+    """The base class of all exceptions of NoETL."""
 
 
 class PlaybookError(NoetlError):
-    """The playbook can not run; `problems` says everything that is wrong with it."""
+    """The playbook cannot run; `problems` lists all its errors."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -65,7 +65,7 @@ class PlaybookError(NoetlError):
 
 
 class Rejected(NoetlError):
-    """The command is well-formed but not legal in the present state."""
+    """The request is well-formed but not permitted in the current state."""
 
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(f"{code}: {reason}")
@@ -73,7 +73,7 @@ class Rejected(NoetlError):
 
 
 class NotFound(NoetlError):
-    """Nothing is stored under that name."""
+    """There is no object with that name."""
 
 
 class Conflict(NoetlError):
@@ -81,15 +81,15 @@ class Conflict(NoetlError):
 
 
 class Fenced(NoetlError):
-    """Someone else owns this now; whatever we still try is refused."""
+    """Another process owns this now, and further writes are refused."""
 
 
 class Unavailable(NoetlError):
-    """Something outside did not answer. What was asked for may have happened or not."""
+    """An external service did not answer. The request may or may not have taken effect."""
 
 
 class Damaged(NoetlError):
-    """What was stored can not be read again as it was. Trying again does not help."""
+    """Stored data is corrupt. A retry does not help."""
 
 
 def install_hint(*extras: str) -> str:

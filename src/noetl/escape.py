@@ -1,6 +1,6 @@
-"""Text that strangers wrote, made safe to show: what a terminal or XML would obey becomes visible.
+"""Makes untrusted text safe to display: control characters for terminals and XML become visible.
 
-It also knows how wide text is on a screen. It knows nothing of playbooks.
+It also measures and wraps text for a screen.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-# Controls, bidirectional overrides, invisible spaces, lone surrogates: all of them can hide or forge text.
+# Controls, bidirectional overrides, invisible spaces, lone surrogates: all can hide or forge text.
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
 )
@@ -16,11 +16,11 @@ _SPACE = re.compile(r"\s+")
 
 
 def visible(text: str) -> str:
-    """The same text with every unsafe character written out, such as `␛` for escape."""
-    return text if text.isascii() and text.isprintable() else _UNSAFE.sub(_written_out, text)
+    """The text with each unsafe character replaced by a symbol, such as `␛` for escape."""
+    return text if text.isascii() and text.isprintable() else _UNSAFE.sub(_symbol, text)
 
 
-def _written_out(found: re.Match[str]) -> str:
+def _symbol(found: re.Match[str]) -> str:
     code = ord(found[0])
     if code < 0x20:
         return chr(0x2400 + code)
@@ -28,7 +28,7 @@ def _written_out(found: re.Match[str]) -> str:
 
 
 def width(text: str) -> int:
-    """Columns on a screen: wide characters take two, combining ones none."""
+    """Columns on a screen: wide characters take two, combining characters none."""
     if text.isascii():
         return len(text)
     return sum(map(_columns, text))
@@ -41,17 +41,17 @@ def _columns(char: str) -> int:
 
 
 def one_line(text: str) -> str:
-    """White space of any length becomes one space; the rest is made visible."""
+    """The text on one line: each run of white space becomes one space."""
     return visible(_SPACE.sub(" ", text.strip()))
 
 
 def shorten(text: str, length: int) -> str:
-    """At most `length` characters, the last of them `…` when something was left out."""
+    """At most `length` characters; the last one is `…` if text was cut."""
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
 def wrap(text: str, columns: int) -> list[str]:
-    """Lines of at most `columns`, broken at spaces; a longer word is broken where it must be."""
+    """Lines of at most `columns`, broken at spaces; longer words are split."""
     lines: list[str] = []
     line = ""
     for word in text.split(" "):
@@ -70,7 +70,7 @@ def wrap(text: str, columns: int) -> list[str]:
 
 
 def head(word: str, columns: int) -> str:
-    """The longest beginning that fits, never empty."""
+    """The longest prefix that fits, at least one character."""
     room = columns
     for place, char in enumerate(word):
         room -= _columns(char)

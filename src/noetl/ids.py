@@ -1,8 +1,8 @@
-"""Names of things inside an execution: paths, made from what is already known, the same on every replay.
+"""Ids inside an execution: paths, derived from the state, so that they are the same on every replay.
 
 ===========================  ==================================================
 ``fetch#2``                  the second firing of step ``fetch``
-``fetch#2[17]``              its iteration 17: what a worker works on
+``fetch#2[17]``              its iteration 17: a frame
 ``fetch#2[17]/5``            the fifth call in that frame
 ``fetch#2>0``                the token on its first arc
 ``crawl#1[3]/hotels#1``      a run of the block ``hotels``, called from that frame
@@ -33,9 +33,9 @@ def frame_id(run: str, index: int | None) -> str:
     return run if index is None else f"{run}[{index}]"
 
 
-@lru_cache(maxsize=16_384)  # asked for again and again while a frame is out
+@lru_cache(maxsize=16_384)  # called many times while a frame is in flight
 def frame_parts(frame: str) -> tuple[str, int | None]:
-    """The run and the index that a frame's id is made of."""
+    """The run and the index in the id of a frame."""
     if not frame.endswith("]"):
         return frame, None
     run, _, index = frame[:-1].rpartition("[")
@@ -47,5 +47,5 @@ def call_id(frame: str, number: int) -> str:
 
 
 def partition_of(execution_id: str, partitions: int) -> int:
-    """Which partition of all executions one belongs to: the same on every server."""
+    """The partition of an execution: the same on every server."""
     return crc32(execution_id.encode()) % partitions

@@ -1,6 +1,6 @@
-"""What a task, a step or a playbook gives back: an `Output` with a value, a Ref, or a `Failure`.
+"""The result of a task, a step or a playbook: an `Output` with a value, a Ref or a `Failure`.
 
-`clean` stands at the door: what a tool gives is JSON, or it is refused with the place that is not.
+`clean` converts the output of a tool to plain JSON, or names the place that is not JSON.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from msgspec import Struct
 
 JSON: TypeAlias = Any  # None, bool, int, float, str, list or dict with str keys
 
-OUTPUT_FIELDS = ("status", "data", "ref", "error", "meta")  # and the tool's own part: output.http, …
+OUTPUT_FIELDS = ("status", "data", "ref", "error", "meta")  # and the part of the tool: output.http, …
 ERROR_FIELDS = ("kind", "retryable", "message", "details")
 META_FIELDS = ("attempt", "duration_ms", "ts", "count", "succeeded", "failed", "select")
 REF_FIELDS = ("type", "locator", "auth_reference", "meta")
-DATA_LEVELS_MAX = 64  # of lists and maps in each other
-INT_BITS_MAX = 14_000  # of a whole number: what can still be written as text
+DATA_LEVELS_MAX = 64  # of nested lists and mappings
+INT_BITS_MAX = 14_000  # of an integer: larger ones cannot be written as text
 _INT_MAX = 1 << INT_BITS_MAX
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_MANY = 16  # items of a list that are looked at together
-_SHOWN = 40  # characters of a key that an error repeats
+_MANY = 16  # minimum length of a list for the check as a whole
+_SHOWN = 40  # characters of a key in an error message
 
 
 class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why something did not work, in a shape that rules can test."""
+    """The reason of a failure, in a form that rules can test."""
 
     kind: str  # "http", "timeout", "template", …
     message: str
@@ -35,23 +35,23 @@ class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
     details: dict[str, JSON] = {}
 
     def view(self) -> dict[str, JSON]:
-        """As templates read it: every part is there."""
+        """The mapping for templates; it has all fields."""
         parts = {"kind": self.kind, "message": self.message, "retryable": self.retryable}
         return {**parts, "details": self.details}
 
 
 class Output(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The one final result of a task, a step or a playbook."""
+    """The final result of a task, a step or a playbook."""
 
     status: Literal["ok", "error"] = "ok"
     data: JSON = None
-    ref: dict[str, JSON] | None = None  # a Ref: where the data lies, when it is too large to stand here
+    ref: dict[str, JSON] | None = None  # a Ref to the data, if the data is too large for the log
     error: Failure | None = None
     meta: dict[str, JSON] = {}
-    own: dict[str, JSON] = {}  # the tool's own part: {"http": {"status": 429}} → output.http.status
+    own: dict[str, JSON] = {}  # the part of the tool: {"http": {"status": 429}} → output.http.status
 
     def view(self) -> dict[str, JSON]:
-        """As templates read it. What is not there is undefined: `ref`, and `error` when all is well."""
+        """The mapping for templates. `ref` and `error` are undefined if they are absent."""
         seen: dict[str, JSON] = {"status": self.status, "data": self.data, "meta": self.meta, **self.own}
         if self.ref is not None:
             seen["ref"] = self.ref
@@ -61,7 +61,7 @@ class Output(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def failed(kind: str, message: str, *, retryable: bool = False) -> Output:
-    """An output that is nothing but a failure."""
+    """An output with a failure only."""
     return Output(status="error", error=Failure(kind=kind, message=message, retryable=retryable))
 
 
@@ -69,25 +69,25 @@ _CONTAINERS = frozenset({dict, list})
 
 
 class NotJSON(ValueError):
-    """Data that JSON can not carry: the message says what, and where."""
+    """Data that JSON cannot represent; the message names the value and its place."""
 
 
 def clean(value: JSON) -> JSON:
-    """The value as JSON carries it: itself when it is fine, else a copy that is; NotJSON when there is none.
+    """The value as plain JSON: the same object if it already is, or else a converted copy. Raises NotJSON.
 
-    Tuples become lists, keys text, and half a surrogate pair becomes U+FFFD. Numbers that are not finite,
-    bytes, instants and whatever else JSON has no word for are refused: what they mean is for the tool to say.
+    Tuples become lists, keys become text, and lone surrogates become U+FFFD. Non-finite numbers, bytes,
+    datetimes and other types are refused: the tool must decide how to represent them.
     """
     return value if _are_clean((value,), DATA_LEVELS_MAX) else _cleaned(value, "data", DATA_LEVELS_MAX)
 
 
 def clean_decoded(value: JSON) -> JSON:
-    """The same for what a strict decoder of JSON has made: only its depth is still to be looked at."""
+    """The same for the result of a strict JSON decoder, where only the depth needs a check."""
     return value if _is_shallow(value) else clean(value)
 
 
 def _is_shallow(value: JSON) -> bool:
-    """Level by level, since most of a page of rows is on one."""
+    """Level by level: most values of a table are on one level."""
     level = [value] if type(value) in _CONTAINERS else []
     for _ in range(DATA_LEVELS_MAX):
         if not level:
@@ -100,7 +100,7 @@ def _is_shallow(value: JSON) -> bool:
 
 
 def _are_clean(values: Iterable[JSON], levels: int) -> bool:
-    """Is there nothing to do? So it is nearly always: this is quick, and says no more."""
+    """Whether no conversion is needed, which is nearly always so: a fast check without details."""
     for value in values:
         kind = type(value)
         if kind is str:
@@ -132,7 +132,7 @@ def _are_keys(mapping: dict[JSON, JSON]) -> bool:
 
 
 def _are_alike(values: list[JSON]) -> bool:
-    """Long lists of one kind of scalar are told at once. False: they are not, or not clean."""
+    """A fast check for long lists of one scalar type. False: they are not clean, or of several types."""
     if len(values) < _MANY:
         return False
     kinds = set(map(type, values))
@@ -144,7 +144,7 @@ def _are_alike(values: list[JSON]) -> bool:
 
 
 def _is_text(text: str) -> bool:
-    """Is every surrogate a half of a pair that Python has put together?"""
+    """Whether the text contains no lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -165,13 +165,13 @@ def _cleaned(value: JSON, where: str, levels: int) -> JSON:
         return [_cleaned(each, f"{where}[{place}]", levels - 1) for place, each in enumerate(value)]
     if isinstance(value, int):
         if not -_INT_MAX < value < _INT_MAX:
-            raise NotJSON(f"{where} is a whole number of more than {INT_BITS_MAX:,} bits")
+            raise NotJSON(f"{where} is an integer of more than {INT_BITS_MAX:,} bits")
         return int(value)
     if isinstance(value, float):
         if not isfinite(value):
             raise NotJSON(f"{where} is {float(value)}, and JSON has only finite numbers")
         return float(value)
-    raise NotJSON(f"{where} is of type {type(value).__name__}, which JSON does not have")
+    raise NotJSON(f"{where} is of type {type(value).__name__}, which JSON does not support")
 
 
 def _cleaned_map(mapping: dict[JSON, JSON], where: str, levels: int) -> dict[str, JSON]:
@@ -185,7 +185,7 @@ def _cleaned_map(mapping: dict[JSON, JSON], where: str, levels: int) -> dict[str
 
 
 def _key(key: JSON, where: str) -> str:
-    """A key as JSON writes it: `true`, `null`, `1.5`."""
+    """The JSON text of a key: `true`, `null`, `1.5`."""
     if isinstance(key, str):
         return str(_cleaned(key, where, 0))
     if key is None:

@@ -1,27 +1,27 @@
-"""Lists that are too large for the log, in the result store: an index, and pages that are read one by one.
+"""Lists that are too large for the log, in the result store: an index, and pages that are read separately.
 
-Whoever needs an item fetches its page and keeps it for the neighbours; nobody holds the list.
+A reader of an item caches its page for the neighbouring items; the whole list is never in memory.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, Protocol, runtime_checkable
 
 from msgspec.json import decode, encode
 
+from noetl.cache import BoundedCache
 from noetl.output import JSON
 from noetl.ports import ResultStore
 
 PAGE_ITEMS: Final = 1_000
 PAGE_BYTES: Final = 262_144
-KEPT_PAGES: Final = 32
+CACHED_PAGES: Final = 32
 JSON_TYPE: Final = "application/json"
 
 
 async def put_pages(results: ResultStore, execution_id: str, items: Sequence[JSON]) -> dict[str, JSON]:
-    """Durable when it returns: a Ref to the index. The same items are the same Ref."""
+    """Store the items durably, and return a Ref to the index. Equal items give equal Refs."""
     sizes = [len(encode(item)) for item in items]
     size = max(1, min(PAGE_ITEMS, PAGE_BYTES * len(items) // max(1, sum(sizes))))
     pages = [
@@ -34,48 +34,37 @@ async def put_pages(results: ResultStore, execution_id: str, items: Sequence[JSO
 
 
 class Pages:
-    """A reader of such lists that keeps the last pages it has seen."""
+    """A reader of such lists with a cache of recent pages."""
 
     def __init__(self, results: ResultStore) -> None:
         self._results = results
-        self._kept: OrderedDict[str, list[JSON]] = OrderedDict()
-        self._indexes: OrderedDict[str, JSON] = OrderedDict()
+        self._pages: BoundedCache[str, JSON] = BoundedCache(CACHED_PAGES)
+        self._indexes: BoundedCache[str, JSON] = BoundedCache(CACHED_PAGES)
 
     async def item(self, ref: dict[str, JSON], place: int) -> JSON:
         """Raises NotFound, Damaged or Unavailable, as the store does."""
-        index = await self._index(ref)
-        page, offset = divmod(place, index["size"])
-        return (await self._page(index["pages"][page]))[offset]
+        index = await self._read(self._indexes, ref)
+        number, offset = divmod(place, index["size"])
+        page = await self._read(self._pages, index["pages"][number])
+        return page[offset]
 
-    async def _index(self, ref: dict[str, JSON]) -> JSON:
-        return await self._remembered(self._indexes, ref)
-
-    async def _page(self, ref: dict[str, JSON]) -> list[JSON]:
-        page: list[JSON] = await self._remembered(self._kept, ref)
-        return page
-
-    async def _remembered(self, kept: OrderedDict[str, JSON], ref: dict[str, JSON]) -> JSON:
+    async def _read(self, cache: BoundedCache[str, JSON], ref: dict[str, JSON]) -> JSON:
         key = str(ref["locator"])
-        if key in kept:
-            kept.move_to_end(key)
-        else:
-            kept[key] = decode(await self._results.get(ref))
-            while len(kept) > KEPT_PAGES:
-                kept.popitem(last=False)
-        return kept[key]
+        found = cache.get(key)
+        return cache.put(key, decode(await self._results.get(ref))) if found is None else found
 
 
 @runtime_checkable
 class Parted(Protocol):
-    """A result store that gives parts of what it would not want to give whole."""
+    """A result store that returns slices of a list without reading the whole."""
 
     async def part(self, ref: dict[str, JSON], first: int | None, last: int | None) -> list[JSON] | None:
-        """Items of a list, as Python slices; None: it has no other way than the whole."""
+        """A slice of a list, as in Python; None: only the whole list can be read."""
         ...
 
 
 async def lines(chunks: AsyncIterator[bytes], most: int) -> AsyncIterator[bytes]:
-    """Line by line, without those that are blank. Raises ValueError when one is larger than `most`."""
+    """All lines except blank ones. Raises ValueError when one is larger than `most`."""
     waiting = b""
     async for chunk in chunks:
         *whole, waiting = (waiting + chunk).split(b"\n")
@@ -83,25 +72,25 @@ async def lines(chunks: AsyncIterator[bytes], most: int) -> AsyncIterator[bytes]
             if line.strip():
                 yield line
         if len(waiting) > most:
-            raise ValueError(f"a line of it is larger than {most:,} bytes")
+            raise ValueError(f"a line is larger than {most:,} bytes")
     if waiting.strip():
         yield waiting
 
 
 def is_ndjson(content_type: str) -> bool:
-    """One value a line."""
+    """Whether it has one JSON value on each line."""
     return content_type.partition(";")[0].strip().lower().endswith("ndjson")
 
 
 def is_json(ref: dict[str, JSON]) -> bool:
-    """Results of a loop have no content type: they are made into JSON."""
+    """Whether the data is JSON. Results of a loop have no content type: they are converted to JSON."""
     return str((ref.get("meta") or {}).get("content_type", JSON_TYPE)).startswith(JSON_TYPE)
 
 
 def items_in(body: bytes, content_type: str) -> list[JSON]:
-    """What lies behind a Ref, as the items of a loop (D44): a JSON array, NDJSON, or a mapping.
+    """The data behind a Ref as items of a loop (D44): a JSON array, NDJSON, or a mapping.
 
-    Raises ValueError, which says what it is instead.
+    Raises ValueError, which names the actual type.
     """
     if is_ndjson(content_type):
         return [decode(line) for line in body.splitlines() if line.strip()]
@@ -109,5 +98,5 @@ def items_in(body: bytes, content_type: str) -> list[JSON]:
     if isinstance(value, dict):
         return [{"key": key, "value": each} for key, each in value.items()]
     if not isinstance(value, list):
-        raise ValueError(f"it holds {type(value).__name__}, and not a list")
+        raise ValueError(f"the data is {type(value).__name__}, not a list")
     return value

@@ -1,4 +1,4 @@
-"""A value that nobody sees by accident: not in a repr, a log, an error, a pickle or an encoder."""
+"""A value that cannot leak by accident: not in a repr, a log, an error, a pickle or an encoder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ SHOWN = "***"
 
 
 class Secret:
-    """Holds one text. Whoever really needs it says `reveal()`, which is easy to search for."""
+    """Holds one text. Only `reveal()`, which is easy to search for, returns it."""
 
     __slots__ = ("_value",)
 
@@ -34,4 +34,4 @@ class Secret:
         return hash(self._value)
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a secret is not written down")
+        raise TypeError("a secret cannot be pickled")

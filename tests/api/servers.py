@@ -166,7 +166,7 @@ async def opened(
             feed.publish(FeedEvent(live.id, events[-1].seq, not live.state.live))
 
     def listen(said: LogLine) -> None:
-        line = {"frame": said.frame, "kind": said.kind, "words": said.words}
+        line = {"frame": said.frame, "kind": said.kind, "words": said.text}
         feed.publish(FeedEvent(said.execution_id, line=line))
 
     house.watchers.append(watch)

@@ -101,7 +101,7 @@ def test_the_remote_ports_read_what_the_store_contains(tmp_path: Path) -> None:
     async def work(client: Client, world: World) -> None:
         await client.register(HELLO)
         ids = [(await client.run("t", {"name": name})).execution_id for name in "abc"]
-        disk = world.runtime.disk
+        disk = world.runtime.storage
         assert await client.store.read(ids[0]) == await disk.store.read(ids[0])
         assert list(events_of(await client.store.read(ids[0], 3), after=3)) == list(
             events_of(await disk.store.read(ids[0], 3), after=3)
@@ -164,7 +164,7 @@ def test_a_large_result_is_complete_and_verified(tmp_path: Path) -> None:
         assert isinstance(run.output.ref, dict)
         ref = run.output.ref
         body = await client.results.get(ref)
-        assert body == await world.runtime.disk.results.get(ref)
+        assert body == await world.runtime.storage.results.get(ref)
         assert text.encode() in body
         foreign = {**ref, "locator": {**ref["locator"], "key": f"{run.execution_id}/{'0' * 64}"}}
         with pytest.raises(NotFound):

@@ -77,7 +77,7 @@ def test_each_event_is_delivered_once_despite_lost_connections(tmp_path: Path) -
     async def work() -> None:
         async with asyncio.timeout(180), opened(tmp_path) as world:
             id = await world.api.run(LOOP)
-            rows = await world.runtime.disk.store.read(id)
+            rows = await world.runtime.storage.store.read(id)
             wanted = list(Envelopes(State(execution_id=id)).of(events_of(rows)))
             # All sizes: the cuts are between events, within an event, and between the envelopes of one fact.
             for cut_after in (3_001, 7_777):
@@ -118,7 +118,7 @@ def test_facts_are_restored_from_envelopes(tmp_path: Path) -> None:
                 id = await world.api.run(text)
                 streamed = [each async for each in client.stream(id)]
                 made = [fact_of(each) for each in streamed if isinstance(each, Envelope)]
-                events = events_of(await world.runtime.disk.store.read(id))
+                events = events_of(await world.runtime.storage.store.read(id))
                 assert [each for each in made if each is not None] == list(events)
 
     asyncio.run(work())

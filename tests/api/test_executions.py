@@ -229,7 +229,7 @@ def test_a_retry_repeats_the_failed_step(tmp_path: Path) -> None:
         assert (wrong.status, wrong.json["code"]) == (422, "unknown-step")
         flag.touch()
         assert (await api.post(f"/executions/{id}/retry", {}))["status"] == "running"
-        await world.runtime.rest(id)
+        await world.runtime.wait_until_idle(id)
         assert (await api.get(f"/executions/{id}"))["status"] == "ok"
         done = await api.ask("POST", f"/executions/{id}/retry")
         assert (done.status, done.json["code"]) == (409, "nothing-failed")

@@ -110,7 +110,7 @@ def test_cached_runs_are_updated_with_new_facts(tmp_path: Path) -> None:
         id = (await api.post("/executions", {"path": "waiting"}, status=201))["execution_id"]
         while (await api.ask("POST", f"/executions/{id}/signal", {"name": "go"})).status != 200:
             assert (await api.get(f"/executions/{id}"))["status"] == "running"
-        await world.runtime.rest(id)
+        await world.runtime.wait_until_idle(id)
         shown = await api.get(f"/executions/{id}")
         assert (shown["status"], [each["step"] for each in shown["steps"]]) == ("ok", ["start", "after"])
 
@@ -178,8 +178,8 @@ def test_a_log_that_cannot_be_folded_is_damaged(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         digest = (await world.api.register(NOOP))["digest"]
         id = (await world.api.post("/executions", {"digest": digest}, status=201))["execution_id"]
-        await world.runtime.rest(id)
-        database = world.runtime.disk.database
+        await world.runtime.wait_until_idle(id)
+        database = world.runtime.storage.database
         query = """UPDATE log SET body = replace(body, '"step.done","run":"start#1"', '"step.done","run":"start#9"')"""
         await database.writer.write(lambda cursor: cursor.execute(query).fetchall())
         answer = await world.api.ask("GET", f"/executions/{id}")

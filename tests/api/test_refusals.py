@@ -208,7 +208,7 @@ def test_refusals_do_not_affect_running_executions(tmp_path: Path) -> None:
         await refused(world, {"path": "waiting", "version": 7}, 404)
         while (await world.api.ask("POST", f"/executions/{id}/signal", {"name": "go"})).status != 200:
             continue
-        await world.runtime.rest(id)
+        await world.runtime.wait_until_idle(id)
         assert sorted(each["status"] for each in await on_record(world)) == ["error", "error", "ok"]
 
     serve(tmp_path, work)

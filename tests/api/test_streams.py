@@ -115,7 +115,7 @@ def test_a_stream_resumes_at_any_fact(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         id = await waiting_one(world, LOOP, "loop")
         await signal(world, id)
-        await world.runtime.rest(id)
+        await world.runtime.wait_until_idle(id)
         async with following(world, f"/executions/{id}/stream") as follower:
             whole = await follower.all()
         last = max(each.id or 0 for each in whole)

@@ -12,10 +12,10 @@ from noetl.adapters.memory.queue import MemoryQueue
 from noetl.adapters.memory.results import MemoryResults
 from noetl.adapters.memory.store import MemoryStore
 from noetl.clock import SystemClock
-from noetl.control.deps import ControlPorts, ControlSettings
+from noetl.control.deps import CommitHook, ControlHooks, ControlPorts, ControlSettings
 from noetl.control.executions import Control
 from noetl.control.ownership import PartitionOwners
-from noetl.control.playbooks import Compiled
+from noetl.control.playbooks import CompiledPlaybooks
 from noetl.errors import NotFound
 from noetl.link.client import LinkClient, LinkPlaybooks
 from noetl.link.messages import PARTITIONS
@@ -53,7 +53,7 @@ class Programs:
     """Compiled playbooks by digest, and digests by path."""
 
     def __init__(self, playbooks: Playbooks) -> None:
-        self._playbooks, self._compiled = playbooks, Compiled(playbooks, kinds())
+        self._playbooks, self._compiled = playbooks, CompiledPlaybooks(playbooks, kinds())
 
     async def by_digest(self, digest: str) -> Program:
         return await self._compiled.by_digest(digest)
@@ -92,16 +92,17 @@ class LinkedServer(Generic[T]):
         self.programs = Programs(playbooks)
         self.link = LinkClient(transport, self.programs)
         self.owners = PartitionOwners(store, self.clock, name, ttl_s=60.0, count=PARTITIONS)
-        ports = ControlPorts(store, queue or MemoryQueue(), MemoryResults())
-        self.control = control(ports, self.programs, self.owners, self.clock, ControlSettings())
-        self.control.relatives.link = self.link
+        ports = ControlPorts(store, queue or MemoryQueue(), MemoryResults(), self.link)
+        self.on_commit: list[CommitHook] = []
+        hooks = ControlHooks(on_commit=self.on_commit)
+        self.control = control(ports, self.programs, self.owners, self.clock, ControlSettings(), hooks=hooks)
         self.server = LinkServer(
             transport, self.control, playbooks, SecretServer(key, provider or OneSecret())
         )
 
     async def keep(self) -> None:
         """A round of ownership, after which requests reach the new owner."""
-        await self.owners.keep(self.control.set_time)
+        await self.owners.renew(self.control.set_time)
         await self.server.follow(self.owners.owned)
         await self.transport.flush()
 
@@ -145,4 +146,4 @@ async def link_parts(connect: Callable[[], T], bodies: Mapping[str, str]) -> Asy
 
 def link_of(transport: Transport) -> LinkClient:
     """The link of a worker, which receives playbooks over the link."""
-    return LinkClient(transport, Compiled(LinkPlaybooks(transport), kinds()))
+    return LinkClient(transport, CompiledPlaybooks(LinkPlaybooks(transport), kinds()))

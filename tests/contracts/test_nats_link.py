@@ -34,7 +34,7 @@ from noetl.testing.contracts.link import (
     WorkerRegistryContract,
 )
 from noetl.testing.contracts.secrets import SecretProviderContract, SecretSetup
-from noetl.worker.calls import Ear
+from noetl.worker.calls import CallContext
 from noetl.worker.worker import Worker, WorkerPorts
 from tests.contracts.link_servers import OneSecret, link_of, link_parts, served
 from tests.services_nats import NatsServer, running_nats
@@ -115,7 +115,7 @@ class TestNatsSecrets(OnNats, SecretProviderContract):
 
 
 def test_executions_with_loops_and_children_run_over_queue_and_link(server: NatsServer) -> None:
-    async def answer(called: RunTask, _ear: Ear) -> Output:
+    async def answer(called: RunTask, _context: CallContext) -> Output:
         return Output(data=called.input or called.fields or None)
 
     async def work() -> None:
@@ -126,7 +126,7 @@ def test_executions_with_loops_and_children_run_over_queue_and_link(server: Nats
             worker = Worker("w", WorkerPorts(link, queue, MemoryResults()), answer, SystemClock())
             slots = [asyncio.ensure_future(worker.serve()) for _ in range(4)]
             ended: asyncio.Queue[str] = asyncio.Queue()
-            owner.control.watch = lambda live, _: None if live.state.live else ended.put_nowait(live.id)
+            owner.on_commit.append(lambda live, _: None if live.state.live else ended.put_nowait(live.id))
             ids = [f"e{number}" for number in range(5)]
             for id in ids:
                 await link.start(id, playbooks.digests["loop"], Start())
@@ -136,7 +136,7 @@ def test_executions_with_loops_and_children_run_over_queue_and_link(server: Nats
             for id in ids:
                 rows = await owner.control.store.read(id)
                 assert rows[-1].facts[-1].status == "ok"  # type: ignore[union-attr]  # the last one has it
-            worker.leaving = True
+            worker.stop_claiming()
             await queue.close()
             for slot in slots:
                 slot.cancel()

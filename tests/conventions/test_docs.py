@@ -17,7 +17,7 @@ from noetl.engine.facts import Fact
 from noetl.net.scopes import EVENT_FIELDS
 from noetl.playbook.language import SCOPES, language
 from noetl.playbook.problems import CODES, LEVELS
-from noetl.runtime.settings import VARIABLES
+from noetl.runtime.settings import variables
 from noetl.server.auth import PUBLIC
 from noetl.template import limits
 from noetl.template.compile import FILTERS, FUNCTIONS, METHODS, OMITTED, TESTS
@@ -138,8 +138,9 @@ def test_every_variable_that_the_code_knows_is_on_the_page_of_settings() -> None
     sources = (file.read_text(encoding="utf-8") for file in (ROOT / "src/noetl").rglob("*.py"))
     known = {found for text in sources for found in re.findall(r"\bNOETL_[A-Z0-9_]+", text)}
     no_variables = {"NOETL_WORK", "NOETL_SECRET_"}  # the name of a NATS stream, and a prefix
-    assert known - VARIABLES.keys() == no_variables
-    assert missing(VARIABLES, page("config")) == []
+    names = {variable.name for variable in variables().values()}
+    assert known - names == no_variables
+    assert missing(names, page("config")) == []
 
 
 def test_every_command_and_every_option_is_on_the_page_of_commands() -> None:

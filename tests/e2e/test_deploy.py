@@ -16,7 +16,7 @@ import typer.main
 import yaml
 
 from noetl.cli.app import app
-from noetl.runtime.settings import VARIABLES
+from noetl.runtime.settings import variables
 from tests.e2e.processes import NOETL, ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -54,7 +54,7 @@ def test_every_command_of_ours_is_one_that_the_command_line_takes(name: str) -> 
 
 @pytest.mark.parametrize("name", OURS)
 def test_every_variable_of_ours_is_one_that_noetl_reads(name: str) -> None:
-    assert set(SERVICES[name]["environment"]) <= set(VARIABLES)
+    assert set(SERVICES[name]["environment"]) <= {variable.name for variable in variables().values()}
 
 
 def test_a_worker_gets_neither_the_database_nor_the_key_of_what_is_stored() -> None:

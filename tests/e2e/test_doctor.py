@@ -18,12 +18,12 @@ from noetl.adapters.postgres.tokens import PostgresTokens
 from noetl.adapters.sqlite.schema import VERSION
 from noetl.clock import SystemClock
 from noetl.runtime import open_local_store
-from noetl.runtime.doctor.checks import Diagnosis, DoctorOptions, examine
-from noetl.runtime.doctor.machine import keys_fit
-from noetl.runtime.doctor.nats import Kept, kept
-from noetl.runtime.doctor.postgres import durability, schema, version
+from noetl.runtime.doctor.checks import Diagnosis, DoctorOptions, run_checks
+from noetl.runtime.doctor.machine import check_stored_secrets
+from noetl.runtime.doctor.nats import JetStreamStore, check_store
+from noetl.runtime.doctor.postgres import check_durability, check_schema, check_version
 from noetl.runtime.doctor.server import pools_of
-from noetl.runtime.doctor.sqlite import file_system
+from noetl.runtime.doctor.sqlite import check_file_system
 from tests import services
 from tests.e2e.processes import NOETL
 from tests.playbooks import HEAD, kinds
@@ -39,7 +39,7 @@ def grades(found: list[Diagnosis]) -> dict[str, str]:
 
 
 def looked_at(asked: DoctorOptions) -> dict[str, Diagnosis]:
-    return {each.check: each for each in asyncio.run(examine(asked))}
+    return {each.check: each for each in asyncio.run(run_checks(asked))}
 
 
 @pytest.fixture
@@ -50,10 +50,10 @@ def file(tmp_path: Path) -> Path:
 
 
 def call(*arguments: str | Path, environment: Mapping[str, str]) -> tuple[int, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
+    check_store = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
     done = subprocess.run(
         [NOETL, "doctor", *arguments], capture_output=True, text=True, check=False, timeout=60,
-        env={**kept, "TERM": "dumb", **environment},
+        env={**check_store, "TERM": "dumb", **environment},
     )  # fmt: skip
     return done.returncode, done.stdout + done.stderr
 
@@ -125,7 +125,7 @@ def test_a_file_that_someone_keeps_locked_is_told(file: Path) -> None:
         found = looked_at(DoctorOptions(file=file))["sqlite-lock"]
     finally:
         connection.close()
-    assert (found.grade, found.cure) == ("error", f"see who has it: lsof {file}")
+    assert (found.grade, found.cure) == ("error", f"find the process: lsof {file}")
     assert looked_at(DoctorOptions(file=file))["sqlite-lock"].grade == "ok"
 
 
@@ -152,13 +152,16 @@ def test_a_file_of_keys_that_others_may_read_is_told_with_its_cure(file: Path) -
 
 
 def test_secrets_that_no_key_here_opens_are_counted() -> None:
-    assert keys_fit({"a": 2, "b": 1}, {"a"}).words == "1 of 3 stored secrets need a key that is not here"
-    assert keys_fit({"a": 2}, {"a"}).grade == keys_fit({}, set()).grade == "ok"
+    assert (
+        check_stored_secrets({"a": 2, "b": 1}, {"a"}).words
+        == "1 of 3 stored secrets need a key that is missing"
+    )
+    assert check_stored_secrets({"a": 2}, {"a"}).grade == check_stored_secrets({}, set()).grade == "ok"
 
 
 def test_what_nobody_runs_is_counted_in_a_sentence(tmp_path: Path) -> None:
     found = looked_at(DoctorOptions(file=Path(mixed_file(tmp_path))))["sqlite-executions"]
-    assert found.words == "nobody runs 1 of 1 open execution; 0 processes of NoETL work here"
+    assert found.words == "1 of 1 open execution without a live owner; 0 running NoETL processes"
 
 
 def test_a_file_that_is_not_there_yet_is_no_fault_and_is_not_made(tmp_path: Path) -> None:
@@ -168,7 +171,7 @@ def test_a_file_that_is_not_there_yet_is_no_fault_and_is_not_made(tmp_path: Path
 
 
 def test_the_disk_of_this_machine_is_no_network_file_system(tmp_path: Path) -> None:
-    assert file_system(tmp_path / "noetl.db") is None
+    assert check_file_system(tmp_path / "noetl.db") is None
 
 
 # PostgreSQL
@@ -178,11 +181,11 @@ def test_postgres_is_looked_at_from_its_settings_to_who_owns_what() -> None:
     async def run() -> tuple[list[Diagnosis], list[Diagnosis]]:
         async with services.database() as name:
             url = services.postgres().dsn(name)
-            empty = await examine(DoctorOptions(database=url, environment={"NOETL_KEY": KEY}))
+            empty = await run_checks(DoctorOptions(database=url, environment={"NOETL_KEY": KEY}))
             database = open_postgres(url, SystemClock())
             await PostgresTokens(database).list()  # makes the tables
             await database.close()
-            return empty, await examine(DoctorOptions(database=url, environment={"NOETL_KEY": KEY}))
+            return empty, await run_checks(DoctorOptions(database=url, environment={"NOETL_KEY": KEY}))
 
     empty, made = asyncio.run(run())
     assert (grades(empty)["postgres-version"], grades(empty)["postgres-schema"]) == ("ok", "info")
@@ -193,9 +196,9 @@ def test_postgres_is_looked_at_from_its_settings_to_who_owns_what() -> None:
 
 
 def test_settings_and_tables_that_do_not_fit_are_told() -> None:
-    assert version({"server_version": "13.2", "server_version_num": "130002"}).grade == "error"
-    assert durability({"fsync": "on", "full_page_writes": "off"}).grade == "error"
-    assert [schema(number).grade for number in (None, 0, 1, 99)] == ["error", "info", "ok", "error"]
+    assert check_version({"server_version": "13.2", "server_version_num": "130002"}).grade == "error"
+    assert check_durability({"fsync": "on", "full_page_writes": "off"}).grade == "error"
+    assert [check_schema(number).grade for number in (None, 0, 1, 99)] == ["error", "info", "ok", "error"]
 
 
 # NATS
@@ -220,11 +223,11 @@ def test_nats_is_looked_at(nats: str) -> None:
 
 
 def test_what_nats_tells_of_its_store_is_judged() -> None:
-    assert grades(kept(Kept("/var/lib/nats/jetstream", synced=True))) == {
+    assert grades(check_store(JetStreamStore("/var/lib/nats/jetstream", synced=True))) == {
         "nats-sync": "ok",
         "nats-store": "ok",
     }
-    doubtful = grades(kept(Kept("/tmp/nats/jetstream", synced=False)))
+    doubtful = grades(check_store(JetStreamStore("/tmp/nats/jetstream", synced=False)))
     assert doubtful == {"nats-sync": "warning", "nats-store": "warning"}
 
 
@@ -249,10 +252,10 @@ def test_the_pools_that_a_playbook_names_are_those_of_its_steps_or_of_all() -> N
 
 
 def test_a_server_is_asked_for_itself_its_callers_and_its_workers(tmp_path: Path) -> None:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
+    check_store = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
     with subprocess.Popen(
         [NOETL, "server", "--db", tmp_path / "noetl.db", "--port", "0"],
-        stderr=subprocess.PIPE, text=True, env=kept,
+        stderr=subprocess.PIPE, text=True, env=check_store,
     ) as process:  # fmt: skip
         try:
             assert process.stderr is not None

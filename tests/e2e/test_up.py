@@ -25,7 +25,7 @@ from noetl.errors import Rejected
 from noetl.runtime.devcluster.cluster import DevCluster, DevClusterOptions, DevClusterStatus
 from noetl.runtime.devcluster.folder import Folder, default_folder
 from noetl.runtime.devcluster.postgres import Postgres
-from noetl.runtime.devcluster.processes import Program
+from noetl.runtime.devcluster.processes import ProcessSpec
 from tests.e2e.processes import NOETL, PATIENCE_S, ROOT, SLOW
 
 HELLO = ROOT / "examples" / "hello.yaml"
@@ -234,7 +234,7 @@ def test_whoever_dies_is_started_again_and_the_house_goes_on(folder: Path) -> No
 def test_a_second_one_on_the_same_folder_is_refused(folder: Path) -> None:
     first = Folder(folder / "house")
     try:
-        with pytest.raises(Rejected, match=f"process {os.getpid()}.*end it, or name another folder"):
+        with pytest.raises(Rejected, match=f"process {os.getpid()}.*stop it, or name another folder"):
             Folder(folder / "house")
     finally:
         first.close()
@@ -243,7 +243,7 @@ def test_a_second_one_on_the_same_folder_is_refused(folder: Path) -> None:
 
 def test_a_folder_with_other_things_in_it_is_left_alone(folder: Path) -> None:
     (folder / "thesis.txt").write_text("dear")
-    with pytest.raises(Rejected, match="holds other things"):
+    with pytest.raises(Rejected, match="contains other files"):
         Folder(folder)
     assert [file.name for file in folder.iterdir()] == ["thesis.txt"]
 
@@ -269,7 +269,7 @@ def test_a_port_that_is_taken_is_told_before_anything_starts(folder: Path) -> No
             check=False, timeout=PATIENCE_S,
         )  # fmt: skip
     assert done.returncode == 1
-    assert f"port {port} of 127.0.0.1 is taken" in done.stderr
+    assert f"port {port} of 127.0.0.1 is in use" in done.stderr
     assert not (folder / "house").exists()
 
 
@@ -323,7 +323,7 @@ def test_a_note_of_a_process_that_is_another_by_now_does_not_keep_postgres_from_
     ]
     assert [words.partition(", ")[2].partition(",")[0] for words in starts] == [
         "new database",
-        "data kept from before",
+        "existing data",
     ]
 
 
@@ -331,16 +331,16 @@ def test_a_database_whose_password_is_gone_is_told_and_not_made_anew(folder: Pat
     house = Folder(folder / "house")
     try:
         (folder / "house" / "postgres").mkdir()
-        with pytest.raises(Rejected, match=r"postgres-password.*is gone"):
+        with pytest.raises(Rejected, match=r"postgres-password.*is missing"):
             Postgres(house, SystemClock())
     finally:
         house.close()
 
 
 def test_one_who_can_not_start_is_told_with_its_last_words_and_all_others_are_stopped(folder: Path) -> None:
-    def house(_asked: DevClusterOptions, _addresses: object, path: Path) -> list[Program]:
+    def house(_asked: DevClusterOptions, _addresses: object, path: Path) -> list[ProcessSpec]:
         command = ("/bin/sh", "-c", "echo no such luck; exit 7")
-        return [Program("server", command, {}, "ready", path)]
+        return [ProcessSpec("server", command, {}, "ready", path)]
 
     told: list[DevClusterStatus] = []
 

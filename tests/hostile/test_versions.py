@@ -28,7 +28,7 @@ from noetl.output import Output
 from noetl.ports import REPLY_TIMEOUT_S, Collect, first_reply
 from noetl.views.audit import findings
 from noetl.views.log import events_of
-from noetl.worker.calls import Ear
+from noetl.worker.calls import CallContext
 from noetl.worker.worker import Worker, WorkerPorts
 from tests.contracts.link_servers import LinkedServer, link_of, served
 from tests.services_nats import NatsServer, running_nats
@@ -106,7 +106,7 @@ def _of_version(message: bytes, version: int) -> bytes:
     return json.dumps({**decoded, "v": version} if "v" in decoded else decoded).encode()
 
 
-async def _answer(called: RunTask, _ear: Ear) -> Output:
+async def _answer(called: RunTask, _context: CallContext) -> Output:
     return Output(data=called.fields or None)
 
 
@@ -119,7 +119,7 @@ async def working(connection: NatsConnection) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        worker.leaving = True
+        worker.stop_claiming()
         await queue.close()
         for slot in slots:
             slot.cancel()
@@ -129,7 +129,7 @@ async def working(connection: NatsConnection) -> AsyncIterator[None]:
 async def ended(node: LinkedServer[NatsConnection], link: LinkClient, digest: str, many: int) -> list[str]:
     """Run `many` executions to their end."""
     over: asyncio.Queue[str] = asyncio.Queue()
-    node.control.watch = lambda live, _: None if live.state.live else over.put_nowait(live.id)
+    node.on_commit.append(lambda live, _: None if live.state.live else over.put_nowait(live.id))
     ids = [f"e{number}" for number in range(many)]
     for id in ids:
         await link.start(id, digest, Start(workload={"n": 1}))

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from noetl.adapters.memory.store import MemoryStore
 from noetl.control.children import Children
+from noetl.control.deps import ControlPorts
 from noetl.control.executions import Control
 from noetl.control.live_execution import LiveExecution, PendingCommand
 from noetl.control.sweeper import sweep
@@ -78,7 +79,7 @@ def store_of(memory: type[MemoryStore]) -> type[SimStore]:
 
 class PublishesFirst(Control):
     async def _record(self, live: LiveExecution, events: list[Event]) -> None:
-        self.dispatch.gather_all(live)
+        self.dispatch.enqueue_all(live)
         await self.dispatch.pump()
         await super()._record(live, events)
 
@@ -100,22 +101,22 @@ class AnswersFirst(Control):
 
 
 class AcknowledgesFirst(Worker):
-    async def _do(self, claim: Claim) -> None:
+    async def _run_claim(self, claim: Claim) -> None:
         self.claims = [claim]
-        await super()._do(claim)
+        await super()._run_claim(claim)
 
     claims: Sequence[Claim] = ()
 
-    async def _drive(self, execution_id: str, grant: Grant) -> tuple[bool, tuple[Grant, ...]]:
+    async def _run_frame(self, execution_id: str, grant: Grant) -> tuple[bool, tuple[Grant, ...]]:
         for claim in self.claims:
             await self.queue.done(claim)
-        return await super()._drive(execution_id, grant)
+        return await super()._run_frame(execution_id, grant)
 
 
 class LosesWakes(Control):
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self.relatives = Childless(self)
+    def __init__(self, ports: ControlPorts, *given: Any, **hooks: Any) -> None:
+        super().__init__(ports, *given, **hooks)
+        self.children = Childless(self, ports.link or self)
 
 
 class Childless(Children):
@@ -129,7 +130,7 @@ class ReusesGrants(Control):
         if grant is None:
             return None
         epoch = (0, grant.epoch[1])
-        live.out[frame] = live.out[frame]._replace(epoch=epoch)
+        live.in_flight[frame] = live.in_flight[frame]._replace(epoch=epoch)
         return grant._replace(epoch=epoch)
 
 
@@ -145,9 +146,9 @@ async def sweep_nothing(control: Control) -> None:
 
 
 async def sweep_without_children(control: Control) -> None:
-    for live in list(control.lives.values()):
+    for live in list(control.executions.values()):
         if not live.busy:
-            control.dispatch.gather_all(live)
+            control.dispatch.enqueue_all(live)
     await control.dispatch.pump()
 
 

@@ -122,14 +122,14 @@ def test_data_that_json_says_otherwise_is_said_so(value: JSON, made: JSON) -> No
     [
         ({"rows": [{"price": float("nan")}]}, "data.rows[0].price is nan, and JSON has only finite numbers"),
         ([1.5] * 20 + [float("-inf")], "data[20] is -inf, and JSON has only finite numbers"),
-        ({"body": b"x"}, "data.body is of type bytes, which JSON does not have"),
-        ([datetime(2026, 1, 1, tzinfo=UTC)], "data[0] is of type datetime, which JSON does not have"),
-        ({1, 2}, "data is of type set, which JSON does not have"),
+        ({"body": b"x"}, "data.body is of type bytes, which JSON does not support"),
+        ([datetime(2026, 1, 1, tzinfo=UTC)], "data[0] is of type datetime, which JSON does not support"),
+        ({1, 2}, "data is of type set, which JSON does not support"),
         ({(1, 2): 3}, "data has a key of type tuple, and keys are text"),
         ({float("inf"): 3}, "a key of data is inf, and JSON has only finite numbers"),
         ({1: "a", "1": "b"}, 'data has two keys that are both "1" as text'),
         (nested(65), f"data{'[0]' * 64} is nested deeper than 64 levels"),
-        ([10**5_000], "data[0] is a whole number of more than 14,000 bits"),
+        ([10**5_000], "data[0] is an integer of more than 14,000 bits"),
     ],
     ids=range(10),
 )

@@ -16,7 +16,7 @@ from noetl.cli.encoded import as_document
 from noetl.cli.exits import AWAY, EXIT_CODES, OK, WRONG, Usage
 from noetl.cli.finding import short
 from noetl.cli.screen import Screen, is_terminal
-from noetl.control.refusals import first_in_words, problems_in_words
+from noetl.control.refusals import describe_first_problem, describe_problems
 from noetl.errors import Damaged, NotFound, PlaybookError, Problem, Rejected, Unavailable
 from noetl.output import JSON
 
@@ -69,7 +69,7 @@ def tell_problems(voice: Voice, found: Sequence[Problem], text: str) -> None:
         {
             "execution_id": voice.execution_id,
             "status": voice.status,
-            "error": {"kind": "problems", "message": first_in_words(found)},
+            "error": {"kind": "problems", "message": describe_first_problem(found)},
             "problems": json.loads(problems.as_json(found)),
         }
     )
@@ -79,7 +79,7 @@ def tell_refused(voice: Voice, found: Sequence[Problem], text: str) -> int:
     """The same of a request, and under which id it is on record, if it is."""
     tell_problems(voice, found, text)
     if voice.execution_id is not None:
-        voice.warn(f"{problems_in_words(found)}; the request is on record as {voice.execution_id}")
+        voice.warn(f"{describe_problems(found)}; the request is on record as {voice.execution_id}")
     return WRONG
 
 

@@ -8,6 +8,7 @@ import typer
 
 from noetl.cli.app import app
 from noetl.cli.running import run
+from noetl.defaults import HOST, POOL, PORT, WORKER_SLOTS, WORKER_SLOTS_MAX
 
 Nats = Annotated[
     str | None,
@@ -29,8 +30,8 @@ def server(
         ),
     ] = None,
     nats: Nats = None,
-    host: Annotated[str, typer.Option("--host", help="The address to serve on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="0 is any.")] = 8080,
+    host: Annotated[str, typer.Option("--host", help="The address to serve on.")] = HOST,
+    port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="0 is any.")] = PORT,
     auth: Annotated[
         bool | None,
         typer.Option("--auth/--open", help="Ask for tokens, or let everyone on this machine in."),
@@ -62,8 +63,10 @@ def server(
 def worker(
     *,
     nats: Nats = None,
-    pool: Annotated[str, typer.Option("--pool", metavar="POOL", help="Whose work it does.")] = "default",
-    slots: Annotated[int, typer.Option("--slots", min=1, max=1_024, metavar="N", help="Calls at once.")] = 16,
+    pool: Annotated[str, typer.Option("--pool", metavar="POOL", help="Whose work it does.")] = POOL,
+    slots: Annotated[
+        int, typer.Option("--slots", min=1, max=WORKER_SLOTS_MAX, metavar="N", help="Calls at once.")
+    ] = WORKER_SLOTS,
     labels: Annotated[
         list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="For people who look at it.")
     ] = None,

@@ -8,6 +8,7 @@ import typer
 
 from noetl.cli.app import Format, app
 from noetl.cli.running import run
+from noetl.defaults import DEV_WORKERS, PORT, WORKER_SLOTS
 
 
 @app.command()
@@ -19,9 +20,9 @@ def up(
             "--dir", metavar="DIR", help="Where all of it is kept; else `noetl/up` with your other data."
         ),
     ] = None,
-    port: Annotated[int, typer.Option("--port", help="Of the server, on 127.0.0.1; 0 is any.")] = 8080,
-    workers: Annotated[int, typer.Option("--workers", help="How many worker processes.")] = 2,
-    slots: Annotated[int, typer.Option("--slots", help="Calls at once in each of them.")] = 16,
+    port: Annotated[int, typer.Option("--port", help="Of the server, on 127.0.0.1; 0 is any.")] = PORT,
+    workers: Annotated[int, typer.Option("--workers", help="How many worker processes.")] = DEV_WORKERS,
+    slots: Annotated[int, typer.Option("--slots", help="Calls at once in each of them.")] = WORKER_SLOTS,
     format: Format = "auto",
 ) -> None:
     """Start the distributed house on this machine, for a trial: PostgreSQL, NATS, a server and workers.

@@ -18,11 +18,12 @@ from noetl.cli.exits import FAILED, INTERRUPTED, OK
 from noetl.cli.finding import short
 from noetl.cli.interrupts import Interrupted, Interrupts
 from noetl.cli.progress import Progress
+from noetl.defaults import EMBEDDED_GRACE_S
 from noetl.engine.state import State, Status
 from noetl.errors import Unavailable
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
-from noetl.runtime import GRACE_S, EmbeddedRuntime, LocalStore, relax_collector
+from noetl.runtime import EmbeddedRuntime, LocalStore, relax_collector
 from noetl.tool import Tools
 from noetl.views.documents import ShowDocument, read_runs, show_document
 from noetl.views.log import events_of
@@ -54,7 +55,7 @@ async def carry_on(voice: Voice, disk: LocalStore, kit: Kit, execution_id: str, 
     progress = Progress(execution_id, disk.database.clock, flag=voice.flag)
 
     def hear() -> None:
-        words = f"stopping: calls that run have {GRACE_S:g} s; press again to stop at once"
+        words = f"stopping: calls that run have {EMBEDDED_GRACE_S:g} s; press again to stop at once"
         if voice.screen.colour:
             progress.say(words)  # above the rows that are drawn: nothing else may write there
         else:
@@ -88,8 +89,8 @@ async def _until_rest(
     house.listeners.append(progress.hear)
     relax_collector()
     house.open()
-    grace_s = GRACE_S
-    if await house.disk.store.status(progress.root) is not None:
+    grace_s = EMBEDDED_GRACE_S
+    if await house.storage.store.status(progress.root) is not None:
         voice.screen.line(Styled(progress.root, "faint"))
     async with shown_progress(progress, voice.screen, house.clock):
         try:
@@ -105,9 +106,9 @@ async def _until_rest(
 
 async def _rested(house: EmbeddedRuntime, progress: Progress, begin: Begin) -> State:
     await begin(house)
-    for live in list(house.control.lives.values()):  # its own, and those of children
+    for live in list(house.control.executions.values()):  # its own, and those of children
         progress.seed(live)
-    return await house.rest(progress.root)
+    return await house.wait_until_idle(progress.root)
 
 
 async def _close(house: EmbeddedRuntime, grace_s: float, interrupts: Interrupts) -> None:

@@ -200,6 +200,6 @@ async def _cancel_here(disk: LocalStore, execution_id: str, command: Command) ->
     try:
         if (await disk.listing.head(execution_id)).status != "cancelling":
             await house.command(execution_id, command)
-        return (await house.rest(execution_id)).status
+        return (await house.wait_until_idle(execution_id)).status
     finally:
         await house.close(0)

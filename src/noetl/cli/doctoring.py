@@ -16,7 +16,7 @@ from noetl.cli.exits import FAILED, OK
 from noetl.cli.looking import screen_for
 from noetl.cli.screen import Screen
 from noetl.net.describe import count
-from noetl.runtime.doctor.checks import Diagnosis, DoctorOptions, Grade, examine, is_wrong
+from noetl.runtime.doctor.checks import Diagnosis, DoctorOptions, Grade, has_failures, run_checks
 from noetl.runtime.settings import database_path, database_url, nats_url
 from noetl.views.styled_text import Style, Styled, folded
 
@@ -40,13 +40,13 @@ class DoctorAsked(NamedTuple):
 
 
 def run_doctor(asked: DoctorAsked) -> int:
-    found = asyncio.run(examine(_set_up(asked)))
+    found = asyncio.run(run_checks(_set_up(asked)))
     if asked.form == "json":
-        wrong = is_wrong(found, strict=asked.strict)
+        wrong = has_failures(found, strict=asked.strict)
         sys.stdout.write(as_document({"ok": not wrong, "findings": [each._asdict() for each in found]}))
     else:
         _show(found, screen_for(asked.form))
-    return FAILED if is_wrong(found, strict=asked.strict) else OK
+    return FAILED if has_failures(found, strict=asked.strict) else OK
 
 
 def _set_up(asked: DoctorAsked) -> DoctorOptions:

@@ -176,7 +176,7 @@ def run_retry(asked: Named, step: str | None, *, from_start: bool) -> int:
 
         async def begin(house: EmbeddedRuntime) -> None:
             await house.command(execution_id, retry)
-            await house.take_up(execution_id)
+            await house.adopt(execution_id)
 
         return await carry_on(voice, disk, Kit.installed(), execution_id, begin)
 
@@ -221,6 +221,6 @@ async def _resume(voice: Voice, disk: LocalStore, execution_id: str) -> int:
     async def begin(house: EmbeddedRuntime) -> None:
         if head.status == "paused":
             await house.command(execution_id, Resume())
-        await house.take_up(execution_id)
+        await house.adopt(execution_id)
 
     return await carry_on(voice, disk, Kit.installed(), execution_id, begin)

@@ -129,13 +129,13 @@ class Progress:
         row = self.rows.get((said.execution_id, frame_parts(said.frame)[0]))
         if said.kind == "progress":
             if row is not None:
-                row.note = said.words
+                row.note = said.text
         else:
             name = shown(row) if row is not None else said.frame
             self._tell(
                 Styled("  ", "faint"),
                 Styled(name, "name"),
-                Styled(f"  {one_line(said.words)}", "faint"),
+                Styled(f"  {one_line(said.text)}", "faint"),
             )
 
     def wait(self, run: str, words: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import os
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -12,11 +11,11 @@ from typing import Any, NamedTuple
 
 from noetl.cli.exits import AWAY, OK, Usage
 from noetl.cli.interrupts import Interrupts
-from noetl.errors import NoetlError, install_hint
+from noetl.errors import NoetlError, Rejected, install_hint
 from noetl.playbook.validation import NAME
 from noetl.runtime import relax_collector
-from noetl.runtime.instrumentation import Instrumentation, begin_log
-from noetl.runtime.settings import LINK_KEY, NATS, database_path, database_url, keep_days, lease_s, nats_url
+from noetl.runtime.instrumentation import Instrumentation, configure_logging
+from noetl.runtime.settings import NATS, Settings, database_path, database_url, nats_url
 from noetl.server.services import Services
 
 EXTRAS = install_hint("postgres", "nats")
@@ -74,8 +73,8 @@ async def _serve(asked: ServeAsked, url: str | None, is_open: bool, on_ready: Ca
     async with _house(asked, url) as (desk, instruments, fallen):
         settings = ServerSettings(open=is_open, registry=instruments.registry())
         app = make_app(desk, settings)
-        serving = HttpServer(app, asked.host, asked.port, wrap=instruments.around)
-        instruments.measures.house.followers.reads(lambda: len(context_of(app).streams))
+        serving = HttpServer(app, asked.host, asked.port, wrap=instruments.wrap)
+        instruments.metrics.process.followers.read_from(lambda: len(context_of(app).streams))
         serving.start()
         who = "everyone on this machine may do everything" if is_open else "tokens are asked for"
         _say(f"ready: {serving.url} ({who})")
@@ -95,7 +94,7 @@ async def _house(
         from noetl.runtime.local_server import open_local_server
 
         async with open_local_server(database_path(asked.database), served=not asked.own) as local:
-            yield local.desk, local.instruments, fallen
+            yield local.services, local.instruments, fallen
         return
     try:
         from noetl.runtime.server import ServerOptions, open_server
@@ -105,10 +104,10 @@ async def _house(
     nats = nats_url(asked.nats)
     if nats is None:
         raise Usage(f"where do servers and workers meet? --nats nats://host:port, or {NATS}")
-    wanted = ServerOptions(url, nats, asked.name, os.environ.get(LINK_KEY), _lease(), _keep())
-    async with open_server(wanted) as house:
-        house.chores.fell = _telling(fallen)
-        yield house.desk, house.instruments, fallen
+    link_key, lease_s, keep_days = _cluster_settings()
+    wanted = ServerOptions(url, nats, asked.name, link_key, lease_s, keep_days)
+    async with open_server(wanted, on_error=[_telling(fallen)]) as house:
+        yield house.services, house.instruments, fallen
 
 
 def run_worker(asked: WorkAsked) -> int:
@@ -127,12 +126,10 @@ async def _work(asked: WorkAsked) -> int:
     if not NAME.match(asked.pool):
         raise Usage(f'--pool "{asked.pool}": a name of letters, digits, _ and -, such as gpu')
     labels = dict(_label(each) for each in asked.labels)
-    wanted = WorkerOptions(
-        nats, asked.pool, asked.slots, asked.name, labels, os.environ.get(LINK_KEY), _lease()
-    )
+    link_key, lease_s, _ = _cluster_settings()
+    wanted = WorkerOptions(nats, asked.pool, asked.slots, asked.name, labels, link_key, lease_s)
     fallen: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
-    async with open_worker(wanted) as crew:
-        crew.chores.fell = _telling(fallen)
+    async with open_worker(wanted, on_error=[_telling(fallen)]) as crew:
         _say(f"ready: {crew.name} works for the pool {asked.pool}, {asked.slots} calls at once")
         return await _until_told(fallen)
 
@@ -144,18 +141,13 @@ def _label(given: str) -> tuple[str, str]:
     return key, value
 
 
-def _keep() -> float | None:
+def _cluster_settings() -> tuple[str | None, float, float | None]:
+    """The link key, the lease in seconds, and the days that executions are kept."""
+    settings = Settings.from_environment()
     try:
-        return keep_days()
-    except ValueError:
-        raise Usage("NOETL_KEEP_DAYS is a number of days, such as 90") from None
-
-
-def _lease() -> float:
-    try:
-        return lease_s()
-    except ValueError:
-        raise Usage("NOETL_LEASE is a number of seconds, such as 30") from None
+        return settings.link_key or None, settings.lease_s, settings.keep_days
+    except Rejected as error:
+        raise Usage(str(error)) from error
 
 
 # Until someone wants it to stop
@@ -189,7 +181,7 @@ def _run(work: Coroutine[Any, Any, int]) -> int:
     except ImportError:
         factory = None
     try:
-        stop = begin_log()
+        stop = configure_logging(Settings.from_environment())
     except NoetlError as error:
         work.close()
         raise Usage(str(error)) from error

@@ -23,7 +23,7 @@ from noetl.escape import visible
 from noetl.output import JSON
 from noetl.ports import ApiToken, ApiTokenStore
 from noetl.runtime import open_local_store
-from noetl.runtime.api_tokens import open_tokens
+from noetl.runtime.adapters import open_tokens
 from noetl.runtime.settings import database_path, database_url
 from noetl.views.log import instant
 from noetl.views.styled_text import Styled, table

@@ -1,1 +1,1 @@
-"""The engine on the ports: the single writer of an execution, its grants, its timers and its sweeper."""
+"""The engine on top of the ports: the single writer of executions, with dispatch, timers and a sweeper."""

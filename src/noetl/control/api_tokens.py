@@ -1,4 +1,4 @@
-"""New tokens: `noetl_<id>_<secret>`, told once to their bearer; what is kept is the digest of that text."""
+"""New API tokens: `noetl_<id>_<secret>`. The text is shown once; only its digest is stored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from noetl.errors import Rejected
 from noetl.ports import ApiToken
 
 SCOPES: Final = ("read", "run", "write", "admin")
-PREFIX: Final = "noetl_"  # so that a token is known for one wherever it turns up
+PREFIX: Final = "noetl_"  # so that secret scanners and people recognise a token
 ID_BYTES: Final = 8
 SECRET_BYTES: Final = 32
 NAME_CHARS_MAX: Final = 100
@@ -26,24 +26,24 @@ def new_token(
     clock: Clock,
     random: Callable[[int], bytes],
 ) -> tuple[ApiToken, str]:
-    """A token, and the text that its bearer is given. Raises Rejected when there can be no such token.
+    """A token and the text for its holder. Raises Rejected for a bad name, scope or expiry.
 
-    `random`: so many bytes that nobody can guess.
+    `random`: a cryptographically secure source of so many bytes.
     """
     granted, now = frozenset(scopes), clock.now()
     if not name.strip() or len(name) > NAME_CHARS_MAX or not name.isprintable():
-        raise Rejected("bad-name", f"a name has 1 to {NAME_CHARS_MAX} characters that can be printed")
+        raise Rejected("bad-name", f"a token name has 1 to {NAME_CHARS_MAX} printable characters")
     if not granted or not granted <= set(SCOPES):
         unknown = ", ".join(f"{scope!a:.40}" for scope in sorted(granted - set(SCOPES)))
-        what = f"there is no scope {unknown}" if unknown else "a token needs a scope"
-        raise Rejected("bad-scope", f"{what}: give one or more of {', '.join(SCOPES)}")
+        reason = f"unknown scope {unknown}" if unknown else "a token needs a scope"
+        raise Rejected("bad-scope", f"{reason}: use one or more of {', '.join(SCOPES)}")
     if expires_at is not None and expires_at <= now:
-        raise Rejected("bad-expiry", "a token that has expired opens nothing: let it last longer")
+        raise Rejected("bad-expiry", "the expiry is in the past: choose a later one")
     id = random(ID_BYTES).hex()
     secret = base64.urlsafe_b64encode(random(SECRET_BYTES)).decode().rstrip("=")
     return ApiToken(id, name, granted, now, expires_at), f"{PREFIX}{id}_{secret}"
 
 
 def digest_of(text: str) -> bytes:
-    """What a token is looked up by. No two texts that could be tokens have the same."""
+    """The key under which a token is stored."""
     return hashlib.sha256(text.encode(errors="replace")).digest()

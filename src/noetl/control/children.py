@@ -1,8 +1,7 @@
-"""Parents and children: how a child is started, what it is told, what its parent sees of its end (D58).
+"""Parents and children (D58): Control starts children, forwards commands to them, and wakes their parents.
 
-Parents and children as they are told of each other: started, paused, resumed, cancelled, woken (D58).
-
-Whatever is lost on the way is made up for by the sweeper, who asks after the children of parked frames.
+All messages are sent after the commit that causes them. The sweeper repeats lost messages: it checks the
+children of parked frames.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
 BY_PARENT = "its parent"
 PAUSE_CHILD, RESUME_CHILD = Pause(by=BY_PARENT), Resume(by=BY_PARENT)
 CANCEL_CHILD = Cancel(reason="its parent was cancelled", by=BY_PARENT)
-TOLD: dict[type[Fact], Command] = {Paused: PAUSE_CHILD, Resumed: RESUME_CHILD, Cancelled: CANCEL_CHILD}
+FORWARDED: dict[type[Fact], Command] = {Paused: PAUSE_CHILD, Resumed: RESUME_CHILD, Cancelled: CANCEL_CHILD}
 
 
-class Waiting(NamedTuple):
+class ChildCall(NamedTuple):
     """A child, and the call of the frame that waits for it."""
 
     child: ForChild
@@ -37,32 +36,32 @@ class Waiting(NamedTuple):
     call: int
 
 
-def children(state: State) -> list[Waiting]:
+def child_calls(state: State) -> list[ChildCall]:
     """The children that frames wait for."""
     return [
-        Waiting(frame.parked, frame.id, frame.calls + 1)
+        ChildCall(frame.parked, frame.id, frame.calls + 1)
         for run in state.runs.values()
         for frame in run.frames.values()
         if isinstance(frame.parked, ForChild)
     ]
 
 
-def child_start(state: State, waiting: Waiting) -> Start:
-    """What a child is started with; the same whoever starts it, and however often."""
+def child_start(state: State, waiting: ChildCall) -> Start:
+    """The start request of a child. It is the same on every repetition."""
     parent = f"{state.execution_id}/{waiting.frame}@{waiting.call}"
     return Start(workload=waiting.child.workload, parent=parent, depth=state.depth + 1)
 
 
-def wake_of(state: State) -> tuple[str, Wake]:
-    """Whom the end of a child wakes, and with what: the very call, so that a late one wakes no other."""
+def parent_wake(state: State) -> tuple[str, Wake]:
+    """The parent of an ended child, and the command for it. It names the call: a late Wake wakes no other."""
     assert state.parent is not None
     execution_id, _, place = state.parent.partition("/")
     frame, _, call = place.rpartition("@")
-    return execution_id, Wake(frame=frame, output=output_of(state), call=int(call))
+    return execution_id, Wake(frame=frame, output=child_output(state), call=int(call))
 
 
-def output_of(state: State) -> Output:
-    """What a parent sees of its child: its output, or its failure as one of kind `playbook` (D58)."""
+def child_output(state: State) -> Output:
+    """The output of a child for its parent; a failure becomes one of kind `playbook` (D58)."""
     output = state.end_output or Output()
     if state.status == "ok":
         return output
@@ -72,11 +71,11 @@ def output_of(state: State) -> Output:
     return replace(output, status="error", error=error)
 
 
-DIGITS_MAX = 18  # of a version: more than any catalog counts
+DIGITS_MAX = 18  # of a version number
 
 
 def version_of(wanted: JSON) -> int | None:
-    """Which version of a playbook a task asks for (D83); None: what starts now. Raises NotFound."""
+    """The playbook version that a task asks for (D83); None: the current one. Raises NotFound."""
     match wanted:
         case None | "latest":
             return None
@@ -86,32 +85,32 @@ def version_of(wanted: JSON) -> int | None:
             return wanted
         case str() if wanted.isascii() and wanted.isdigit() and len(wanted) <= DIGITS_MAX and int(wanted):
             return int(wanted)
-    raise NotFound(f'{wanted!r:.40} is no version of a playbook: write a number from 1, or "latest"')
+    raise NotFound(f'{wanted!r:.40} is not a playbook version: use a number from 1, or "latest"')
 
 
 class Children:
-    """What control tells other executions, after the commit that makes it true."""
+    """Sends messages to parent and child executions, after the commit that causes them."""
 
-    def __init__(self, control: Control) -> None:
+    def __init__(self, control: Control, link: Link) -> None:
+        """`link`: to the owners of the other executions."""
         self._control = control
-        self.link: Link | None = None  # to the owners of other executions
+        self._link = link
 
-    def see(self, state: State, fact: Fact) -> None:
+    def on_fact(self, state: State, fact: Fact) -> None:
         match fact:
             case FrameParked(until=ForChild() as child, frame=frame, call=call):
-                self._control.spawn(self.start(state, Waiting(child, frame, call)))
+                self._control.spawn(self.start(state, ChildCall(child, frame, call)))
             case Processed() if state.parent:
                 self._control.spawn(self.wake_parent(state))
             case Paused() | Resumed() | Cancelled():
-                self._control.spawn(self.tell_children(state, TOLD[type(fact)]))
+                self._control.spawn(self._send_to_children(state, FORWARDED[type(fact)]))
 
-    async def start(self, state: State, waiting: Waiting) -> None:
+    async def start(self, state: State, waiting: ChildCall) -> None:
         child, frame, call = waiting
         try:
             version = version_of(child.version)
             digest = await self._control.programs.find(child.path, state.digest, version)
-            assert self.link is not None
-            await self.link.start(child.execution_id, digest, child_start(state, waiting))
+            await self._link.start(child.execution_id, digest, child_start(state, waiting))
         except (NotFound, PlaybookError) as error:
             wake = Wake(frame=frame, output=failed("playbook", str(error)), call=call)
             with suppress(Unavailable, Rejected):
@@ -119,15 +118,14 @@ class Children:
         except (Unavailable, Rejected):
             return
 
-    async def tell(self, execution_id: str, command: Command) -> None:
-        assert self.link is not None
+    async def send(self, execution_id: str, command: Command) -> None:
         with suppress(Unavailable, NotFound, Rejected):
-            await self.link.command(execution_id, command)
+            await self._link.command(execution_id, command)
 
-    async def tell_children(self, state: State, command: Command) -> None:
-        """Pausing, resuming and cancelling go down to children (D67, D68)."""
-        for waiting in children(state):
-            await self.tell(waiting.child.execution_id, command)
+    async def _send_to_children(self, state: State, command: Command) -> None:
+        """Pausing, resuming and cancelling apply to children, too (D67, D68)."""
+        for waiting in child_calls(state):
+            await self.send(waiting.child.execution_id, command)
 
     async def wake_parent(self, state: State) -> None:
-        await self.tell(*wake_of(state))
+        await self.send(*parent_wake(state))

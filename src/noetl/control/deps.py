@@ -1,68 +1,89 @@
-"""What control is given besides its ports: compiled playbooks, whose executions are whose, the numbers."""
+"""The dependencies of Control: its ports, compiled playbooks, ownership, hooks and settings."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
+from noetl.defaults import LEASE_S
+from noetl.engine import Event
+from noetl.engine.commands import Start
+from noetl.errors import Unavailable
 from noetl.net.program import Program
-from noetl.ports import EventStore, ResultStore, WorkQueue
+from noetl.playbook.model import INLINE_BYTES_MAX
+from noetl.ports import EventStore, Link, ResultStore, WorkQueue
+
+if TYPE_CHECKING:
+    from noetl.control.live_execution import LiveExecution
+
+CommitHook: TypeAlias = Callable[["LiveExecution", list[Event]], None]
+UnavailableHook: TypeAlias = Callable[[Unavailable], None]
 
 
 class ProgramSource(Protocol):
-    """Compiled playbooks. An execution pins a digest; a path is looked up when something starts."""
+    """Compiled playbooks. An execution pins a digest; a path is resolved when an execution starts."""
 
     async def by_digest(self, digest: str) -> Program:
         """Raises NotFound."""
         ...
 
     async def find(self, path: str, near: str | None = None, version: int | None = None) -> str:
-        """The digest of what is meant by a path in the playbook `near`, another digest; None: from outside.
+        """The digest of the playbook with this path, as the playbook with the digest `near` refers to it.
 
-        `version`: of those that are registered; None: what starts now. Raises NotFound, or PlaybookError when
-        it can not run.
+        `near` None: the path comes from outside. `version`: a registered version; None: the current one.
+        Raises NotFound, or PlaybookError when the playbook cannot run.
         """
         ...
 
 
 class OwnershipRegistry(Protocol):
-    """Which executions are ours to write."""
+    """The executions that this process may write."""
 
     async def number(self, execution_id: str) -> int:
-        """The owner's number that our appends carry. Raises Unavailable or Rejected: it is another's."""
+        """The owner number for our appends. Raises Unavailable or Rejected when another process owns it."""
         ...
 
-    def keeps(self, execution_id: str, number: int) -> bool:
-        """Is it still ours under this number, as far as we know?"""
+    def is_current(self, execution_id: str, number: int) -> bool:
+        """Whether we still own it under this number, as far as we know."""
         ...
 
-    def lost(self, execution_id: str) -> None:
-        """The store has refused us."""
+    def on_fenced(self, execution_id: str) -> None:
+        """The store has refused an append of ours: we no longer own the execution."""
         ...
 
-    def ended(self, execution_id: str) -> None:
-        """There is nothing left to write."""
+    def on_ended(self, execution_id: str) -> None:
+        """The execution has ended: there is nothing left to write."""
         ...
 
-    async def open(self) -> list[tuple[str, int]]:
-        """Ours that have not ended, each with the seq of its last fact, as far as the store tells."""
+    async def open_executions(self) -> list[tuple[str, int]]:
+        """Our executions that have not ended, each with the seq of its last fact, if the store knows it."""
         ...
 
 
 class ControlPorts(NamedTuple):
-    """What control reaches."""
+    """The ports that Control uses."""
 
     store: EventStore
     queue: WorkQueue
     results: ResultStore
+    link: Link | None = None  # to the owners of parents and children; None: Control itself owns them all
+
+
+class ControlHooks(NamedTuple):
+    """Callbacks and policies that a runtime supplies. Control calls all hooks of a list, in order."""
+
+    on_commit: Sequence[CommitHook] = ()  # after each commit, with its events; also with none
+    on_unavailable: Sequence[UnavailableHook] = ()  # after a failed commit
+    on_load: Sequence[Callable[[], None]] = ()  # after a takeover: asks all workers for the frames they hold
+    on_start: Sequence[Callable[[Program, Start], Awaitable[Start]]] = ()  # may replace the request
+    window: Callable[[str], int] | None = None  # pool → pointers at once; None: as in the settings
 
 
 class ControlSettings(NamedTuple):
-    lease_s: float = 30.0  # of a granted frame
-    items_bytes: int = 65_536  # of a loop's items in the log; more go to the result store (D44)
-    resend_s: float = 10.0  # a pointer that nobody followed is put again after this
-    lost_max: int = (
-        3  # workers that a call may take with it, one after the other; then it counts as the cause
-    )
-    settle_s: float = 0.0  # after a fold nothing is handed out for so long: workers may have some of it
-    snapshot_bytes: int = 262_144  # of the log, at least, between two snapshots
-    window: int = 128  # pointers on their way at once: twice the slots of the workers
+    lease_s: float = LEASE_S  # of a granted frame
+    items_bytes: int = INLINE_BYTES_MAX  # items of a loop in the log; more go to the result store (D44)
+    resend_s: float = 10.0  # an unclaimed pointer is sent again after this time
+    lost_max: int = 3  # a call is blamed after so many workers in a row vanished during it
+    settle_s: float = 0.0  # no dispatch for so long after a load: workers may hold frames of the execution
+    snapshot_bytes: int = 262_144  # minimum growth of the log between two snapshots
+    window: int = 128  # pointers in the queue at once: twice the slots of the workers

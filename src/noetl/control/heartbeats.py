@@ -1,4 +1,4 @@
-"""The beats of workers: what they have in hand stays theirs, what nobody waits for any more is stopped."""
+"""Heartbeats of workers: they extend leases, and their answer lists the frames to stop."""
 
 from __future__ import annotations
 
@@ -16,57 +16,57 @@ if TYPE_CHECKING:
     from noetl.control.executions import Control
 
 
-async def take_beat(
+async def handle_heartbeat(
     control: Control, worker: str, holds: Sequence[tuple[str, str, Epoch]]
 ) -> list[tuple[str, str]]:
-    """The frames to stop. A new owner learns from beats who has what."""
+    """The frames to stop. A new owner learns from heartbeats which worker holds which frame."""
     held: dict[str, dict[str, Epoch]] = {}
     for execution_id, frame, epoch in holds:
         held.setdefault(execution_id, {})[frame] = epoch
-    # At the same time: one whose commit takes long must not cost the others their leases.
-    stops = await asyncio.gather(*(_take(control, worker, id, frames) for id, frames in held.items()))
+    # Concurrently: a slow commit of one execution must not cost the others their leases.
+    stops = await asyncio.gather(*(_extend(control, worker, id, frames) for id, frames in held.items()))
     return [each for some in stops for each in some]
 
 
-async def _take(
+async def _extend(
     control: Control, worker: str, execution_id: str, frames: dict[str, Epoch]
 ) -> list[tuple[str, str]]:
     try:
-        live = await control.live(execution_id)
-        # Asked when no commit is out: the end of a frame may not be on record yet. An execution that is
-        # always busy is not passed over, or its longest calls would lose their leases.
-        return await control.look(live, lambda: _stopped(control, live, worker, frames))
+        live = await control.load(execution_id)
+        # Between two commits: the end of a frame may not be committed yet. An execution that is always busy
+        # is not skipped, or its longest calls would lose their leases.
+        return await control.read(live, lambda: _frames_to_stop(control, live, worker, frames))
     except (Unavailable, NotFound, Rejected):
-        return []  # not ours, or not to be read just now: silence is no order to stop
+        return []  # we do not own it, or cannot read it now: that is no reason to stop the worker
 
 
-def _stopped(
+def _frames_to_stop(
     control: Control, live: LiveExecution, worker: str, frames: dict[str, Epoch]
 ) -> list[tuple[str, str]]:
     stop: list[tuple[str, str]] = []
     for frame, epoch in frames.items():
-        out = live.out.get(frame)
-        if not live.state.live or (out and out.epoch > epoch) or _was_given_up(live, frame):
+        known = live.in_flight.get(frame)
+        if not live.state.live or (known and known.epoch > epoch) or _has_run_ended(live, frame):
             stop.append((live.id, frame))
         elif is_open(live, frame):
-            control.dispatch.granted(live, frame, worker, epoch)
+            control.dispatch.mark_granted(live, frame, worker, epoch)
     return stop
 
 
-def _was_given_up(live: LiveExecution, frame: str) -> bool:
-    """Its run has ended without it: by a timeout, or with the execution."""
+def _has_run_ended(live: LiveExecution, frame: str) -> bool:
+    """Its run ended without this frame: by a timeout, or with the execution."""
     run = live.state.runs.get(frame_parts(frame)[0])
     return run is None or run.output is not None
 
 
-async def take_back(control: Control, live: LiveExecution, report: Report) -> ReportAnswer:
-    """The worker is leaving, and lets go of a frame that it does nothing for: others may have it at once."""
+async def release_frame(control: Control, live: LiveExecution, report: Report) -> ReportAnswer:
+    """A stopping worker returns a frame that it has not worked on: another worker may begin it at once."""
 
-    def back() -> None:
-        out = live.out.get(report.frame)
-        if out is not None and out.epoch == report.epoch:
-            control.dispatch.handed_back(live, report.frame)
+    def release() -> None:
+        known = live.in_flight.get(report.frame)
+        if known is not None and known.epoch == report.epoch:
+            control.dispatch.release_and_requeue(live, report.frame)
 
-    await control.look(live, back)
+    await control.read(live, release)
     await control.dispatch.pump()
     return ReportAnswer("stop", "back")

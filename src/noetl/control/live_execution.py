@@ -1,4 +1,4 @@
-"""One execution in a server's hands: its state, and what is known of it that is not on record."""
+"""One execution in a server's memory: its state, and transient data that is not in the log."""
 
 from __future__ import annotations
 
@@ -19,41 +19,44 @@ from noetl.ports import Epoch
 
 T = TypeVar("T")
 
-ANSWERS_PER_TURN = 64  # then other executions have their turn; fewer would cost wide loops a tenth
-SURELY = 4  # times the workers that are enough: then it is the cause, whatever else they had in hand
+ANSWERS_PER_TURN = 64  # then other executions have their turn; fewer would slow wide loops by a tenth
+CERTAIN_FACTOR = 4  # so many times the usual number of lost workers is proof, whatever else they ran
 
 
-class Out(NamedTuple):
-    """A frame that is out: a pointer to it is on its way, or a worker has it."""
+class DispatchedFrame(NamedTuple):
+    """A frame in flight: a pointer to it is in the queue, or a worker holds it."""
 
-    until: float  # by our own monotonic clock: then it counts as lost
+    until: float  # on our monotonic clock: after this the frame counts as lost
     pool: str
-    worker: str = ""  # "": nobody has begun it
+    worker: str = ""  # "": no worker has begun it
     epoch: Epoch = (0, 0)  # of its last grant
 
 
-class Lost(NamedTuple):
-    """Workers that vanished while they had a frame, one after the other, since it last got on."""
+class LostWorkers(NamedTuple):
+    """The workers that vanished one after the other while they held a frame, since its last progress."""
 
     workers: int = 0
-    company: int = 0  # frames that they had in hand, this one among them
+    company: int = 0  # frames that these workers held, including this one
 
-    def is_the_cause(self, enough: int) -> bool:
-        """It is, when as many were lost with it as each of them had frames: the others came to their ends."""
-        many = self.workers**2 >= self.company or self.workers >= SURELY * enough
+    def blames_frame(self, enough: int) -> bool:
+        """Whether the frame is the likely cause.
+
+        It is, when as many workers vanished with it as each of them held frames: the others completed.
+        """
+        many = self.workers**2 >= self.company or self.workers >= CERTAIN_FACTOR * enough
         return self.workers >= enough and many
 
 
 class PendingCommand(NamedTuple):
-    """A command that waits for its commit. Its answer is given after that, from the committed state."""
+    """A command that waits for its commit. Its answer is computed from the committed state."""
 
-    command: Command | None  # None: only what follows of itself
+    command: Command | None  # None: only decide what remains to be decided
     answer: asyncio.Future[Any]
     then: Callable[[], object]
 
 
 class PendingRead(NamedTuple):
-    """Something to be asked of the committed state."""
+    """A function that waits for the committed state."""
 
     then: Callable[[], object]
     answer: asyncio.Future[Any]
@@ -63,7 +66,7 @@ Item: TypeAlias = PendingCommand | PendingRead
 
 
 class LiveExecution:
-    """Never seen by two tasks at once while a commit is out: everything goes through its inbox."""
+    """Two tasks never use it at the same time during a commit: all access goes through its inbox."""
 
     def __init__(self, execution_id: str, program: Program, owner: int) -> None:
         self.id = execution_id
@@ -73,39 +76,39 @@ class LiveExecution:
         self.agenda: Agenda = {}
         self.inbox: deque[Item] = deque()
         self.busy = False
-        self.given_up = False  # its state may not be what is on record: nobody may use it
-        self.ready: dict[str, dict[str, None]] = {}  # pool → frames to be handed out, in order
-        self.out: dict[str, Out] = {}
-        self.lost: dict[str, Lost] = {}  # by frame
-        self.unbegun: dict[str, int] = {}  # pool → pointers of `out` that nobody has followed yet
-        self.quiet_until = 0.0  # by our own monotonic clock: until then workers may tell what they have of it
-        self.streak = 0  # frames that were handed on without a pointer while others waited
+        self.abandoned = False  # its state may differ from the log: it must not be used any more
+        self.ready: dict[str, dict[str, None]] = {}  # pool → frames to dispatch, in order
+        self.in_flight: dict[str, DispatchedFrame] = {}
+        self.lost: dict[str, LostWorkers] = {}  # by frame
+        self.unclaimed: dict[str, int] = {}  # pool → pointers in flight that no worker has claimed yet
+        self.quiet_until = 0.0  # on our monotonic clock: until then workers report the frames they hold
+        self.streak = 0  # frames granted without a pointer while other executions waited
         self.dispatched = 0
-        self.opening: dict[str, dict[str, JSON]] = {}  # run → the Ref whose items a worker is to read
-        self.closing: set[str] = set()  # runs of loops of whose results a worker is to evaluate what is read
+        self.opening: dict[str, dict[str, JSON]] = {}  # run → the Ref of the items that a worker reads
+        self.closing: set[str] = set()  # runs of loops whose results a worker evaluates
         self.unsaved = 0  # facts since the last snapshot
         self.saved_bytes = 0  # size of the last snapshot
 
 
-def refuse_given_up(live: LiveExecution) -> None:
-    """Someone kept hold of it while it was given up: what its state says may be on nobody's record."""
-    if live.given_up:
-        raise Unavailable(f"{live.id} is read from the log anew")
+def ensure_usable(live: LiveExecution) -> None:
+    """Raises Unavailable for an abandoned execution: its state may not be in the log."""
+    if live.abandoned:
+        raise Unavailable(f"{live.id} is being reloaded from the log")
 
 
 def pool_of(live: LiveExecution, frame: str) -> str:
-    """Whose workers may have it."""
+    """The pool whose workers run this frame."""
     run = live.state.runs[frame_parts(frame)[0]]
     return live.program.pipeline(run.step, block=run.block).pool
 
 
 def is_due(live: LiveExecution, frame: str) -> bool:
-    """Could a worker take it up now?"""
+    """Whether a worker could begin it now."""
     return live.state.status == "running" and is_open(live, frame)
 
 
 def is_open(live: LiveExecution, frame: str) -> bool:
-    """May whoever has it go on with its call? While an execution is paused calls that run finish (D67)."""
+    """Whether the worker that holds it may continue. Running calls finish during a pause (D67)."""
     owner, index = frame_parts(frame)
     run = live.state.runs.get(owner)
     if run is None or run.output is not None:
@@ -125,12 +128,12 @@ def is_open(live: LiveExecution, frame: str) -> bool:
 
 @types.coroutine
 def turn() -> Generator[None, None, None]:
-    """Let everyone else who is ready go first, once."""
+    """Give all other ready tasks one turn of the event loop."""
     yield
 
 
 async def answer_all(batch: Sequence[Item]) -> None:
-    """Some at a time: an execution that many workers report to does not keep others from theirs."""
+    """In portions: an execution with many reports must not block other executions."""
     left = iter(batch)
     try:
         for number, item in enumerate(left, 1):
@@ -138,7 +141,7 @@ async def answer_all(batch: Sequence[Item]) -> None:
             if number % ANSWERS_PER_TURN == 0:
                 await turn()
     finally:
-        for item in left:  # it is our end, and nobody waits for ever
+        for item in left:  # on cancellation: no caller waits forever
             resolve(item.answer, item.then())
 
 

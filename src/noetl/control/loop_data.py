@@ -1,6 +1,7 @@
-"""Loops whose data control never holds: items to be stored or read, results to be looked through (D44, D52).
+"""Loops whose data Control never holds: large items are stored or read, large results evaluated (D44, D52).
 
-What a worker is to do for them is not on record: it follows from the state, and the sweeper orders it again.
+The work that workers do for such loops is not in the log: it follows from the state, and the sweeper requests
+it again after a failure.
 """
 
 from __future__ import annotations
@@ -24,33 +25,32 @@ if TYPE_CHECKING:
 
 
 class LoopData:
-    """The beginnings and ends of loops that do not come by themselves."""
+    """Starts and ends loops with large data."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
 
-    def see(self, live: LiveExecution, events: Iterable[Event]) -> None:
-        """After a commit: what of it needs a hand."""
+    def on_commit(self, live: LiveExecution, events: Iterable[Event]) -> None:
         scheduled: list[str] = []
-        landed: dict[str, None] = {}
+        iterated: dict[str, None] = {}
         for event in events:
             match event.fact:
                 case StepScheduled(run=run, loop=True):
                     scheduled.append(run)
                 case IterationDone(run=run) | IterationFailed(run=run):
-                    landed[run] = None
+                    iterated[run] = None
         for run in _unstarted(live, scheduled):
             self._control.spawn(self._start(live, run))
-        self._end(live, landed)
+        self._end(live, iterated)
 
     async def sweep(self, live: LiveExecution) -> None:
-        """The same for all of an execution: what was lost is ordered again."""
+        """The same for all runs of an execution: lost work is requested again."""
         for run in list(_unstarted(live, list(live.state.runs))):
             await self._start(live, run)
         self._end(live, list(live.state.runs))
 
-    def ordered(self, live: LiveExecution, frame: str, work: Work) -> Work:
-        """The work of a frame; or that of a worker who serves a loop."""
+    def with_loop_work(self, live: LiveExecution, frame: str, work: Work) -> Work:
+        """The work of a frame; for a loop that starts or ends, with the Ref that the worker reads."""
         if frame in live.opening:
             return work._replace(place=work.place._replace(opens=live.opening[frame]))
         if frame in live.closing:
@@ -58,9 +58,9 @@ class LoopData:
         return work
 
     async def _start(self, live: LiveExecution, name: str) -> None:
-        """Items that are too many for the log are stored; those behind a Ref are a worker's to read."""
+        """Store items that are too large for the log; let a worker read items behind a Ref."""
         run = live.state.runs.get(name)
-        if live.busy or live.given_up or run is None or run.loop is not None or run.output is not None:
+        if live.busy or live.abandoned or run is None or run.loop is not None or run.output is not None:
             return
         control = self._control
         match loop_started(live.program, live.state, run, control.now()):
@@ -69,23 +69,23 @@ class LoopData:
                     ref = await put_pages(control.results, live.id, items)
                     start = StartLoop(run=name, ref=ref, count=len(items), digest=digest_of(items))
                     failpoint("control.before-start-loop")
-                    await control.ask(live, start, lambda: None)
+                    await control.submit(live, start, lambda: None)
             case ToRead(ref):
                 live.opening[name] = ref
-                control.dispatch.add(live, [name])
+                control.dispatch.enqueue(live, [name])
                 await control.dispatch.pump()
 
     def _end(self, live: LiveExecution, names: Iterable[str]) -> None:
-        """What `set` and arcs read of results that are too large is a worker's to evaluate."""
+        """Let a worker evaluate what `set` and arcs read from results that are too large."""
         for name in names:
             run = live.state.runs.get(name)
             if run is not None and run.output is None and awaits_reading(live.program, run):
                 live.closing.add(name)
-                self._control.dispatch.add(live, [name])
+                self._control.dispatch.enqueue(live, [name])
 
 
 def _unstarted(live: LiveExecution, names: Iterable[str]) -> Iterator[str]:
-    """Runs whose loop has not started though everything else has been decided."""
+    """Runs whose loop has not started although everything else is decided."""
     for name in names:
         run = live.state.runs.get(name)
         if run is None or run.output is not None or run.loop is not None or live.state.status != "running":

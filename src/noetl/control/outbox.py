@@ -1,4 +1,4 @@
-"""Pointers on their way behind our back: a commit need not wait until the queue has written them down."""
+"""An asynchronous outbox: a commit does not wait until the queue has stored its pointers."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from contextlib import suppress
 from noetl.errors import Unavailable
 from noetl.ports import Claim, Pointer, WorkQueue
 
-POSTED_MAX = 100_000  # pointers that wait; more are dropped, and the sweeper puts them again
+POINTERS_MAX = 100_000  # in the outbox; more are dropped, and the sweeper sends them again
 
 
 class Outbox:
-    """A queue for whoever puts: what gathers while the queue writes goes out together. It takes nothing."""
+    """Implements WorkQueue. Pointers that arrive while the queue writes are sent together."""
 
     def __init__(self, queue: WorkQueue) -> None:
         self._queue = queue
-        self._waiting: list[Pointer] = []
+        self._unsent: list[Pointer] = []
         self._sending: asyncio.Task[None] | None = None
 
     async def put(self, pointers: Sequence[Pointer]) -> None:
-        if len(self._waiting) < POSTED_MAX:
-            self._waiting += pointers
+        if len(self._unsent) < POINTERS_MAX:
+            self._unsent += pointers
         if self._sending is None:
             self._sending = asyncio.ensure_future(self._send())
 
     async def _send(self) -> None:
         try:
-            while self._waiting:
-                pointers, self._waiting = self._waiting, []
-                with suppress(Unavailable):  # lost on the way: the sweeper puts them again
+            while self._unsent:
+                pointers, self._unsent = self._unsent, []
+                with suppress(Unavailable):  # the sweeper sends lost pointers again
                     await self._queue.put(pointers)
         finally:
             self._sending = None

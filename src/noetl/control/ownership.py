@@ -1,19 +1,21 @@
-"""Which executions are ours: partitions under leases among servers, single ones among processes on a file."""
+"""Ownership of executions: leased partitions among servers, single executions among processes on one file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 
 from noetl.clock import Clock
+from noetl.engine.commands import Command, Report, Start
 from noetl.errors import Unavailable
 from noetl.ids import partition_of
-from noetl.ports import ExecutionOwnership, Partitions
+from noetl.output import Output
+from noetl.ports import Epoch, ExecutionOwnership, Grant, Link, Partitions, ReportAnswer
 
 
 class PartitionOwners:
-    """One server's share: every n-th partition, where n is how many servers there are just now."""
+    """One server's share: every n-th partition, where n is the current number of servers."""
 
     def __init__(self, store: Partitions, clock: Clock, server: str, *, ttl_s: float, count: int) -> None:
         self._store = store
@@ -22,37 +24,40 @@ class PartitionOwners:
         self._ttl_s = ttl_s
         self._count = count
         self._owned: dict[int, int] = {}  # partition → our epoch
-        self._kept = clock.monotonic()  # when we last asked for them and were answered
+        self._renewed = clock.monotonic()  # start of the last successful renewal
 
     @property
     def owned(self) -> frozenset[int]:
         return frozenset(self._owned)
 
-    async def keep(self, tell_time: Callable[[datetime], None]) -> None:
-        """One round: keep our share, leave the rest to the others; and learn what time it is."""
-        asked = self._clock.monotonic()
+    def owns(self, execution_id: str) -> bool:
+        return partition_of(execution_id, self._count) in self._owned
+
+    async def renew(self, set_time: Callable[[datetime], None]) -> None:
+        """One round: renew our share, release other partitions, and pass on the store's time."""
+        begun = self._clock.monotonic()
         try:
             servers = await self._store.servers(self._server, self._ttl_s)
-            share = {number for number in range(self._count) if self._is_ours(number, servers)}
+            share = {number for number in range(self._count) if self._is_in_share(number, servers)}
             if others := sorted(self._owned.keys() - share):
                 for partition in others:
                     del self._owned[partition]
                 await self._store.let_go(self._server, others)
             owned = await self._store.own(self._server, sorted(share), self._ttl_s)
         except Unavailable:
-            # Leases run on the store's time; counted from before we asked, ours end no later than there.
-            if asked > self._kept + self._ttl_s:
+            # Leases run on the store's time. Counted from before the request, ours end no later than there.
+            if begun > self._renewed + self._ttl_s:
                 self._owned.clear()
             return
-        tell_time(owned.at)
-        self._kept = asked
+        set_time(owned.at)
+        self._renewed = begun
         self._owned = owned.epochs
 
-    def _is_ours(self, partition: int, servers: list[str]) -> bool:
+    def _is_in_share(self, partition: int, servers: list[str]) -> bool:
         return self._server in servers and servers[partition % len(servers)] == self._server
 
     async def leave(self) -> None:
-        """The others need not wait until our leases run out."""
+        """Release everything: the other servers need not wait until our leases expire."""
         ours = sorted(self._owned)
         self._owned.clear()
         with suppress(Unavailable):
@@ -62,46 +67,79 @@ class PartitionOwners:
     async def number(self, execution_id: str) -> int:
         partition = partition_of(execution_id, self._count)
         if partition not in self._owned:
-            raise Unavailable(f"partition {partition} is not ours")
+            raise Unavailable(f"this server does not own partition {partition}")
         return self._owned[partition]
 
-    def keeps(self, execution_id: str, number: int) -> bool:
+    def is_current(self, execution_id: str, number: int) -> bool:
         return self._owned.get(partition_of(execution_id, self._count)) == number
 
-    def lost(self, execution_id: str) -> None:
+    def on_fenced(self, execution_id: str) -> None:
         self._owned.pop(partition_of(execution_id, self._count), None)
 
-    def ended(self, execution_id: str) -> None:
+    def on_ended(self, execution_id: str) -> None:
         del execution_id
 
-    async def open(self) -> list[tuple[str, int]]:
+    async def open_executions(self) -> list[tuple[str, int]]:
         try:
             return await self._store.live(sorted(self._owned))
         except Unavailable:
             return []  # the next sweep asks again
 
 
-class HeldOwners:
-    """One process among several on a file: it holds what it has started, and what it has taken over."""
+class ExecutionOwners:
+    """One process among several on a file: it owns the executions that it started or took over."""
 
-    def __init__(self, holding: ExecutionOwnership) -> None:
-        self._holding = holding
-        self._held: dict[str, int] = {}
+    def __init__(self, ownership: ExecutionOwnership) -> None:
+        self._ownership = ownership
+        self._owned: dict[str, int] = {}
 
     async def number(self, execution_id: str) -> int:
-        number = self._held.get(execution_id)
+        number = self._owned.get(execution_id)
         if number is None:
-            number = self._held[execution_id] = await self._holding.hold(execution_id)
+            number = self._owned[execution_id] = await self._ownership.hold(execution_id)
         return number
 
-    def keeps(self, execution_id: str, number: int) -> bool:
-        return self._held.get(execution_id) == number
+    def is_current(self, execution_id: str, number: int) -> bool:
+        return self._owned.get(execution_id) == number
 
-    def lost(self, execution_id: str) -> None:
-        self._held.pop(execution_id, None)
+    def on_fenced(self, execution_id: str) -> None:
+        self._owned.pop(execution_id, None)
 
-    def ended(self, execution_id: str) -> None:
-        self._held.pop(execution_id, None)
+    def on_ended(self, execution_id: str) -> None:
+        self._owned.pop(execution_id, None)
 
-    async def open(self) -> list[tuple[str, int]]:
-        return [(execution_id, 0) for execution_id in self._held]
+    async def open_executions(self) -> list[tuple[str, int]]:
+        return [(execution_id, 0) for execution_id in self._owned]
+
+
+class OwnerLink:
+    """Implements Link on a server: a direct call for our own executions, the network for all others.
+
+    Control itself needs this link, so that the link resolves Control when it is first used.
+    """
+
+    def __init__(self, local: Callable[[], Link], remote: Link, owns: Callable[[str], bool]) -> None:
+        self._local = local
+        self._remote = remote
+        self._owns = owns
+
+    def _to(self, execution_id: str) -> Link:
+        return self._local() if self._owns(execution_id) else self._remote
+
+    async def begin(self, execution_id: str, frame: str, worker: str) -> Grant | None:
+        return await self._to(execution_id).begin(execution_id, frame, worker)
+
+    async def report(self, execution_id: str, report: Report, *, room: int = 0) -> ReportAnswer:
+        return await self._to(execution_id).report(execution_id, report, room=room)
+
+    async def beat(self, worker: str, holds: Sequence[tuple[str, str, Epoch]]) -> list[tuple[str, str]]:
+        return await self._remote.beat(worker, holds)
+
+    async def start(self, execution_id: str, digest: str, start: Start) -> None:
+        await self._to(execution_id).start(execution_id, digest, start)
+
+    async def command(self, execution_id: str, command: Command) -> None:
+        await self._to(execution_id).command(execution_id, command)
+
+    async def iterations(self, execution_id: str, run: str, only: range | None = None) -> list[Output | None]:
+        return await self._local().iterations(execution_id, run, only)

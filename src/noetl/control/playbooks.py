@@ -7,71 +7,77 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from noetl.cache import BoundedCache
 from noetl.check.checker import Checked, check
 from noetl.errors import NotFound, PlaybookError
 from noetl.net.program import Program
 from noetl.playbook.kinds import Kinds
 from noetl.ports import Catalog, PlaybookText
 
-PROGRAMS_MAX = 1_000  # that are kept; what runs has its own
+PROGRAMS_MAX = 1_000  # in the cache; running executions keep their own
 
 
 class PlaybookSource(Protocol):
-    """The part of a catalog that whoever runs playbooks needs."""
+    """The part of a catalog that a process needs to run playbooks."""
 
     async def get(self, digest: str) -> PlaybookText:
         """Raises NotFound."""
         ...
 
 
-class Compiled:
-    """Playbooks by digest, for the tools that are installed here: all that a worker needs."""
+class CompiledPlaybooks:
+    """Programs by digest, for the tools that are installed here. A worker needs no more."""
 
     def __init__(self, texts: PlaybookSource, kinds: Kinds) -> None:
         self._texts = texts
         self._kinds = kinds
-        self._programs: dict[str, Program] = {}
+        self._programs: BoundedCache[str, Program] = BoundedCache(PROGRAMS_MAX)
 
     async def by_digest(self, digest: str) -> Program:
-        """Raises NotFound, or PlaybookError when it can not run here."""
-        if digest not in self._programs:
+        """Raises NotFound, or PlaybookError when it cannot run here."""
+        program = self._programs.get(digest)
+        if program is None:
             text = await self._texts.get(digest)
-            return self._compile(digest, text.text, text.origin)
-        return self._programs[digest]
+            program = self.compile(digest, text.text, text.origin)
+        return program
 
-    def _compile(self, digest: str, text: str, origin: str | None, checked: Checked | None = None) -> Program:
+    def compile(self, digest: str, text: str, origin: str | None, checked: Checked | None = None) -> Program:
+        """`checked`: the result of an earlier check of this text. Raises PlaybookError."""
+        program = self._programs.get(digest)
+        if program is not None and program.folder == _folder(origin):
+            return program
         checked = checked or check(text, self._kinds, origin or "playbook")
         if checked.errors or checked.program is None:
             raise PlaybookError(checked.errors)
-        while len(self._programs) >= PROGRAMS_MAX:
-            del self._programs[next(iter(self._programs))]
-        made = self._programs[digest] = checked.program._replace(digest=digest, folder=_folder(origin))
-        return made
+        program = checked.program._replace(digest=digest, folder=_folder(origin))
+        return self._programs.put(digest, program)
 
 
-class Playbooks(Compiled):
-    """Keeps the contract of Programs."""
+class Playbooks:
+    """Implements ProgramSource on a catalog."""
 
     def __init__(self, catalog: Catalog, kinds: Kinds, read: Callable[[Path], str] | None = None) -> None:
-        """`read`: how a child's file is read that lies beside its caller's; None: only the catalog counts."""
-        super().__init__(catalog, kinds)
+        """`read`: reads the file of a child beside the file of its parent; None: only the catalog is used."""
+        self._compiled = CompiledPlaybooks(catalog, kinds)
         self._catalog = catalog
         self._read = read
 
-    async def add(self, text: str, origin: str | None, checked: Checked | None = None) -> str:
-        """Into the catalog with it, when it can run: its digest. Raises PlaybookError.
+    async def by_digest(self, digest: str) -> Program:
+        """Raises NotFound, or PlaybookError when it cannot run here."""
+        return await self._compiled.by_digest(digest)
 
-        `checked`: what a check of this text has found, by whoever needed that first.
+    async def add(self, text: str, origin: str | None, checked: Checked | None = None) -> str:
+        """Add a playbook that can run to the catalog, and return its digest. Raises PlaybookError.
+
+        `checked`: the result of an earlier check of this text.
         """
         digest = hashlib.sha256(text.encode()).hexdigest()
-        program = self._programs.get(digest)
-        if program is None or program.folder != _folder(origin):
-            program = self._compile(digest, text, origin, checked)
+        program = self._compiled.compile(digest, text, origin, checked)
         await self._catalog.put(PlaybookText(digest, program.playbook.path, text, origin))
         return digest
 
     async def find(self, path: str, near: str | None = None, version: int | None = None) -> str:
-        if version is not None:  # of the catalog: files have none
+        if version is not None:  # only the catalog has versions
             return (await self._catalog.newest(path, version)).digest
         if self._read is not None and near is not None:
             origin = (await self._catalog.get(near)).origin
@@ -81,9 +87,11 @@ class Playbooks(Compiled):
         try:
             return (await self._catalog.newest(path)).digest
         except NotFound:
-            raise NotFound(f'no playbook "{path}": neither a file beside its caller nor registered') from None
+            raise NotFound(
+                f'no playbook "{path}": no such file beside the caller, and none registered'
+            ) from None
 
 
 def _folder(origin: str | None) -> str | None:
-    """Where a playbook's file lies: what it names without a folder lies there, too."""
+    """The folder of a playbook's file: relative paths in the playbook start there."""
     return str(Path(origin).parent) if origin else None

@@ -1,4 +1,4 @@
-"""A request that can not run is on record all the same (D65): who asked for what, and why it never began."""
+"""Refused requests: a request that cannot run is recorded as a failed execution, with the reason (D65)."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ from noetl.playbook.source import Document, Scalar
 from noetl.ports import Append, EventStore
 
 PATH_CHARS_MAX: Final = 1_000
-PROBLEM_CHARS_MAX: Final = 400  # of the problem that stands on record
+PROBLEM_CHARS_MAX: Final = 400  # of the recorded problem
 
 
 class Refusal(NamedTuple):
-    """What was asked for, and why it can not be."""
+    """A request, and why it cannot run."""
 
     path: str
     workload: dict[str, JSON]
     error: Failure
-    digest: str = ""  # of the text; there may be none
+    digest: str = ""  # of the text, if there is one
     by: str | None = None
 
 
 def reason_of(error: NotFound | PlaybookError) -> Failure:
-    """Why, as it stands in the log."""
+    """The reason, as the log records it."""
     if isinstance(error, PlaybookError):
-        return Failure(kind="problems", message=first_in_words(error.problems))
+        return Failure(kind="problems", message=describe_first_problem(error.problems))
     return Failure(kind="playbook", message=str(error))
 
 
-def problems_in_words(found: Sequence[Problem]) -> str:
+def describe_problems(found: Sequence[Problem]) -> str:
     errors = sum(problem.severity == "error" for problem in found)
     return f"the playbook has {count(errors, 'problem')}"
 
 
-def first_in_words(found: Sequence[Problem]) -> str:
-    """The same, and which one stands first."""
-    words = problems_in_words(found)
+def describe_first_problem(found: Sequence[Problem]) -> str:
+    """The number of problems, and the first one."""
+    text = describe_problems(found)
     errors = [problem for problem in found if problem.severity == "error"]
     if not errors:
-        return words
+        return text
     code, at = errors[0].code, errors[0].at
-    told = shorten(one_line(f"{code}: {errors[0].message}"), PROBLEM_CHARS_MAX)
-    return f"{words}, {'the first ' if len(errors) > 1 else ''}at {at.line}:{at.column}: {told}"
+    first = shorten(one_line(f"{code}: {errors[0].message}"), PROBLEM_CHARS_MAX)
+    return f"{text}, {'the first ' if len(errors) > 1 else ''}at {at.line}:{at.column}: {first}"
 
 
 def path_in(document: Document) -> str | None:
-    """Under which path a text asks to be known, also one with problems; None: nobody can say (D78)."""
+    """The `metadata.path` of a document, even one with problems; None: it has no valid path (D78)."""
     path = document.find(("metadata", "path"))
     if isinstance(path, Scalar) and isinstance(path.value, str) and is_path(path.value):
         return path.value
@@ -61,14 +61,14 @@ def path_in(document: Document) -> str | None:
 
 
 def is_path(text: str) -> bool:
-    """Whether it can stand on record: every store and every list must be able to take it."""
+    """Whether the log can record it: every store and every list must accept it."""
     return 0 < len(text) <= PATH_CHARS_MAX and text.isprintable()
 
 
-async def record(
+async def record_refusal(
     store: EventStore, owners: OwnershipRegistry, execution_id: str, at: datetime, refusal: Refusal
 ) -> None:
-    """Under a new id, of which we must be the owner. The text is not kept: the catalog holds what can run.
+    """Record it under a new id that we own. The text is not kept: the catalog holds only valid playbooks.
 
     Raises Unavailable.
     """
@@ -79,6 +79,6 @@ async def record(
     )
     number = await owners.number(execution_id)
     (refused,) = await store.append([Append(execution_id, 1, at, facts, number, "error")])
-    owners.ended(execution_id)
+    owners.on_ended(execution_id)
     if refused is not None:
-        raise Unavailable(f"the request could not be put on record: {refused}") from refused
+        raise Unavailable(f"the refused request could not be recorded: {refused}") from refused

@@ -1,4 +1,4 @@
-"""What has long ended is forgotten: its log, and then its results, which nobody can ask for any more."""
+"""Retention: old executions are deleted from the log, and then their results from the result stores."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from typing import NamedTuple, Protocol
 
 from noetl.ports import ResultCleanup
 
-DROPPED_AT_ONCE = 500
+DELETED_AT_ONCE = 500
 
 
-class Forgetting(Protocol):
-    """A log that can be cleared."""
+class ExpiringLog(Protocol):
+    """A log whose old executions can be deleted."""
 
     def forget(self, before: datetime) -> AsyncIterator[list[str]]:
-        """Executions that ended before then, gone by the time they are told."""
+        """Delete executions that ended before then, and yield the ids of those that are deleted."""
         ...
 
 
-class Forgotten(NamedTuple):
+class Deleted(NamedTuple):
     executions: int
     results: int
 
 
-async def forget(log: Forgetting, results: Iterable[ResultCleanup], before: datetime) -> Forgotten:
-    """One round. Only what it has forgotten itself is dropped: a store may hold results of other houses.
+async def delete_expired(log: ExpiringLog, results: Iterable[ResultCleanup], before: datetime) -> Deleted:
+    """One round. It deletes only results of executions that it deletes: a store may be shared.
 
-    Results of a round that was stopped in the middle stay: their store should have a limit of age of its own.
+    Results stay when a round is interrupted: give the store an age limit of its own.
     """
-    gone: set[str] = set()
+    expired: set[str] = set()
     async for some in log.forget(before):
-        gone.update(some)
-    dropped = 0
-    for each in results if gone else ():
-        dropped += await _drop(each, gone)
-    return Forgotten(len(gone), dropped)
+        expired.update(some)
+    deleted = 0
+    for each in results if expired else ():
+        deleted += await _delete_results(each, expired)
+    return Deleted(len(expired), deleted)
 
 
-async def _drop(results: ResultCleanup, gone: set[str]) -> int:
-    keys = [kept.key async for kept in results.kept() if kept.key.partition("/")[0] in gone]
-    for first in range(0, len(keys), DROPPED_AT_ONCE):
-        await results.drop(keys[first : first + DROPPED_AT_ONCE])
+async def _delete_results(results: ResultCleanup, expired: set[str]) -> int:
+    keys = [kept.key async for kept in results.kept() if kept.key.partition("/")[0] in expired]
+    for first in range(0, len(keys), DELETED_AT_ONCE):
+        await results.drop(keys[first : first + DELETED_AT_ONCE])
     return len(keys)

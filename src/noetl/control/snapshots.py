@@ -1,4 +1,4 @@
-"""Snapshots: when a state is saved beside its log, and how an execution is read that has one."""
+"""Snapshots: when a state is saved beside its log, and how an execution with a snapshot is read."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from noetl.engine.snapshot import SCHEMA, freeze, thaw
 from noetl.engine.state import State
 from noetl.ports import EventStore, LogRow, Snapshot
 
-GROWTH_TIMES = 4  # the size of the last snapshot: so that snapshots stay a fraction of what is written
+GROWTH_FACTOR = 4  # times the last snapshot: snapshots stay a fraction of all writes
 FACT_BYTES = 200  # of an ordinary fact in the log
 
 
-def save(live: LiveExecution, facts: int, growth_bytes: int) -> Snapshot | None:
-    """So many more facts are on record: is it time for a snapshot?"""
+def next_snapshot(live: LiveExecution, facts: int, growth_bytes: int) -> Snapshot | None:
+    """The snapshot to save after `facts` more facts; None: it is too early for one."""
     live.unsaved += facts
-    if live.unsaved * FACT_BYTES < max(growth_bytes, GROWTH_TIMES * live.saved_bytes):
+    if live.unsaved * FACT_BYTES < max(growth_bytes, GROWTH_FACTOR * live.saved_bytes):
         return None
     if not live.state.live:
-        return None  # it is read once more at most
+        return None  # an ended execution is read at most once more
     body = freeze(live.state)
     live.unsaved, live.saved_bytes = 0, len(body)
     return Snapshot(live.state.seq, SCHEMA, body)
 
 
 def fold(state: State, rows: Iterable[LogRow]) -> None:
-    """The state after these rows, from wherever it stands: nothing, or a snapshot."""
+    """Apply the rows to a state, which is empty or comes from a snapshot."""
     for row in rows:
         for fact in row.facts[max(0, state.seq + 1 - row.first_seq) :]:
             apply(state, fact, row.at)
 
 
-async def saved(store: EventStore, execution_id: str) -> tuple[State | None, list[LogRow]]:
-    """The last snapshot that we can read, and the rows that follow it; None: all rows."""
+async def read_snapshot(store: EventStore, execution_id: str) -> tuple[State | None, list[LogRow]]:
+    """The last usable snapshot and the rows after it. Without a snapshot: None and all rows."""
     snapshot = await store.snapshot(execution_id)
     if snapshot is not None and snapshot.schema == SCHEMA:
-        with suppress(ValueError):  # it is damaged: the log has it all
+        with suppress(ValueError):  # a damaged snapshot: the log is complete
             return thaw(snapshot.body), await store.read(execution_id, snapshot.seq)
     return None, await store.read(execution_id)

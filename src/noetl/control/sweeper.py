@@ -1,4 +1,4 @@
-"""The sweeper and the timers: what was lost is put again, what is due in time is woken."""
+"""The sweeper: it repeats lost messages of all open executions and fires timers that were missed."""
 
 from __future__ import annotations
 
@@ -11,64 +11,64 @@ from noetl.control.children import (
     CANCEL_CHILD,
     PAUSE_CHILD,
     RESUME_CHILD,
-    Waiting,
-    children,
-    output_of,
+    ChildCall,
+    child_calls,
+    child_output,
 )
 from noetl.control.executions import Control
 from noetl.control.live_execution import LiveExecution
 from noetl.control.snapshots import fold
-from noetl.control.timers import PASSING
+from noetl.control.timers import TRANSIENT
+from noetl.defaults import CANCEL_GRACE_S
 from noetl.engine.commands import Close, Command, Expire, Wake
 from noetl.engine.facts import ForTime, Paused
 from noetl.engine.state import LIVE, Frame, State, Status
 
 LOADED_AT_ONCE = 64
-GRACE_S = 10.0  # for calls of a cancelled execution
 
 
 async def sweep(control: Control) -> None:
-    """Every execution of ours that has not ended: lost work, children, timers."""
-    found = await control.owners.open()
+    """For each execution of ours that has not ended: lost work, children, timers."""
+    found = await control.owners.open_executions()
     for execution_id, head in found:
         control.drop_if_behind(execution_id, head)
-    await _load(control, [execution_id for execution_id, _ in found if execution_id not in control.lives])
+    await _load(control, [id for id, _ in found if id not in control.executions])
     for execution_id, _ in found:
-        with suppress(*PASSING):
-            await _sweep_one(control, await control.live(execution_id))
-    _forget(control)
-    control.dispatch.recount(control.lives)
+        with suppress(*TRANSIENT):
+            await _sweep_one(control, await control.load(execution_id))
+    _unload(control)
+    control.dispatch.reconcile(control.executions)
     await control.dispatch.pump()
-    control.timers.watch()
+    control.timers.watch_leases()
 
 
 async def _load(control: Control, execution_ids: list[str]) -> None:
-    """Many at once: a server that begins or takes over must not read them one after the other."""
+    """Many at once: a server that starts or takes over must not read them one after the other."""
     for first in range(0, len(execution_ids), LOADED_AT_ONCE):
         some = execution_ids[first : first + LOADED_AT_ONCE]
         await asyncio.gather(*(_load_one(control, execution_id) for execution_id in some))
 
 
 async def _load_one(control: Control, execution_id: str) -> None:
-    with suppress(*PASSING):
-        await control.live(execution_id)
+    with suppress(*TRANSIENT):
+        await control.load(execution_id)
 
 
 async def _sweep_one(control: Control, live: LiveExecution) -> None:
     if live.busy:
         return
-    await control.nudge(live)
+    await control.decide_rest(live)
     await control.loops.sweep(live)
-    for command in _timely(control, live):
+    for command in _commands_due(control, live):
         await control.command(live.id, command)
-    for waiting in children(live.state):
-        await _ask_after(control, live, waiting)
+    for waiting in child_calls(live.state):
+        await _check_child(control, live, waiting)
     if not live.busy:
-        control.dispatch.gather_all(live)
+        control.dispatch.enqueue_all(live)
 
 
-def _timely(control: Control, live: LiveExecution) -> list[Command]:
-    """What the passing of time makes happen. A paused execution takes it up when it is resumed (D67)."""
+def _commands_due(control: Control, live: LiveExecution) -> list[Command]:
+    """The commands of passed instants. A paused execution receives them after it is resumed (D67)."""
     now = control.now()
     if live.state.status == "cancelling":
         return [Close()] if _may_close(control, live) else []
@@ -88,63 +88,63 @@ def _timely(control: Control, live: LiveExecution) -> list[Command]:
 
 
 def _may_close(control: Control, live: LiveExecution) -> bool:
-    """Children end first, running calls get a while to report (D68); then there is nothing to wait for."""
-    if children(live.state):
+    """Children end first, and running calls get a grace period to report (D68)."""
+    if child_calls(live.state):
         return False
     now = control.clock.monotonic()
-    held = any(out.worker and now < out.until for out in live.out.values())
+    held = any(each.worker and now < each.until for each in live.in_flight.values())
     assert live.state.at is not None
-    return not held or control.now() >= live.state.at + timedelta(seconds=GRACE_S)
+    return not held or control.now() >= live.state.at + timedelta(seconds=CANCEL_GRACE_S)
 
 
 def _is_over(frame: Frame, now: datetime) -> bool:
     return isinstance(frame.parked, ForTime) and frame.parked.at <= now
 
 
-async def _ask_after(control: Control, live: LiveExecution, waiting: Waiting) -> None:
-    """A lost start is made up for, and so is a lost wake."""
+async def _check_child(control: Control, live: LiveExecution, waiting: ChildCall) -> None:
+    """Repeat a lost start, a lost wake or a lost command."""
     child = waiting.child
     status = await control.store.status(child.execution_id)
     if status is None:
-        await control.relatives.start(live.state, waiting)
+        await control.children.start(live.state, waiting)
         return
     if status not in LIVE:
-        state, _ = await _folded(control, child.execution_id)
-        wake = Wake(frame=waiting.frame, output=output_of(state), call=waiting.call)
+        state, _ = await _read_child(control, child.execution_id)
+        wake = Wake(frame=waiting.frame, output=child_output(state), call=waiting.call)
         await control.command(live.id, wake)
         return
-    with suppress(*PASSING):
-        await control.live(child.execution_id)  # its process may be dead: then it is ours to go on with
-    if (command := await _to_child(control, live.state, child.execution_id, status)) is not None:
-        await control.relatives.tell(child.execution_id, command)
+    with suppress(*TRANSIENT):
+        await control.load(child.execution_id)  # if its process is dead, we take it over
+    if (command := await _missed_command(control, live.state, child.execution_id, status)) is not None:
+        await control.children.send(child.execution_id, command)
 
 
-async def _to_child(control: Control, parent: State, child: str, status: Status) -> Command | None:
-    """What a child should have been told, and perhaps was not. Its own pauses are its own."""
+async def _missed_command(control: Control, parent: State, child: str, status: Status) -> Command | None:
+    """A command that the child has not received. A pause of the child itself stays."""
     if parent.status == "cancelling":
         return None if status == "cancelling" else CANCEL_CHILD
     if parent.status == "paused" and status == "running":
         return PAUSE_CHILD
     if parent.status == "running" and status == "paused":
-        _, pauses = await _folded(control, child)
+        _, pauses = await _read_child(control, child)
         return RESUME_CHILD if pauses[-1].by == BY_PARENT else None
     return None
 
 
-async def _folded(control: Control, execution_id: str) -> tuple[State, list[Paused]]:
-    """A child's end, and who paused it when: from its log, whoever owns it."""
+async def _read_child(control: Control, execution_id: str) -> tuple[State, list[Paused]]:
+    """The state of a child and its pauses, from its log: another server may own it."""
     state, rows = State(execution_id=execution_id), await control.store.read(execution_id)
     fold(state, rows)
     return state, [fact for row in rows for fact in row.facts if isinstance(fact, Paused)]
 
 
-def _forget(control: Control) -> None:
-    """What has ended, or is no longer ours, needs no memory."""
-    for execution_id, live in list(control.lives.items()):
+def _unload(control: Control) -> None:
+    """Remove executions from memory that have ended or that we no longer own."""
+    for execution_id, live in list(control.executions.items()):
         if live.busy:
             continue
         if not live.state.live:
-            control.owners.ended(execution_id)
-            del control.lives[execution_id]
-        elif not control.owners.keeps(execution_id, live.owner):
-            del control.lives[execution_id]
+            control.owners.on_ended(execution_id)
+            del control.executions[execution_id]
+        elif not control.owners.is_current(execution_id, live.owner):
+            del control.executions[execution_id]

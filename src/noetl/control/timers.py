@@ -1,4 +1,4 @@
-"""Timers: what is due in time is woken when it is due; the sweeper finds those that were lost."""
+"""Timers fire commands at recorded instants. The sweeper finds instants that were missed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
 if TYPE_CHECKING:
     from noetl.control.executions import Control
 
-AHEAD_S = 2.0  # so far leases are looked at from one sweep to the next
+AHEAD_S = 2.0  # leases that expire within this time after a sweep are watched
 LAPSE_S = 0.1  # from the end of a lease until we act on it
-PASSING = (Unavailable, Rejected, NotFound, Conflict, Fenced)  # the next sweep tries again
+TRANSIENT = (Unavailable, Rejected, NotFound, Conflict, Fenced)  # the next sweep tries again
 
 
 class Timers:
@@ -33,8 +33,8 @@ class Timers:
     def __len__(self) -> int:
         return len(self._heap)
 
-    def see(self, execution_id: str, fact: Fact) -> None:
-        """A fact on record: does it name an instant?"""
+    def on_fact(self, execution_id: str, fact: Fact) -> None:
+        """Add a timer if a committed fact names an instant."""
         match fact:
             case FrameParked(until=ForTime(at=at), frame=frame, call=call):
                 self._add(at, execution_id, Wake(frame=frame, call=call))
@@ -64,22 +64,22 @@ class Timers:
         self._sleeper = None
 
     async def _fire(self, execution_id: str, command: Command) -> None:
-        with suppress(*PASSING):
-            if execution_id in self._control.lives:
+        with suppress(*TRANSIENT):
+            if execution_id in self._control.executions:
                 await self._control.command(execution_id, command)
 
-    def watch(self) -> None:
-        """What a lost worker had is handed out when its lease is over, and does not wait for a sweep."""
+    def watch_leases(self) -> None:
+        """Dispatch the frames of a lost worker as soon as its lease expires, without waiting for a sweep."""
         if self._watcher is None or self._watcher.done():
-            self._watcher = asyncio.ensure_future(self._watch())
+            self._watcher = asyncio.ensure_future(self._watch_leases())
 
-    async def _watch(self) -> None:
-        clock, dispatch, lives = self._control.clock, self._control.dispatch, self._control.lives
+    async def _watch_leases(self) -> None:
+        clock, dispatch, executions = self._control.clock, self._control.dispatch, self._control.executions
         ahead = clock.monotonic() + AHEAD_S
-        while (until := dispatch.first_end(lives)) < ahead:
+        while (until := dispatch.next_expiry(executions)) < ahead:
             await clock.sleep(max(0.0, until - clock.monotonic()))
-            await clock.sleep(LAPSE_S)  # we may have been stalled: beats that wait to be heard come first
-            dispatch.take_lapsed(lives)
+            await clock.sleep(LAPSE_S)  # after a stall of ours: heartbeats that already arrived come first
+            dispatch.requeue_expired(executions)
             await dispatch.pump()
 
     def close(self) -> None:

@@ -133,7 +133,7 @@ class OwnedExecution(Protocol):
     def program(self) -> Program: ...
 
     @property
-    def out(self) -> Mapping[str, FrameLease]:
+    def in_flight(self) -> Mapping[str, FrameLease]:
         """The granted frames, each with its last grant."""
         ...
 
@@ -141,7 +141,7 @@ class OwnedExecution(Protocol):
 class Owner(Link, Protocol):
     """The control of a server."""
 
-    async def live(self, execution_id: str) -> OwnedExecution:
+    async def load(self, execution_id: str) -> OwnedExecution:
         """Raises Unavailable if this server does not own the execution."""
         ...
 
@@ -164,11 +164,11 @@ class SecretServer:
             self._key.proof(request), request.proof
         ):
             raise Rejected("wrong-link-key", f"the worker has another link key than the server: {_ADVICE}")
-        execution = await owner.live(request.execution_id)
-        if request.frame not in execution.out:
+        execution = await owner.load(request.execution_id)
+        if request.frame not in execution.in_flight:
             # A new owner learns of existing grants from heartbeats. This request is as good as one.
             await owner.beat(request.worker, [(request.execution_id, request.frame, request.epoch)])
-        lease = execution.out.get(request.frame)
+        lease = execution.in_flight.get(request.frame)
         if lease is None or lease.epoch != request.epoch:
             raise Rejected("not-granted", f"the worker no longer holds {request.frame}")
         entries = execution.program.playbook.keychain

@@ -152,7 +152,7 @@ class LinkServer:
                 return await self._secrets.answer(request, owner)
 
     async def _digest(self, execution_id: str) -> str:
-        return (await self._owner.live(execution_id)).state.digest
+        return (await self._owner.load(execution_id)).state.digest
 
 
 def _range(only: tuple[int, int, int]) -> range:

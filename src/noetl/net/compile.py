@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from noetl.defaults import POOL
 from noetl.net.graph import descendants
 from noetl.net.program import (
     ANYWHERE,
@@ -144,7 +145,7 @@ class _Compiler:
             reads_meta="meta" in parts,
             reads_ref="ref" in parts,
             weighs_ctx=self.weighs_ctx,
-            pool=owner.spec.get("pool") or self.playbook.executor.spec.get("pool") or model.POOL,
+            pool=owner.spec.get("pool") or self.playbook.executor.spec.get("pool") or POOL,
             source=owner,
             source_tasks=tasks,
         )

@@ -5,6 +5,7 @@ The reader, the JSON Schema, the language page of the docs and the messages abou
 
 from __future__ import annotations
 
+from noetl.defaults import POOL
 from noetl.playbook import model
 from noetl.playbook.kinds import Kind, Kinds
 from noetl.playbook.shapes import (
@@ -175,7 +176,7 @@ _STEP_LIMITS = RecordShape("limits", LIMITS.doc, {"calls": LIMITS.keys["calls"]}
 _POOL = KeyShape(
     TextShape(name=True),
     "the worker pool that runs the tasks; embedded execution has a single pool",
-    default=model.POOL,
+    default=POOL,
 )
 
 

@@ -20,7 +20,6 @@ END = "end"  # an arc may lead here without such a step (D6)
 
 # Defaults of the language: the only definition, for the table of the language and for all who run or show it.
 ENTRY_STEP = "start"  # D5
-POOL = "default"  # of workers
 DEFAULT_MAX_IN_FLIGHT = 10  # iterations of a parallel loop that run at once (D49)
 RETRY_ATTEMPTS = 3  # calls in all, the first included (D24)
 BACKOFF: Backoff = "fixed"  # D25

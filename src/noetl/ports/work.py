@@ -7,10 +7,10 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
+from noetl.defaults import POOL
 from noetl.engine.commands import Command, Report, Start
 from noetl.engine.moves import Work
 from noetl.output import JSON, Output
-from noetl.playbook.model import POOL
 
 Epoch: TypeAlias = tuple[int, int]  # of the partition's owner, and a counter; only the highest one is valid
 

@@ -1,16 +1,16 @@
-"""The embedded house: log, control, worker and tools in this process, on one file, with nothing to install.
+"""The embedded runtime: event store, Control, worker and tools in one process, on one file.
 
-`async with open_house(path) as house:` starts it; leaving it lets running calls end, and loses nothing.
+`async with open_embedded(path) as runtime:` runs it. On exit running calls may finish, and nothing is lost.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from noetl.adapters.files.results import FileResults
 from noetl.adapters.memory.queue import MemoryQueue
@@ -21,14 +21,16 @@ from noetl.adapters.sqlite.listing import SqliteListing
 from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.results import SqliteResults
 from noetl.adapters.sqlite.store import SqliteStore
+from noetl.background import BackgroundTasks
 from noetl.clock import Clock, SystemClock
-from noetl.control.deps import ControlPorts, ControlSettings
+from noetl.control.deps import CommitHook, ControlHooks, ControlPorts, ControlSettings, UnavailableHook
 from noetl.control.executions import Control
-from noetl.control.live_execution import LiveExecution
-from noetl.control.ownership import HeldOwners
+from noetl.control.live_execution import LiveExecution, resolve
+from noetl.control.ownership import ExecutionOwners
 from noetl.control.playbooks import Playbooks
-from noetl.control.refusals import Refusal, record
+from noetl.control.refusals import Refusal, record_refusal
 from noetl.control.sweeper import sweep
+from noetl.defaults import EMBEDDED_GRACE_S, EMBEDDED_SLOTS, LEASE_S, SWEEP_S
 from noetl.engine import Event
 from noetl.engine.commands import Command, Start
 from noetl.engine.state import State
@@ -37,34 +39,27 @@ from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Credential
 from noetl.ports import FetchedCredential, ResultStore
-from noetl.runtime.background import BackgroundTasks
-from noetl.runtime.result_stores import far_results
-from noetl.runtime.settings import result_stores, secret_sources
+from noetl.runtime.adapters import open_remote_store
+from noetl.runtime.settings import Settings
 from noetl.tool import Tools
 from noetl.worker.calls import Toolbox
-from noetl.worker.frame_driver import LogLine
 from noetl.worker.keychain import Keychain
 from noetl.worker.refs import Refs
 from noetl.worker.result_stores import NamedStore, ResultStores, StoreSelector
-from noetl.worker.worker import Worker, WorkerPorts
+from noetl.worker.worker import LogLineHook, Worker, WorkerPorts
 
 if TYPE_CHECKING:
     from noetl.adapters.secrets.providers import Providers
     from noetl.adapters.secrets.stored import StoredSecrets
     from noetl.adapters.sqlite.tokens import SqliteTokens
 
-Watch: TypeAlias = Callable[[LiveExecution, list[Event]], None]
-
-SLOTS = 64  # calls at once (D87); tools that take a core each have fewer of their own
-SWEEP_S = 2.0
-HURRY_S = 0.2  # between sweeps while something is being cancelled, and between looks into the inbox
-LEASE_S = 30.0
-TROUBLE_S = 10.0  # commits fail for so long: whoever waits is told
-GRACE_S = 5.0
+POLL_S = 0.2  # between two reads of the inbox, and between two sweeps during a cancellation
+EMBEDDED_WORKER = "here"  # the name of the worker, which serves every pool
+OUTAGE_S = 10.0  # after commits have failed for this long, waiting callers receive the error
 
 
 class LocalStore(NamedTuple):
-    """What a house keeps in its file and beside it."""
+    """The storage of an embedded runtime, in its database file and beside it."""
 
     database: Database
     store: SqliteStore
@@ -72,7 +67,7 @@ class LocalStore(NamedTuple):
     listing: SqliteListing
     inbox: SqliteInbox
     results: ResultStores
-    flag: str = ""  # what commands in hints carry, so that they find this file
+    flag: str = ""  # the option for commands in hints, so that they use this file
 
     @property
     def secrets(self) -> StoredSecrets:
@@ -91,7 +86,7 @@ class LocalStore(NamedTuple):
 
 
 def open_local_store(path: Path, clock: Clock | None = None) -> LocalStore:
-    """Only the file: to look at what is there, and to leave commands for whoever runs it."""
+    """Only the storage: to read executions, and to leave commands for the process that runs them."""
     database = open_sqlite(path, clock or SystemClock())
     return LocalStore(
         database=database,
@@ -104,93 +99,105 @@ def open_local_store(path: Path, clock: Clock | None = None) -> LocalStore:
 
 
 def open_results(path: Path, database: Database) -> ResultStores:
-    """The result stores that are configured. Those on the disk are always there: Refs may point into them.
+    """The configured result stores. Those on the disk are always included: Refs may refer to them.
 
-    Raises Rejected, which names no address: one may hold a password.
+    Raises Rejected without the address, which may contain a password.
     """
-    near = [
+    local = [
         NamedStore("files", FileResults(path.with_name(path.name + "-results"))),
         NamedStore("sqlite", SqliteResults(database)),
     ]
-    by_name = {each.kind: each for each in near}
-    found = [by_name[name] if name in by_name else far_results(name) for name in result_stores()]
-    return ResultStores([*found, *(each for each in near if each not in found)])
+    by_name = {each.kind: each for each in local}
+    settings = Settings.from_environment()
+    found = [by_name.get(name) or open_remote_store(settings, name) for name in settings.result_stores()]
+    return ResultStores([*found, *(each for each in local if each not in found)])
 
 
-async def record_refused(disk: LocalStore, refusal: Refusal) -> str:
-    """A request that can not run, on record all the same (D65) where no house is open: its execution."""
-    clock = disk.database.clock
+async def record_refused(storage: LocalStore, refusal: Refusal) -> str:
+    """Record a request that cannot run (D65) without a running runtime; the id of its execution."""
+    clock = storage.database.clock
     id = clock.new_id()
-    await record(disk.store, HeldOwners(SqliteOwnership(disk.database)), id, clock.now(), refusal)
+    owners = ExecutionOwners(SqliteOwnership(storage.database))
+    await record_refusal(storage.store, owners, id, clock.now(), refusal)
     return id
 
 
-class TellingResults:
-    """A result store that says when it is away: whoever asks tries again, and people want to know."""
+class ObservedResults:
+    """A result store that reports when it is unavailable. Its callers still receive the error."""
 
-    def __init__(self, results: ResultStore, tell: Callable[[Unavailable], None]) -> None:
+    def __init__(self, results: ResultStore, on_unavailable: UnavailableHook) -> None:
         self._results = results
-        self._tell = tell
+        self._on_unavailable = on_unavailable
 
     async def put(self, execution_id: str, body: bytes, content_type: str) -> dict[str, JSON]:
-        with self._told():
+        with self._observed():
             return await self._results.put(execution_id, body, content_type)
 
     async def write(
         self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str
     ) -> dict[str, JSON]:
-        with self._told():
+        with self._observed():
             return await self._results.write(execution_id, chunks, content_type)
 
     async def get(self, ref: dict[str, JSON]) -> bytes:
-        with self._told():
+        with self._observed():
             return await self._results.get(ref)
 
     def read(self, ref: dict[str, JSON]) -> AsyncIterator[bytes]:
         return self._results.read(ref)
 
-    def chosen(self, wanted: Mapping[str, JSON]) -> ResultStore:
+    def select(self, wanted: Mapping[str, JSON]) -> ResultStore:
         assert isinstance(self._results, StoreSelector)
-        return TellingResults(self._results.chosen(wanted), self._tell)
+        return ObservedResults(self._results.select(wanted), self._on_unavailable)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _observed(self) -> Iterator[None]:
         try:
             yield
         except Unavailable as error:
-            self._tell(error)
+            self._on_unavailable(error)
             raise
 
 
-class LateProviders:
-    """Where credentials come from. A playbook without any does not wait for 10 ms of imports."""
+class LazyProviders:
+    """Sources of credentials, imported on first use: that takes 10 ms, and many playbooks need none."""
 
-    def __init__(self, disk: LocalStore, *, served: bool) -> None:
-        self._disk = disk
+    def __init__(self, storage: LocalStore, *, served: bool) -> None:
+        self._storage = storage
         self._served = served
-        self._made: Providers | None = None
+        self._providers: Providers | None = None
 
     async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
-        if self._made is None:
+        if self._providers is None:
             from noetl.adapters.secrets.providers import Providers
             from noetl.adapters.secrets.sources import SourcePolicy
 
-            policy = SourcePolicy.of_server(*secret_sources()) if self._served else SourcePolicy()
-            self._made = Providers(self._disk.secrets, self._disk.database.clock, policy=policy)
-        return await self._made.fetch(credential, fresh=fresh)
+            sources = Settings.from_environment().secret_sources
+            policy = SourcePolicy.of_server(*sources) if self._served else SourcePolicy()
+            storage = self._storage
+            self._providers = Providers(storage.secrets, storage.database.clock, policy=policy)
+        return await self._providers.fetch(credential, fresh=fresh)
 
     async def close(self) -> None:
-        if self._made is not None:
-            await self._made.close()
+        if self._providers is not None:
+            await self._providers.close()
 
 
 def relax_collector() -> None:
-    """For a process that is all ours: programs and states live long, and are no garbage.
+    """Collect garbage less often, in a process of our own: programs and states live long.
 
-    To look through them less often makes loops a tenth faster; garbage in circles waits a little longer.
+    This makes loops a tenth faster; cyclic garbage is freed a little later.
     """
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
+
+
+class RuntimeHooks(NamedTuple):
+    """Callbacks for the runtime. Each list is called in order."""
+
+    on_commit: Sequence[CommitHook] = ()
+    on_log_line: Sequence[LogLineHook] = ()  # lines and progress of running tools
+    on_unavailable: Sequence[UnavailableHook] = ()  # after a failed commit
 
 
 class EmbeddedRuntime:
@@ -198,47 +205,50 @@ class EmbeddedRuntime:
 
     def __init__(
         self,
-        disk: LocalStore,
+        storage: LocalStore,
         clock: Clock,
         tools: Tools,
         *,
         kinds: Kinds | None = None,
-        slots: int = SLOTS,
+        slots: int = EMBEDDED_SLOTS,
         served: bool = False,
+        hooks: RuntimeHooks = RuntimeHooks(),  # noqa: B008  # immutable
     ) -> None:
-        """`kinds`: those of the tools, when the caller has them already: it takes 10 ms to describe them.
+        """`kinds`: the kinds of the tools, if the caller has them: describing them takes 10 ms.
 
-        `served`: who writes the playbooks is not who owns the machine.
+        `served`: the authors of playbooks do not own the machine, so that playbooks may reach less.
         """
-        self.disk = disk
+        self.storage = storage
         self.clock = clock
-        known = tools.kinds() if kinds is None else kinds
-        self.playbooks = Playbooks(disk.catalog, known, lambda path: path.read_text("utf-8"))
-        queue, results = MemoryQueue(), TellingResults(disk.results, self._worry)
-        self.control = Control(
-            ControlPorts(disk.store, queue, results),
-            self.playbooks,
-            HeldOwners(SqliteOwnership(disk.database)),
-            clock,
-            ControlSettings(lease_s=LEASE_S, window=2 * slots),
+        self.watchers: list[CommitHook] = [*hooks.on_commit]  # called after each commit
+        self.listeners: list[LogLineHook] = [*hooks.on_log_line]
+        self.playbooks = Playbooks(
+            storage.catalog, tools.kinds() if kinds is None else kinds, lambda path: path.read_text("utf-8")
         )
-        self.control.relatives.link = self.control
-        self.control.watch, self.control.trouble = self._see, self._worry
-        self.providers = LateProviders(disk, served=served)
+        self.providers = LazyProviders(storage, served=served)
         keychain = Keychain(self.providers, clock)
-        self.control.probe = keychain.probed
+        queue, results = MemoryQueue(), ObservedResults(storage.results, self._on_unavailable)
+        self.control = Control(
+            ControlPorts(storage.store, queue, results),
+            self.playbooks,
+            ExecutionOwners(SqliteOwnership(storage.database)),
+            clock,
+            ControlSettings(window=2 * slots),
+            hooks=ControlHooks(
+                on_commit=(self._on_commit,),
+                on_unavailable=(self._on_unavailable, *hooks.on_unavailable),
+                on_start=(keychain.resolve_for_start,),
+            ),
+        )
         self.toolbox = Toolbox(tools, Refs(results, self.control), keychain)
-        self.worker = Worker("here", WorkerPorts(self.control, queue, results, keychain), self.toolbox, clock)
-        self.watchers: list[Watch] = []
-        self.listeners: list[Callable[[LogLine], None]] = []  # told what tools say while they work
-        self.worker.listen = self._hear
+        ports = WorkerPorts(self.control, queue, results, keychain)
+        self.worker = Worker(EMBEDDED_WORKER, ports, self.toolbox, clock, on_log_line=self.listeners)
         self._slots = slots
-        self._chores = BackgroundTasks()
-        self._chores.fell = self._tell_all  # whoever waits must not wait for ever
-        self._ends: dict[str, asyncio.Future[State]] = {}
-        self._trouble: asyncio.TimerHandle | None = None
+        self._background = BackgroundTasks(on_error=[self._fail_waiters])
+        self._waiters: dict[str, asyncio.Future[State]] = {}
+        self._outage: asyncio.TimerHandle | None = None
 
-    # What callers ask
+    # Requests
 
     async def start(
         self,
@@ -248,107 +258,109 @@ class EmbeddedRuntime:
         execution_id: str | None = None,
         by: str | None = None,
     ) -> str:
-        """It is on record when this returns."""
+        """Start an execution; its request is committed when this returns."""
         id = execution_id or self.clock.new_id()
         await self.control.start(id, digest, Start(workload=workload, by=by))
         return id
 
     async def refuse(self, refusal: Refusal) -> str:
-        """What can not run is on record all the same (D65): the id of its execution."""
+        """Record a request that cannot run (D65); the id of its execution."""
         id = self.clock.new_id()
-        await record(self.disk.store, self.control.owners, id, self.clock.now(), refusal)
+        await record_refusal(self.storage.store, self.control.owners, id, self.clock.now(), refusal)
         return id
 
-    async def take_up(self, execution_id: str) -> State:
-        """Make it ours, and go on with it where it stands. Raises NotFound, or Rejected: another has it."""
-        live = await self.control.live(execution_id)
+    async def adopt(self, execution_id: str) -> State:
+        """Take ownership of an execution and continue it. Raises NotFound, or Rejected if it has an owner."""
+        live = await self.control.load(execution_id)
         await sweep(self.control)
         return live.state
 
     async def command(self, execution_id: str, command: Command) -> None:
         await self.control.command(execution_id, command)
 
-    async def rest(self, execution_id: str) -> State:
-        """Wait until it has ended or is paused. Raises Unavailable when the disk does not take it."""
-        live = await self.control.live(execution_id)
-        if _is_at_rest(live.state):
+    async def wait_until_idle(self, execution_id: str) -> State:
+        """Wait until it has ended or is paused. Raises Unavailable when the disk fails."""
+        live = await self.control.load(execution_id)
+        if _is_idle(live.state):
             return live.state
-        end = self._ends.setdefault(execution_id, asyncio.get_running_loop().create_future())
-        return await asyncio.shield(end)
+        waiter = self._waiters.setdefault(execution_id, asyncio.get_running_loop().create_future())
+        return await asyncio.shield(waiter)
 
-    def _see(self, live: LiveExecution, events: list[Event]) -> None:
-        if events and self._trouble is not None:  # without events nothing was committed
-            self._trouble.cancel()
-            self._trouble = None
+    def _on_commit(self, live: LiveExecution, events: list[Event]) -> None:
+        if events and self._outage is not None:  # without events nothing was committed
+            self._outage.cancel()
+            self._outage = None
         for watcher in self.watchers:
             watcher(live, events)
-        if _is_at_rest(live.state) and (end := self._ends.pop(live.id, None)) is not None and not end.done():
-            end.set_result(live.state)
+        if _is_idle(live.state) and (waiter := self._waiters.pop(live.id, None)) is not None:
+            resolve(waiter, live.state)
 
-    def _hear(self, said: LogLine) -> None:
-        for listener in self.listeners:
-            listener(said)
+    def _on_unavailable(self, error: Unavailable) -> None:
+        """Commits are repeated for a while: the disk may get space, another process may release its lock."""
+        if self._outage is None:
+            self._outage = asyncio.get_running_loop().call_later(OUTAGE_S, self._fail_waiters, error)
 
-    def _worry(self, error: Unavailable) -> None:
-        """It is tried again, for a while: space may be made, another process may let go."""
-        if self._trouble is None:
-            self._trouble = asyncio.get_running_loop().call_later(TROUBLE_S, self._tell_all, error)
-
-    # Its life
+    # Life cycle
 
     def open(self) -> None:
         for _ in range(self._slots):
-            self._chores.run(self.worker.serve())
-        self._chores.run(self.worker.beat(LEASE_S / 3))
-        self._chores.run(self._sweep())
-        self._chores.run(self._look_into_inbox())
+            self._background.spawn(self.worker.serve())
+        self._background.spawn(self.worker.send_heartbeats(LEASE_S / 3))
+        self._background.spawn(self._sweep())
+        self._background.spawn(self._poll_inbox())
 
-    def _tell_all(self, error: BaseException) -> None:
-        for end in self._ends.values():
-            if not end.done():
-                end.set_exception(error)
-                end.exception()  # seen: whoever waited may have given up
-        self._ends.clear()
+    def _fail_waiters(self, error: BaseException) -> None:
+        """No caller waits forever."""
+        for waiter in self._waiters.values():
+            if not waiter.done():
+                waiter.set_exception(error)
+                waiter.exception()  # retrieved: the caller may be gone
+        self._waiters.clear()
 
     async def _sweep(self) -> None:
         while True:
-            hurry = any(live.state.status == "cancelling" for live in self.control.lives.values())
-            await self.clock.sleep(HURRY_S if hurry else SWEEP_S)
+            executions = self.control.executions.values()
+            is_cancelling = any(live.state.status == "cancelling" for live in executions)
+            await self.clock.sleep(POLL_S if is_cancelling else SWEEP_S)
             await sweep(self.control)
 
-    async def _look_into_inbox(self) -> None:
+    async def _poll_inbox(self) -> None:
         while True:
-            await self.clock.sleep(HURRY_S)
+            await self.clock.sleep(POLL_S)
             with suppress(Unavailable):
-                for posted in await self.disk.inbox.collect():
+                for posted in await self.storage.inbox.collect():
                     with suppress(Rejected, NotFound, Conflict, Fenced):
                         await self.control.command(posted.execution_id, posted.command)
-                    await self.disk.inbox.done([posted.id])
+                    await self.storage.inbox.done([posted.id])
 
-    async def close(self, grace_s: float = GRACE_S) -> None:
-        await self.worker.leave(grace_s)
-        await self._chores.end()
+    async def close(self, grace_s: float = EMBEDDED_GRACE_S) -> None:
+        await self.worker.drain(grace_s)
+        await self._background.cancel()
         self.control.timers.close()
         await self.toolbox.close()
         await self.providers.close()
-        await self.disk.results.close()
-        self._tell_all(Unavailable("the house is closed"))
+        await self.storage.results.close()
+        self._fail_waiters(Unavailable("the runtime is closed"))
 
 
-def _is_at_rest(state: State) -> bool:
+def _is_idle(state: State) -> bool:
     return not state.live or state.status == "paused"
 
 
 @asynccontextmanager
 async def open_embedded(
-    path: Path, *, slots: int = SLOTS, clock: Clock | None = None
+    path: Path,
+    *,
+    slots: int = EMBEDDED_SLOTS,
+    clock: Clock | None = None,
+    hooks: RuntimeHooks = RuntimeHooks(),  # noqa: B008  # immutable
 ) -> AsyncIterator[EmbeddedRuntime]:
     clock = clock or SystemClock()
-    disk = open_local_store(path, clock)
-    house = EmbeddedRuntime(disk, clock, Tools.installed(), slots=slots)
-    house.open()
+    storage = open_local_store(path, clock)
+    runtime = EmbeddedRuntime(storage, clock, Tools.installed(), slots=slots, hooks=hooks)
+    runtime.open()
     try:
-        yield house
+        yield runtime
     finally:
-        await house.close()
-        disk.close()
+        await runtime.close()
+        storage.close()

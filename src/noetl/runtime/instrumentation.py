@@ -1,10 +1,9 @@
-"""What a server or a worker shows of itself: metrics, traces and log lines, put around its ports."""
+"""The telemetry of a server or a worker process: metrics, traces and the process log."""
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -14,60 +13,59 @@ from noetl.control.executions import Control
 from noetl.control.live_execution import LiveExecution
 from noetl.control.sweeper import sweep
 from noetl.engine import Event
+from noetl.errors import Unavailable
 from noetl.ports import EventStore, WorkerRegistry
-from noetl.runtime.settings import DATABASE, LINK_KEY, LOG, METRICS, NATS, TOKEN, TRACES
-from noetl.telemetry.control_gauges import read_control, read_roster
-from noetl.telemetry.fact_metrics import Seen
-from noetl.telemetry.logs import get_logger, redaction, start_logging
-from noetl.telemetry.loop_lag import measured_sweep
-from noetl.telemetry.metrics import Measures
-from noetl.telemetry.pending import Pending
+from noetl.runtime.settings import Settings
+from noetl.telemetry.control_gauges import measured_sweep, read_control, read_workers
+from noetl.telemetry.fact_metrics import FactMetrics
+from noetl.telemetry.logs import OutageLog, OwnershipLog, get_logger, redaction, start_logging
+from noetl.telemetry.measured_ports import PendingPointers
+from noetl.telemetry.metrics import Metrics
 from noetl.telemetry.prometheus import make_registry, serve_metrics
-from noetl.telemetry.requests import WatchedRequests
+from noetl.telemetry.requests import RequestMetrics
 from noetl.telemetry.tracing import Tracing, open_otlp
-from noetl.telemetry.transitions import Ownership, Trouble
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-_HIDDEN = ("NOETL_KEY", LINK_KEY, TOKEN)
-
 
 class Instrumentation:
-    """One of each for a process."""
+    """The instruments of one process."""
 
     def __init__(self, clock: Clock, area: str) -> None:
         self.clock = clock
         self.log = get_logger(area)
-        self.measures, self.pending = Measures(), Pending()
-        self._seen = Seen(self.measures)
-        self._trouble = Trouble(self.log, clock, "store")
-        self.ownership = Ownership(self.log)
+        self.metrics, self.pending = Metrics(), PendingPointers()
+        self.ownership = OwnershipLog(self.log)
+        self._facts = FactMetrics(self.metrics)
+        self._outage = OutageLog(self.log, clock, "store")
         self._tracing: Tracing | None = None
 
-    def watch(self, control: Control, roster: WorkerRegistry | None = None) -> None:
-        """Gauges are read from control, and its trouble is told."""
-        control.trouble = self._trouble.tell
-        read_control(self.measures, control, self.clock, self.pending)
-        self.measures.house.timers.reads(lambda: len(control.timers))
-        if roster is not None:
-            read_roster(self.measures, roster)
+    def read_gauges(self, control: Control, workers: WorkerRegistry | None = None) -> None:
+        """Read the gauges from Control and from the registry of workers."""
+        read_control(self.metrics, control, self.clock, self.pending)
+        self.metrics.process.timers.read_from(lambda: len(control.timers))
+        if workers is not None:
+            read_workers(self.metrics, workers)
 
-    def see(self, live: LiveExecution, events: list[Event]) -> None:
-        """What is on record."""
+    def on_commit(self, live: LiveExecution, events: list[Event]) -> None:
         if events:
-            self._trouble.over()
-        self._seen(live, events)
+            self._outage.end()
+        self._facts(live, events)
         if self._tracing is not None:
             self._tracing(live, events)
 
-    async def sweep(self, control: Control) -> None:
-        await measured_sweep(lambda: sweep(control), self.measures, control, self.clock)
+    def on_unavailable(self, error: Unavailable) -> None:
+        self._outage.add(error)
 
-    def trace(self, name: str, store: EventStore, environment: Mapping[str, str] = os.environ) -> None:
-        """Executions become traces, if someone wants them."""
-        if url := environment.get(TRACES):
-            self._tracing = Tracing(open_otlp(url, "noetl-server", name), store, self.clock, self.measures)
+    async def sweep(self, control: Control) -> None:
+        await measured_sweep(lambda: sweep(control), self.metrics, control, self.clock)
+
+    def start_tracing(self, settings: Settings, name: str, store: EventStore) -> None:
+        """Send executions as traces, if NOETL_TRACES is set. Raises Rejected."""
+        if settings.traces:
+            sink = open_otlp(settings.traces, "noetl-server", name)
+            self._tracing = Tracing(sink, store, self.clock, self.metrics)
             self._tracing.open()
 
     async def close(self) -> None:
@@ -75,15 +73,15 @@ class Instrumentation:
             await self._tracing.close()
 
     def registry(self) -> CollectorRegistry:
-        return make_registry(self.measures)
+        return make_registry(self.metrics)
 
-    def around(self, app: Any) -> WatchedRequests:
-        return WatchedRequests(app, self.measures, self.clock, _caller)
+    def wrap(self, app: Any) -> RequestMetrics:
+        """Measure the requests to an ASGI application."""
+        return RequestMetrics(app, self.metrics, self.clock, _caller)
 
-    def expose(self, environment: Mapping[str, str] = os.environ) -> Callable[[], None] | None:
-        """A worker's metrics, where they are asked for: else it has no port. What is returned ends it."""
-        address = environment.get(METRICS)
-        return serve_metrics(self.registry(), address) if address else None
+    def serve_metrics(self, settings: Settings) -> Callable[[], None] | None:
+        """Serve the metrics of a worker, if NOETL_METRICS is set. Returns the function that stops it."""
+        return serve_metrics(self.registry(), settings.metrics) if settings.metrics else None
 
 
 def _caller(scope: MutableMapping[str, Any]) -> str | None:
@@ -93,13 +91,15 @@ def _caller(scope: MutableMapping[str, Any]) -> str | None:
     return caller.name if isinstance(caller, Caller) else None
 
 
-def begin_log(environment: Mapping[str, str] = os.environ) -> Callable[[], None]:
-    """To standard error, without what is secret. What is returned ends it. Raises Rejected."""
-    for name in _HIDDEN:
-        if value := environment.get(name):
-            redaction.hide(value)
-    for name in (DATABASE, NATS):
+def configure_logging(settings: Settings) -> Callable[[], None]:
+    """Log to standard error, without the secrets of the settings. Returns the function that stops it.
+
+    Raises Rejected for an unknown level.
+    """
+    for value in (settings.key, settings.link_key, settings.token):
+        redaction.hide(value)
+    for url in (settings.database, settings.nats):
         with suppress(ValueError):
-            if password := urlsplit(environment.get(name, "")).password:
+            if password := urlsplit(url).password:
                 redaction.hide(password)
-    return start_logging(sys.stderr, environment.get(LOG) or "info")
+    return start_logging(sys.stderr, settings.log)

@@ -1,4 +1,4 @@
-"""The embedded house with the API in front: one process, one file, nothing else to install."""
+"""The embedded runtime with the API: one process on one file."""
 
 from __future__ import annotations
 
@@ -13,121 +13,130 @@ from noetl.adapters.memory.feed import MemoryFeed
 from noetl.clock import Clock, SystemClock
 from noetl.control.live_execution import LiveExecution
 from noetl.control.refusals import Refusal
+from noetl.defaults import EMBEDDED_SLOTS, POOL
 from noetl.engine import Event
 from noetl.engine.facts import Requested
 from noetl.errors import NotFound, PlaybookError, Rejected, Unavailable
-from noetl.playbook.model import POOL
 from noetl.ports import ExecutionHead, FeedEvent, WorkerInfo
-from noetl.runtime.embedded import SLOTS, EmbeddedRuntime, LocalStore, open_local_store
+from noetl.runtime.embedded import (
+    EMBEDDED_WORKER,
+    EmbeddedRuntime,
+    LocalStore,
+    RuntimeHooks,
+    open_local_store,
+)
 from noetl.runtime.instrumentation import Instrumentation
-from noetl.runtime.settings import networks
+from noetl.runtime.settings import Settings
 from noetl.server.services import Services
 from noetl.tool import AddressPolicy, Tools
 from noetl.views.log import events_of
 from noetl.worker.frame_driver import LogLine
 
-LISTED = 1_000
+PAGE = 1_000  # executions that are listed at once
 
 
-class OneWorker:
-    """Keeps the contract of Roster for a house with a worker of its own, which serves every pool."""
+class EmbeddedWorkerRegistry:
+    """Implements WorkerRegistry for an embedded runtime, whose only worker serves every pool."""
 
-    def __init__(self, house: EmbeddedRuntime) -> None:
-        self._house = house
+    def __init__(self, runtime: EmbeddedRuntime) -> None:
+        self._runtime = runtime
 
     def workers(self) -> list[WorkerInfo]:
-        worker = self._house.worker
+        worker = self._runtime.worker
         return [
             WorkerInfo(
                 name=worker.name,
                 pool=POOL,
-                slots=SLOTS,
-                busy=len(worker.drives),
+                slots=EMBEDDED_SLOTS,
+                busy=len(worker.drivers),
                 host=socket.gethostname(),
                 pid=os.getpid(),
                 version=__version__,
                 labels={},
-                leaving=worker.leaving,
-                at=self._house.clock.now(),
+                leaving=worker.draining,
+                at=self._runtime.clock.now(),
             )
         ]
 
     def slots(self, pool: str) -> int:  # noqa: ARG002  # all of them are for every pool
-        return SLOTS
+        return EMBEDDED_SLOTS
 
 
 class LocalServer:
-    """A house, and what the API needs of it.
+    """An embedded runtime, and the services of its API.
 
-    `served`: who writes the playbooks is not who owns the machine, so that they may reach less.
+    `served`: the authors of playbooks do not own the machine, so that playbooks may reach less.
     """
 
-    def __init__(self, disk: LocalStore, clock: Clock, *, served: bool = True) -> None:
-        tools = Tools.installed(AddressPolicy.of_server(networks())) if served else Tools.installed()
+    def __init__(self, storage: LocalStore, clock: Clock, *, served: bool = True) -> None:
+        networks = Settings.from_environment().networks
+        tools = Tools.installed(AddressPolicy.of_server(networks)) if served else Tools.installed()
         kinds = tools.kinds()
-        self.house = EmbeddedRuntime(disk, clock, tools, kinds=kinds, served=served)
         self.feed = MemoryFeed()
         self.instruments = Instrumentation(clock, "server")
-        self.instruments.watch(self.house.control)
-        self.house.watchers.append(self.instruments.see)
-        self.house.watchers.append(self._see)
-        self.house.listeners.append(self._hear)
-        self.desk = Services(
-            link=self.house.control,
-            store=disk.store,
-            listing=disk.listing,
-            catalog=disk.catalog,
-            playbooks=self.house.playbooks,
-            results=disk.results,
-            secrets=disk.secrets,
-            tokens=disk.tokens,
+        hooks = RuntimeHooks(
+            on_commit=(self.instruments.on_commit, self._publish_commit),
+            on_log_line=(self._publish_line,),
+            on_unavailable=(self.instruments.on_unavailable,),
+        )
+        self.runtime = EmbeddedRuntime(storage, clock, tools, kinds=kinds, served=served, hooks=hooks)
+        self.instruments.read_gauges(self.runtime.control)
+        self.services = Services(
+            link=self.runtime.control,
+            store=storage.store,
+            listing=storage.listing,
+            catalog=storage.catalog,
+            playbooks=self.runtime.playbooks,
+            results=storage.results,
+            secrets=storage.secrets,
+            tokens=storage.tokens,
             feed=self.feed,
-            workers=OneWorker(self.house),
+            workers=EmbeddedWorkerRegistry(self.runtime),
             tools=tools,
             kinds=kinds,
             clock=clock,
             record_refusal=self._refuse,
             is_ready=lambda: True,
-            resume_orphan=self._take_up,
+            resume_orphan=self._adopt,
         )
-        self._disk = disk
+        self._storage = storage
         self._served = served
 
-    def _see(self, live: LiveExecution, events: list[Event]) -> None:
+    def _publish_commit(self, live: LiveExecution, events: list[Event]) -> None:
         if events:
             self.feed.publish(FeedEvent(live.id, events[-1].seq, not live.state.live))
 
     async def _refuse(self, refusal: Refusal) -> str:
-        id = await self.house.refuse(refusal)
+        id = await self.runtime.refuse(refusal)
         self.feed.publish(FeedEvent(id, 1, over=True))
         return id
 
-    def _hear(self, said: LogLine) -> None:
-        line = {"frame": said.frame, "kind": said.kind, "words": said.words}
-        self.feed.publish(FeedEvent(said.execution_id, line=line))
+    def _publish_line(self, line: LogLine) -> None:
+        fields = {"frame": line.frame, "kind": line.kind, "words": line.text}
+        self.feed.publish(FeedEvent(line.execution_id, line=fields))
 
-    async def take_up_open(self) -> None:
-        """What was open when its process ended goes on here; what a process that lives has is left to it.
+    async def adopt_open(self) -> None:
+        """Continue open executions without a live owner.
 
-        So is what `noetl run` began, when somebody only wants to look: it goes on when they say so.
+        `noetl ui` continues only executions that the API started; others continue with `noetl resume`.
         """
         before: str | None = None
-        while heads := await self._disk.listing.executions(LISTED, before=before, open_only=True):
+        while heads := await self._storage.listing.executions(PAGE, before=before, open_only=True):
             for head in heads:
-                if not head.owner_alive and (self._served or await self._was_asked_here(head)):
+                if not head.owner_alive and (self._served or await self._was_started_by_api(head)):
                     with suppress(Rejected, NotFound, Unavailable, PlaybookError):
-                        await self.house.take_up(head.execution_id)
+                        await self.runtime.adopt(head.execution_id)
             before = heads[-1].execution_id
 
-    async def _was_asked_here(self, head: ExecutionHead) -> bool:
-        """By the API, which says who asked; or it is a child of such a one."""
+    async def _was_started_by_api(self, head: ExecutionHead) -> bool:
+        """Whether the API, which records the caller, started the execution or its parent."""
         while head.parent is not None:
-            head = await self._disk.listing.head(head.parent.partition("/")[0])
-        [request, *_] = events_of(await self._disk.store.read(head.execution_id, 0, 1))
+            head = await self._storage.listing.head(head.parent.partition("/")[0])
+        [request, *_] = events_of(await self._storage.store.read(head.execution_id, 0, 1))
         return isinstance(request.fact, Requested) and request.fact.by is not None
 
-    async def _take_up(self, execution_id: str) -> None:
-        await self.house.take_up(execution_id)
+    async def _adopt(self, execution_id: str) -> None:
+        await self.runtime.adopt(execution_id)
 
 
 @asynccontextmanager
@@ -135,14 +144,14 @@ async def open_local_server(
     path: Path, clock: Clock | None = None, *, served: bool = True
 ) -> AsyncIterator[LocalServer]:
     clock = clock or SystemClock()
-    disk = open_local_store(path, clock)
-    server = LocalServer(disk, clock, served=served)
-    server.house.open()
+    storage = open_local_store(path, clock)
+    server = LocalServer(storage, clock, served=served)
+    server.runtime.open()
     try:
-        server.instruments.trace("here", disk.store)
-        await server.take_up_open()
+        server.instruments.start_tracing(Settings.from_environment(), EMBEDDED_WORKER, storage.store)
+        await server.adopt_open()
         yield server
     finally:
         await server.instruments.close()
-        await server.house.close()
-        disk.close()
+        await server.runtime.close()
+        storage.close()

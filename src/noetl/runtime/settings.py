@@ -1,127 +1,279 @@
-"""Settings, read in one place: from the environment and from what a command was given."""
+"""All settings that come from environment variables, each with its default and its documentation.
+
+The reference page and the defaults in help texts are made from this module.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Any, Final, NamedTuple, get_type_hints
 
+from msgspec import Struct
+
+from noetl import failpoints
+from noetl.defaults import LEASE_S
 from noetl.errors import Rejected
 
 DATABASE: Final = "NOETL_DB"
 RESULTS: Final = "NOETL_RESULTS"
-S3_ENDPOINT: Final = "NOETL_S3_ENDPOINT"
 SERVER: Final = "NOETL_SERVER"
 NATS: Final = "NOETL_NATS"
+KEY: Final = "NOETL_KEY"
 LINK_KEY: Final = "NOETL_LINK_KEY"
-LEASE: Final = "NOETL_LEASE"
-KEEP: Final = "NOETL_KEEP_DAYS"
 LOG: Final = "NOETL_LOG"
-TRACES: Final = "NOETL_TRACES"
-METRICS: Final = "NOETL_METRICS"
 NETWORKS: Final = "NOETL_ALLOW_NETWORKS"
-SECRET_VARIABLES: Final = "NOETL_SECRET_VARIABLES"
-SECRET_FOLDERS: Final = "NOETL_SECRET_FOLDERS"
 TOKEN: Final = "NOETL_TOKEN"
 
-# Every variable of our own, for the reference; credentials may read others.
-VARIABLES: Final[dict[str, str]] = {
-    DATABASE: "the database of the embedded house; `--db` beats it, and it beats the current context",
-    SERVER: (
-        "the server that commands go to: an address, the name of a context, or `local` for the database;"
-        " `--server` and `--db` beat it, and it beats `NOETL_DB`"
-    ),
-    TOKEN: "the token for that server; it beats that of a context",
-    RESULTS: (
-        "where large results go, `files` if not given: `files`, `sqlite`, `s3://bucket/prefix`, "
-        "`nats://host:port/bucket` or `postgresql://…`; several with blanks between, the first by default"
-    ),
-    NATS: "where servers and workers meet: `nats://user:password@host:port`, or `tls://…`; `--nats` beats it",
-    LINK_KEY: (
-        "what servers and workers share to seal credentials on their way: base64 of 32 random bytes;"
-        " without it no worker is told any"
-    ),
-    NETWORKS: (
-        "addresses that tools of a server's workers may reach though they are not public, such as"
-        " `10.0.0.0/8 127.0.0.0/8`"
-    ),
-    SECRET_VARIABLES: (
-        "variables of a server's environment that keychain entries may name, such as `PG_PASSWORD SHOP_*`;"
-        " those that begin with `NOETL_SECRET_` always, others that begin with `NOETL_` never"
-    ),
-    SECRET_FOLDERS: "folders whose files keychain entries of a server may name; `/run/secrets` if not given",
-    LEASE: (
-        "seconds after which work of a server or worker that is silent goes to others, 30 if not given;"
-        " the same for all of them"
-    ),
-    KEEP: (
-        "days that servers on PostgreSQL keep executions after their end, with their results;"
-        " not given: for ever"
-    ),
-    LOG: "how much servers and workers say on standard error: `debug`, `info` (if not given) or `warning`",
-    TRACES: "where traces go, by OTLP over HTTP, such as `http://collector:4318`; not given: nowhere",
-    METRICS: "an address `host:port` on which a worker shows its metrics; not given: it listens nowhere",
-    S3_ENDPOINT: "the address of an object store that speaks S3 and is not Amazon's",
-    "NOETL_KEY": "key of stored secrets, base64 of 32 bytes; several, newest first, while one is replaced",
-    "NOETL_FAILPOINT": "kills the process at a named place, for tests of what survives",
-}
+LEASE_MIN_S: Final = 1.0
 
 
-def database_path(given: str | None, environment: Mapping[str, str] = os.environ) -> Path:
-    """`--db`, else NOETL_DB, else a file of the user's own: the same from whatever folder one works in.
+class Variable(NamedTuple):
+    """The documentation of an environment variable."""
 
-    Raises Rejected when that is no file: the executions on a PostgreSQL are its servers' affair.
+    name: str
+    meaning: str
+    default: str  # as the reference shows it
+    option: str = ""  # the option that overrides it
+    read_by: str = "all"
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """The values of the environment variables, as text; "" stands for a variable that is not set."""
+
+    database: Annotated[
+        str,
+        Variable(
+            DATABASE,
+            "The database: a file, or `postgresql://…` for servers. `--db` overrides it, and it overrides the"
+            " current context.",
+            "`~/.local/share/noetl/noetl.db`",
+            "`--db`",
+            "commands, servers",
+        ),
+    ] = ""
+    server: Annotated[
+        str,
+        Variable(
+            SERVER,
+            "The server that commands use: an address, the name of a context, or `local` for the database."
+            " `--server` and `--db` override it, and it overrides `NOETL_DB`.",
+            "the current context, or else the database",
+            "`--server`",
+            "commands",
+        ),
+    ] = ""
+    token: Annotated[
+        str,
+        Variable(
+            TOKEN,
+            "The API token for that server. It overrides the token of a context.",
+            "the token of the context",
+            read_by="commands",
+        ),
+    ] = ""
+    results: Annotated[
+        str,
+        Variable(
+            RESULTS,
+            "The stores for large results: `files`, `sqlite`, `s3://bucket/prefix`,"
+            " `nats://host:port/bucket` or `postgresql://…`. Separate several with spaces; the first one is"
+            " the default.",
+            "`files`; with NATS, its object store",
+        ),
+    ] = ""
+    nats: Annotated[
+        str,
+        Variable(
+            NATS,
+            "The NATS server that connects servers and workers: `nats://user:password@host:port`, or"
+            " `tls://…`.",
+            "none: one process on one file",
+            "`--nats`",
+            "servers, workers",
+        ),
+    ] = ""
+    link_key: Annotated[
+        str,
+        Variable(
+            LINK_KEY,
+            "The key that encrypts credentials between servers and workers: base64 of 32 random bytes, the"
+            " same for all of them.",
+            "none: workers get no credentials",
+            read_by="servers, workers",
+        ),
+    ] = ""
+    networks: Annotated[
+        str,
+        Variable(
+            NETWORKS,
+            "Networks that tools may reach although they are not public, such as `10.0.0.0/8 127.0.0.0/8`.",
+            "none: public addresses only",
+            read_by="servers, workers",
+        ),
+    ] = ""
+    secret_variables: Annotated[
+        str,
+        Variable(
+            "NOETL_SECRET_VARIABLES",
+            "Environment variables of a server that keychain entries may name, such as `PG_PASSWORD SHOP_*`."
+            " `NOETL_SECRET_…` is always permitted, any other `NOETL_…` never.",
+            "only `NOETL_SECRET_…`",
+            read_by="servers",
+        ),
+    ] = ""
+    secret_folders: Annotated[
+        str | None,
+        Variable(
+            "NOETL_SECRET_FOLDERS",
+            "Folders with files that keychain entries of a server may name.",
+            "`/run/secrets`",
+            read_by="servers",
+        ),
+    ] = None
+    lease: Annotated[
+        str,
+        Variable(
+            "NOETL_LEASE",
+            "Seconds without a heartbeat after which others take over the work of a server or a worker. Use"
+            " the same value for all of them.",
+            f"`{LEASE_S:g}`",
+            read_by="servers, workers",
+        ),
+    ] = f"{LEASE_S:g}"
+    keep: Annotated[
+        str,
+        Variable(
+            "NOETL_KEEP_DAYS",
+            "Days that servers on PostgreSQL keep ended executions and their results.",
+            "unlimited",
+            read_by="servers",
+        ),
+    ] = ""
+    log: Annotated[
+        str,
+        Variable(
+            LOG,
+            "The level of the process log on standard error: `debug`, `info` or `warning`.",
+            "`info`",
+            read_by="servers, workers",
+        ),
+    ] = "info"
+    traces: Annotated[
+        str,
+        Variable(
+            "NOETL_TRACES",
+            "The OTLP/HTTP endpoint that receives traces, such as `http://collector:4318`.",
+            "none: no traces",
+            read_by="servers",
+        ),
+    ] = ""
+    metrics: Annotated[
+        str,
+        Variable(
+            "NOETL_METRICS",
+            "The address `host:port` on which a worker serves its metrics.",
+            "none: no metrics",
+            read_by="workers",
+        ),
+    ] = ""
+    s3_endpoint: Annotated[
+        str,
+        Variable("NOETL_S3_ENDPOINT", "The address of an S3-compatible object store.", "Amazon S3"),
+    ] = ""
+    key: Annotated[
+        str,
+        Variable(
+            KEY,
+            "The key that encrypts stored secrets: base64 of 32 random bytes. To rotate it, give several, the"
+            " newest first.",
+            "a file beside the database",
+            read_by="commands, servers",
+        ),
+    ] = ""
+    failpoint: Annotated[
+        str,
+        Variable(
+            failpoints.VARIABLE,
+            "Kills the process at a named point, for crash tests.",
+            "none",
+            read_by="tests",
+        ),
+    ] = ""
+
+    def __repr__(self) -> str:
+        return "Settings(***)"
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
+        found: dict[str, Any] = {
+            field: environment.get(variable.name) for field, variable in variables().items()
+        }
+        # An empty variable counts as not set, except that an empty list of folders permits none.
+        given = {field: value for field, value in found.items() if value or field == "secret_folders"}
+        return cls(**given)
+
+    @property
+    def lease_s(self) -> float:
+        """Raises Rejected."""
+        return max(LEASE_MIN_S, _number("NOETL_LEASE", self.lease, "a number of seconds, such as 30"))
+
+    @property
+    def keep_days(self) -> float | None:
+        """None: executions are kept forever. Raises Rejected."""
+        return _number("NOETL_KEEP_DAYS", self.keep, "a number of days, such as 90") if self.keep else None
+
+    def result_stores(self, *, default: str = "files") -> list[str]:
+        """The configured result stores, the default first."""
+        return self.results.split() or [default]
+
+    @property
+    def secret_sources(self) -> tuple[str, str | None, str]:
+        """The sources of credentials for playbooks on a server: variables, folders, networks."""
+        return self.secret_variables, self.secret_folders, self.networks
+
+
+def _number(name: str, text: str, wanted: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise Rejected("bad-setting", f"{name} must be {wanted}") from None
+
+
+@cache
+def variables() -> dict[str, Variable]:
+    """The variables by field of Settings. Credentials may read other variables."""
+    hints = get_type_hints(Settings, include_extras=True)
+    return {field: hint.__metadata__[0] for field, hint in hints.items()}
+
+
+def database_path(option: str | None, environment: Mapping[str, str] = os.environ) -> Path:
+    """The file in `--db` or NOETL_DB, or else one in the user's home: the same for every working directory.
+
+    Raises Rejected for PostgreSQL: only servers use that directly.
     """
-    if database_url(given, environment) is not None:
-        words = "a PostgreSQL is looked at and worked with through one of its servers: --server URL"
-        raise Rejected("bad-setting", f"{words}, or name a file with --db")
-    if given or environment.get(DATABASE):
-        return Path(given or environment[DATABASE]).expanduser()
+    if database_url(option, environment) is not None:
+        reason = "commands reach a PostgreSQL database through a server: use --server URL"
+        raise Rejected("bad-setting", f"{reason}, or name a file with --db")
+    if option or environment.get(DATABASE):
+        return Path(option or environment[DATABASE]).expanduser()
     home = environment.get("XDG_DATA_HOME")
     return (Path(home) if home else Path.home() / ".local" / "share") / "noetl" / "noetl.db"
 
 
-def result_stores(environment: Mapping[str, str] = os.environ, *, default: str = "files") -> list[str]:
-    """Which result stores there are, the default first."""
-    return environment.get(RESULTS, "").split() or [default]
-
-
-def s3_endpoint(environment: Mapping[str, str] = os.environ) -> str | None:
-    return environment.get(S3_ENDPOINT) or None
-
-
-def database_url(given: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
-    """The same as the address of a PostgreSQL; None: what is named is a file."""
-    named = given or environment.get(DATABASE) or ""
+def database_url(option: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
+    """The address of a PostgreSQL database; None: the database is a file."""
+    named = option or environment.get(DATABASE) or ""
     return named if named.startswith(("postgresql://", "postgres://")) else None
 
 
-def nats_url(given: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
-    return given or environment.get(NATS) or None
-
-
-def networks(environment: Mapping[str, str] = os.environ) -> str:
-    return environment.get(NETWORKS, "")
-
-
-def secret_sources(environment: Mapping[str, str] = os.environ) -> tuple[str, str | None, str]:
-    """What playbooks on a server may take their credentials from: variables, folders, networks."""
-    return environment.get(SECRET_VARIABLES, ""), environment.get(SECRET_FOLDERS), networks(environment)
-
-
-def keep_days(environment: Mapping[str, str] = os.environ) -> float | None:
-    """None: nothing is forgotten. Raises ValueError."""
-    given = environment.get(KEEP)
-    return float(given) if given else None
-
-
-def lease_s(environment: Mapping[str, str] = os.environ) -> float:
-    """Raises ValueError."""
-    return max(1.0, float(environment.get(LEASE) or 30.0))
+def nats_url(option: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
+    return option or environment.get(NATS) or None
 
 
 def contexts_path(environment: Mapping[str, str] = os.environ) -> str:
-    """Where `noetl context` keeps servers: a text, since every command asks and most find no file."""
+    """The file of `noetl context`. A plain string: every command checks it, and most find no file."""
     home = environment.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     return os.path.join(home, "noetl", "contexts.json")

@@ -1,156 +1,171 @@
-"""A worker process: takes work of its pool from NATS, does it, reports. Nobody connects to it.
+"""A worker process: it takes the work of its pool from NATS and reports results. It accepts no connections.
 
-`async with open_worker(asked) as crew:` works; leaving it lets running calls end, and hands the rest back.
+`async with open_worker(options) as runtime:` runs it. On exit running calls may finish.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
 from noetl import __version__
 from noetl.adapters.nats.connection import NatsConnection
 from noetl.adapters.nats.queue import NatsQueue
+from noetl.background import BackgroundTasks
 from noetl.clock import Clock, SystemClock
-from noetl.control.playbooks import Compiled
+from noetl.control.playbooks import CompiledPlaybooks
+from noetl.defaults import LEASE_S, POOL, WORKER_GRACE_S, WORKER_SLOTS
 from noetl.errors import Unavailable
 from noetl.link.client import LinkClient, LinkPlaybooks
 from noetl.link.feed import LinkFeed
 from noetl.link.secret_channel import LinkKey, LinkSecrets
 from noetl.link.workers import LinkWorkerRegistry, WorkerPoll
-from noetl.playbook.model import POOL
 from noetl.ports import REPLY_TIMEOUT_S, FeedEvent, WorkerInfo
-from noetl.runtime.background import BackgroundTasks
+from noetl.runtime.adapters import open_shared_stores
 from noetl.runtime.instrumentation import Instrumentation
-from noetl.runtime.result_stores import open_stores
-from noetl.runtime.settings import networks
+from noetl.runtime.settings import Settings
+from noetl.telemetry.control_gauges import measure_loop_lag
 from noetl.telemetry.logs import redaction
-from noetl.telemetry.loop_lag import watch_pulse
 from noetl.telemetry.measured_ports import MeasuredLink, MeasuredQueue
 from noetl.telemetry.redaction import HiddenSecrets
 from noetl.tool import AddressPolicy, Tools
 from noetl.worker.calls import Toolbox
-from noetl.worker.frame_driver import HELD, LogLine
+from noetl.worker.frame_driver import CURRENT_FRAME, LogLine
 from noetl.worker.keychain import Keychain
 from noetl.worker.refs import Refs
 from noetl.worker.worker import Worker, WorkerPorts
 
-SLOTS = 16
-TELL_S = 5.0  # between two words of a worker about itself
-GRACE_S = 10.0  # for running calls when it is told to go
-LEASE_S = 30.0
-ANSWER_MIN_S = 2.5  # for an answer, however short the lease is
+ANNOUNCE_S = 5.0  # between two announcements of a worker to the registry
+ANSWER_MIN_S = 2.5  # to wait for an answer, however short the lease is
 
 
 class WorkerOptions(NamedTuple):
-    """What it works for, and on what."""
+    """The connection and the identity of a worker process."""
 
     nats: str
     pool: str = POOL
-    slots: int = SLOTS
+    slots: int = WORKER_SLOTS
     name: str = ""
     labels: Mapping[str, str] = {}
     link_key: str | None = None
     lease_s: float = LEASE_S
 
     def __repr__(self) -> str:
-        return f"WorkerAsked({self.name}, {self.pool}, {self.slots})"
+        return f"WorkerOptions({self.name}, {self.pool}, {self.slots})"
 
 
 class WorkerRuntime:
-    """One process with its slots."""
+    """One worker process with its slots."""
 
-    def __init__(self, asked: WorkerOptions, clock: Clock) -> None:
-        self.asked = asked
+    def __init__(
+        self,
+        options: WorkerOptions,
+        clock: Clock,
+        *,
+        on_error: Sequence[Callable[[BaseException], None]] = (),
+        wrap: Callable[[WorkerPorts], WorkerPorts] = lambda ports: ports,
+    ) -> None:
+        """`on_error`: receive a bug in a background task. `wrap`: replaces ports, for tests with faults."""
+        self.options = options
+        settings = self._settings = Settings.from_environment()
         self.clock = clock
-        self.name = asked.name or f"{socket.gethostname()}-{clock.new_id()[-6:]}"
-        self.connection = NatsConnection(asked.nats, self.name, clock)
-        tools = Tools.installed(AddressPolicy.of_server(networks()))
-        programs = Compiled(LinkPlaybooks(self.connection), tools.kinds())
+        self.name = options.name or f"{socket.gethostname()}-{clock.new_id()[-6:]}"
+        self.connection = NatsConnection(options.nats, self.name, clock)
+        tools = Tools.installed(AddressPolicy.of_server(settings.networks))
+        programs = CompiledPlaybooks(LinkPlaybooks(self.connection), tools.kinds())
         self.instruments = Instrumentation(clock, "worker")
-        measures = self.instruments.measures
-        # A report that went to a server that died is for the next one: with short leases that comes soon.
-        answer_s = min(REPLY_TIMEOUT_S, max(ANSWER_MIN_S, asked.lease_s / 2))
+        metrics = self.instruments.metrics
+        # A report to a dead server must be repeated to its successor: with short leases that comes soon.
+        answer_s = min(REPLY_TIMEOUT_S, max(ANSWER_MIN_S, options.lease_s / 2))
         link = LinkClient(self.connection, programs, timeout_s=answer_s)
-        self.link = MeasuredLink(link, measures, clock)
-        self.queue = NatsQueue(self.connection, asked.pool, clock=clock)
-        self.feed, self.roster = LinkFeed(self.connection), LinkWorkerRegistry(self.connection, clock)
-        self.results = open_stores(asked.nats)
-        key = LinkKey.parsed(asked.link_key) if asked.link_key else None
-        secrets = LinkSecrets(self.connection, key, self.name, HELD.get, clock)
+        self.link = MeasuredLink(link, metrics, clock)
+        self.queue = NatsQueue(self.connection, options.pool, clock=clock)
+        self.feed = LinkFeed(self.connection)
+        self.registry = LinkWorkerRegistry(self.connection, clock)
+        self.results = open_shared_stores(settings, options.nats)
+        key = LinkKey.parsed(options.link_key) if options.link_key else None
+        secrets = LinkSecrets(self.connection, key, self.name, CURRENT_FRAME.get, clock)
         keychain = Keychain(HiddenSecrets(secrets, redaction), clock)
         self.toolbox = Toolbox(tools, Refs(self.results, self.link), keychain)
-        outside = WorkerPorts(self.link, MeasuredQueue(self.queue, measures, clock), self.results, keychain)
-        self.worker = Worker(self.name, outside, self.toolbox, clock)
-        self.worker.listen = self._hear
-        measures.house.held.reads(lambda: len(self.worker.drives))
-        self.chores = BackgroundTasks()
-        self._hide: Callable[[], None] | None = None
+        ports = WorkerPorts(self.link, MeasuredQueue(self.queue, metrics, clock), self.results, keychain)
+        hooks = (self._publish_line,)
+        self.worker = Worker(self.name, wrap(ports), self.toolbox, clock, on_log_line=hooks)
+        metrics.process.held.read_from(lambda: len(self.worker.drivers))
+        self._background = BackgroundTasks(on_error)
+        self._stop_metrics: Callable[[], None] | None = None
 
-    def _hear(self, said: LogLine) -> None:
-        line = {"frame": said.frame, "kind": said.kind, "words": said.words}
-        self.feed.publish(FeedEvent(said.execution_id, line=line))
+    def _publish_line(self, line: LogLine) -> None:
+        fields = {"frame": line.frame, "kind": line.kind, "words": line.text}
+        self.feed.publish(FeedEvent(line.execution_id, line=fields))
 
-    # Its life
+    # Life cycle
 
     async def open(self) -> None:
-        """Raises Unavailable or Rejected when it can not begin; later trouble passes."""
+        """Raises Unavailable or Rejected when it cannot start. Later outages are retried."""
         await self.connection.open()
-        await WorkerPoll(self.connection).subscribe(self._called)
-        for _ in range(self.asked.slots):
-            self.chores.run(self.worker.serve())
-        self.chores.run(self.worker.beat(self.asked.lease_s / 3))
-        self.chores.run(self._tell())
-        self.chores.run(watch_pulse(self.instruments.measures, self.clock))
-        self._hide = self.instruments.expose()
+        await WorkerPoll(self.connection).subscribe(self._on_poll)
+        for _ in range(self.options.slots):
+            self._background.spawn(self.worker.serve())
+        self._background.spawn(self.worker.send_heartbeats(self.options.lease_s / 3))
+        self._background.spawn(self._announce_repeatedly())
+        self._background.spawn(measure_loop_lag(self.instruments.metrics, self.clock))
+        self._stop_metrics = self.instruments.serve_metrics(self._settings)
 
-    def _called(self) -> None:
-        """A server is new, or has taken executions over, and asks who is there and has what in hand."""
-        self.worker.spawn(self.roster.announce(self._seen()))
-        self.worker.spawn(self.worker.tell())
+    def _on_poll(self) -> None:
+        """A new owner of executions polls all workers: announce this one and the frames that it holds."""
+        self.worker.spawn(self._announce())
+        self.worker.spawn(self.worker.send_heartbeat())
 
-    async def _tell(self) -> None:
+    async def _announce_repeatedly(self) -> None:
         while True:
-            await self.roster.announce(self._seen())
-            await self.clock.sleep(TELL_S)
+            await self._announce()
+            await self.clock.sleep(ANNOUNCE_S)
 
-    def _seen(self) -> WorkerInfo:
+    async def _announce(self) -> None:
+        await self.registry.announce(self._info())
+
+    def _info(self) -> WorkerInfo:
         return WorkerInfo(
             name=self.name,
-            pool=self.asked.pool,
-            slots=self.asked.slots,
-            busy=len(self.worker.drives),
+            pool=self.options.pool,
+            slots=self.options.slots,
+            busy=len(self.worker.drivers),
             host=socket.gethostname(),
             pid=os.getpid(),
             version=__version__,
-            labels=dict(self.asked.labels),
-            leaving=self.worker.leaving,
+            labels=dict(self.options.labels),
+            leaving=self.worker.draining,
             at=self.clock.now(),
         )
 
-    async def close(self, grace_s: float = GRACE_S) -> None:
-        self.worker.leaving = True
-        await self.roster.announce(self._seen())
+    async def close(self, grace_s: float = WORKER_GRACE_S) -> None:
+        self.worker.stop_claiming()
+        await self._announce()
         await self.queue.leave()
-        await self.worker.leave(grace_s)
-        await self.chores.end()
+        await self.worker.drain(grace_s)
+        await self._background.cancel()
         await self.toolbox.close()
-        if self._hide is not None:
-            self._hide()
-        for each in (self.queue, self.feed, self.roster, self.results):
+        if self._stop_metrics is not None:
+            self._stop_metrics()
+        for each in (self.queue, self.feed, self.registry, self.results):
             with suppress(Unavailable):
                 await each.close()
         await self.connection.close()
 
 
 @asynccontextmanager
-async def open_worker(asked: WorkerOptions, clock: Clock | None = None) -> AsyncIterator[WorkerRuntime]:
-    crew = WorkerRuntime(asked, clock or SystemClock())
+async def open_worker(
+    options: WorkerOptions,
+    clock: Clock | None = None,
+    *,
+    on_error: Sequence[Callable[[BaseException], None]] = (),
+) -> AsyncIterator[WorkerRuntime]:
+    runtime = WorkerRuntime(options, clock or SystemClock(), on_error=on_error)
     try:
-        await crew.open()
-        yield crew
+        await runtime.open()
+        yield runtime
     finally:
-        await crew.close()
+        await runtime.close()

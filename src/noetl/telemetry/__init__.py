@@ -1,1 +1,1 @@
-"""How the house is: numbers for Prometheus, spans for OpenTelemetry, lines for people. It decides nothing."""
+"""Observability: metrics for Prometheus, spans for OpenTelemetry, structured logs. It decides nothing."""

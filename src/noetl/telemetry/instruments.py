@@ -1,6 +1,6 @@
-"""Counts and timings that cost a fraction of a microsecond; what a scrape shows is made from them then.
+"""Counters, histograms and gauges that cost a fraction of a microsecond; scrapes are rendered from them.
 
-They are written by one thread, the loop's; another one may read them at any time.
+Only the thread of the event loop writes them; other threads may read them at any time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Labels: TypeAlias = str | tuple[str, ...]  # the values of a meter's labels: one
 Read: TypeAlias = Callable[[], Mapping[Labels, float]]
 
 NONE: Final = ()  # the labels of a meter that has none
-OTHER: Final = "other"  # whatever came after the last value that a label may have
+OTHER: Final = "other"  # all values beyond the limit of a label
 LABEL_CHARS_MAX: Final = 120
 LATENCY_S: Final = (
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
@@ -23,8 +23,8 @@ DURATION_S: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 3
 SIZES: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 10000.0)
 
 
-class Count:
-    """A number for each combination of labels that only grows."""
+class Counter:
+    """A number that only grows, for each combination of labels."""
 
     kind: Final = "counter"
 
@@ -37,7 +37,7 @@ class Count:
 
 
 class Cell:
-    """One combination of labels of a timing. Whoever sees often keeps hold of it."""
+    """One combination of labels of a histogram. Frequent callers keep a reference to it."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -46,13 +46,13 @@ class Cell:
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
 
-    def see(self, value: float) -> None:
+    def observe(self, value: float) -> None:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
 
-class Timing:
-    """How a quantity is spread, in buckets; most are seconds, some are sizes."""
+class Histogram:
+    """The distribution of a quantity in buckets: seconds or sizes."""
 
     kind: Final = "histogram"
 
@@ -67,12 +67,12 @@ class Timing:
             cell = self.cells[labels] = Cell(self.bounds)
         return cell
 
-    def see(self, value: float, labels: Labels = NONE) -> None:
-        self.of(labels).see(value)
+    def observe(self, value: float, labels: Labels = NONE) -> None:
+        self.of(labels).observe(value)
 
 
 class Gauge:
-    """A number that is looked up when somebody asks. Without a reading it is not shown."""
+    """A number that is read at each scrape. Without a reader it is not exported."""
 
     kind: Final = "gauge"
 
@@ -80,27 +80,29 @@ class Gauge:
         self.name, self.meaning, self.labels = name, meaning, labels
         self.read: Read | None = None
 
-    def reads(self, read: Callable[[], float]) -> None:
-        """Of a gauge without labels."""
+    def read_from(self, read: Callable[[], float]) -> None:
+        """Set the reader of a gauge without labels."""
         self.read = lambda: {NONE: read()}
 
 
-Meter: TypeAlias = Count | Timing | Gauge
-_M = TypeVar("_M", Count, Timing, Gauge)
+Meter: TypeAlias = Counter | Histogram | Gauge
+_M = TypeVar("_M", Counter, Histogram, Gauge)
 
 
-class Book:
-    """All meters of a process, in the order in which they are documented."""
+class MeterRegistry:
+    """All meters of a process, in the order of their documentation."""
 
     def __init__(self) -> None:
         self.meters: list[Meter] = []
-        self.before: list[Callable[[], None]] = []  # done before they are read: what was put off
+        self.before_read: list[Callable[[], None]] = []  # called before each scrape: deferred counting
 
-    def count(self, name: str, meaning: str, *labels: str) -> Count:
-        return self._add(Count(name, meaning, labels))
+    def counter(self, name: str, meaning: str, *labels: str) -> Counter:
+        return self._add(Counter(name, meaning, labels))
 
-    def timing(self, name: str, meaning: str, *labels: str, bounds: Sequence[float] = LATENCY_S) -> Timing:
-        return self._add(Timing(name, meaning, labels, bounds))
+    def histogram(
+        self, name: str, meaning: str, *labels: str, bounds: Sequence[float] = LATENCY_S
+    ) -> Histogram:
+        return self._add(Histogram(name, meaning, labels, bounds))
 
     def gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
         return self._add(Gauge(name, meaning, labels))
@@ -110,8 +112,8 @@ class Book:
         return meter
 
 
-class Bounded:
-    """A label that others choose the values of: the first so many are told apart, the rest is "other"."""
+class BoundedLabel:
+    """Limits the values of a label that users choose: the first `most` stay, all others become "other"."""
 
     def __init__(self, most: int) -> None:
         self._most = most

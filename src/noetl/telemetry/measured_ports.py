@@ -1,14 +1,15 @@
-"""Ports with a watch on them: the log, the queue and the link as before, timed and counted.
+"""Wrappers that time and count the calls of the event store, the queue and the link.
 
-Whoever uses them sees no difference; a refusal that matters is logged on its way through.
+They change no result. They log refusals that an operator should know.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
+from noetl.cache import BoundedCache
 from noetl.clock import Clock
 from noetl.engine.commands import Command, Report, Start
 from noetl.engine.state import Status
@@ -28,24 +29,54 @@ from noetl.ports import (
     WorkQueue,
 )
 from noetl.telemetry.instruments import NONE
-from noetl.telemetry.logs import get_logger
-from noetl.telemetry.metrics import Measures
-from noetl.telemetry.pending import Pending
-from noetl.telemetry.transitions import Trouble
+from noetl.telemetry.logs import OutageLog, get_logger
+from noetl.telemetry.metrics import Metrics
 
 T = TypeVar("T")
-LATE: Final = frozenset({"fenced", "elsewhere", "gone"})  # a worker that went on with what is not its own
+LATE: Final = frozenset({"fenced", "elsewhere", "gone"})  # reports of a worker that no longer holds the frame
+PENDING_MAX: Final = 50_000  # pointers; the oldest is removed
 
 log = get_logger("wire")
 
 
-class MeasuredStore:
-    """Keeps the contract of EventStore."""
+class PendingPointer(NamedTuple):
+    pool: str
+    since: float  # on our monotonic clock
 
-    def __init__(self, store: EventStore, measures: Measures, clock: Clock) -> None:
+
+class PendingPointers:
+    """Pointers that no worker has claimed. The queue wrapper adds them, the link wrapper removes them."""
+
+    def __init__(self) -> None:
+        self._pointers: BoundedCache[tuple[str, str], PendingPointer] = BoundedCache(PENDING_MAX)
+
+    def add(self, execution_id: str, frame: str, pool: str, now: float) -> None:
+        """A repeated pointer counts from the first one."""
+        key = (execution_id, frame)
+        if key not in self._pointers:
+            self._pointers.put(key, PendingPointer(pool, now))
+
+    def remove(self, execution_id: str, frame: str) -> PendingPointer | None:
+        return self._pointers.pop((execution_id, frame))
+
+    def oldest(self, is_waiting: Callable[[str, str], bool]) -> dict[str, float]:
+        """Pool → the time of its oldest pointer. Pointers that no longer wait are removed."""
+        found: dict[str, float] = {}
+        for key, pointer in self._pointers.items():
+            if not is_waiting(*key):
+                self._pointers.pop(key)
+            else:
+                found[pointer.pool] = min(pointer.since, found.get(pointer.pool, pointer.since))
+        return found
+
+
+class MeasuredStore:
+    """Implements EventStore."""
+
+    def __init__(self, store: EventStore, metrics: Metrics, clock: Clock) -> None:
         self._store = store
-        self._meters = measures.store
-        self._append_s, self._batch = measures.store.append_s.of(), measures.store.batch.of()
+        self._meters = metrics.store
+        self._append_s, self._batch = metrics.store.append_s.of(), metrics.store.batch.of()
         self._monotonic = clock.monotonic
 
     async def append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
@@ -54,12 +85,12 @@ class MeasuredStore:
             answers = await self._store.append(appends)
         except Unavailable:
             self._meters.appends.add("unavailable", len(appends))
-            self._meters.away.add("append")
+            self._meters.unavailable.add("append")
             raise
         finally:
-            self._append_s.see(self._monotonic() - begun)
+            self._append_s.observe(self._monotonic() - begun)
         for append, refused in zip(appends, answers, strict=True):
-            self._batch.see(len(append.facts))
+            self._batch.observe(len(append.facts))
             if refused is None:
                 self._meters.appends.values["ok"] += 1
             else:
@@ -95,22 +126,22 @@ class MeasuredStore:
         try:
             return await work
         except Unavailable:
-            self._meters.away.add(operation)
+            self._meters.unavailable.add(operation)
             raise
         finally:
-            self._meters.read_s.see(self._monotonic() - begun, operation)
+            self._meters.read_s.observe(self._monotonic() - begun, operation)
 
 
 class MeasuredQueue:
-    """Keeps the contract of WorkQueue."""
+    """Implements WorkQueue."""
 
     def __init__(
-        self, queue: WorkQueue, measures: Measures, clock: Clock, pending: Pending | None = None
+        self, queue: WorkQueue, metrics: Metrics, clock: Clock, pending: PendingPointers | None = None
     ) -> None:
-        """`pending`: shared with the link of the same server, which knows when a frame is begun."""
+        """`pending`: shared with the link wrapper of the same server, which sees when a frame begins."""
         self._queue = queue
-        self._meters = measures.queue
-        self._pool = measures.pool
+        self._meters = metrics.queue
+        self._pool = metrics.pool
         self._monotonic = clock.monotonic
         self._pending = pending
 
@@ -122,13 +153,13 @@ class MeasuredQueue:
             pool = self._pool(pointer.pool)
             self._meters.put.values[pool] += 1
             if self._pending is not None:
-                self._pending.put(pointer.execution_id, pointer.frame, pool, now)
+                self._pending.add(pointer.execution_id, pointer.frame, pool, now)
 
     async def take(self, limit: int) -> list[Claim]:
         try:
             claims = await self._queue.take(limit)
         except Unavailable:
-            self._meters.away.add("take")
+            self._meters.unavailable.add("take")
             raise
         for claim in claims:
             self._meters.taken.values[self._pool(claim.pointer.pool)] += 1
@@ -145,31 +176,33 @@ class MeasuredQueue:
         try:
             yield
         except Unavailable:
-            self._meters.away.add(operation)
+            self._meters.unavailable.add(operation)
             raise
         finally:
-            self._meters.call_s.see(self._monotonic() - begun, operation)
+            self._meters.call_s.observe(self._monotonic() - begun, operation)
 
 
 class MeasuredLink:
-    """Keeps the contract of Link: around control on a server, around the way to it in a worker."""
+    """Implements Link: around Control on a server, around the network client in a worker."""
 
-    def __init__(self, link: Link, measures: Measures, clock: Clock, pending: Pending | None = None) -> None:
+    def __init__(
+        self, link: Link, metrics: Metrics, clock: Clock, pending: PendingPointers | None = None
+    ) -> None:
         self._link = link
-        self._meters = measures.link
-        self._report_s = measures.link.call_s.of("report")
-        self._wait_s = measures.queue.wait_s
-        self._why = measures.why
+        self._meters = metrics.link
+        self._report_s = metrics.link.call_s.of("report")
+        self._wait_s = metrics.queue.wait_s
+        self._reason = metrics.reason
         self._monotonic = clock.monotonic
         self._pending = pending
-        self._trouble = Trouble(log, clock, "link")
+        self._outage = OutageLog(log, clock, "link")
 
     async def begin(self, execution_id: str, frame: str, worker: str) -> Grant | None:
         grant = await self._timed("begin", self._link.begin(execution_id, frame, worker))
         if grant is None:
             self._meters.refused.add(("begin", "nothing"))
-        elif self._pending is not None and (waited := self._pending.begun(execution_id, frame)) is not None:
-            self._wait_s.see(self._monotonic() - waited.since, waited.pool)
+        elif self._pending is not None and (waited := self._pending.remove(execution_id, frame)) is not None:
+            self._wait_s.observe(self._monotonic() - waited.since, waited.pool)
         return grant
 
     async def report(self, execution_id: str, report: Report, *, room: int = 0) -> ReportAnswer:
@@ -180,14 +213,14 @@ class MeasuredLink:
             self._refused("report", error)
             raise
         finally:
-            self._report_s.see(self._monotonic() - begun)
-        self._trouble.over()
+            self._report_s.observe(self._monotonic() - begun)
+        self._outage.end()
         if answer.next:
             self._meters.handed_on.values[NONE] += len(answer.next)
         if answer.word == "stop" and answer.why != "over":
-            self._meters.refused.add(("report", self._why(answer.why)))
-            tell = log.warning if answer.why in LATE else log.debug
-            tell("report.refused", execution_id=execution_id, frame=report.frame, why=answer.why)
+            self._meters.refused.add(("report", self._reason(answer.why)))
+            write = log.warning if answer.why in LATE else log.debug
+            write("report.refused", execution_id=execution_id, frame=report.frame, why=answer.why)
         return answer
 
     async def beat(self, worker: str, holds: Sequence[tuple[str, str, Epoch]]) -> list[tuple[str, str]]:
@@ -214,17 +247,17 @@ class MeasuredLink:
             self._refused(operation, error)
             raise
         finally:
-            self._meters.call_s.see(self._monotonic() - begun, operation)
-        self._trouble.over()
+            self._meters.call_s.observe(self._monotonic() - begun, operation)
+        self._outage.end()
         return answer
 
     def _refused(self, operation: str, error: Unavailable | NotFound | Rejected) -> None:
-        match error:  # adapters have kinds of their own, which are these too
+        match error:  # adapters raise subclasses of these
             case Rejected(code=code):
-                why = self._why(code)
+                why = self._reason(code)
             case NotFound():
                 why = "not-found"
             case _:
                 why = "unavailable"
-                self._trouble.tell(error)
+                self._outage.add(error)
         self._meters.refused.add((operation, why))

@@ -1,6 +1,6 @@
-"""The meters as Prometheus reads them: a registry of our own, filled when it is asked.
+"""Exports the meters to Prometheus: a registry of our own, filled at each scrape.
 
-The library is imported here only, by processes that show metrics.
+Only this module imports the library, in processes that export metrics.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from typing import TYPE_CHECKING
 
 import noetl
 from noetl.errors import Rejected
-from noetl.telemetry.instruments import Count, Gauge, Meter, Timing, labelled
-from noetl.telemetry.metrics import Measures
+from noetl.telemetry.instruments import Counter, Gauge, Histogram, Meter, labelled
+from noetl.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric
 
 
-def make_registry(measures: Measures) -> CollectorRegistry:
-    """With the memory, the processor time and the open files of the process."""
+def make_registry(metrics: Metrics) -> CollectorRegistry:
+    """A registry that includes the memory, the CPU time and the open files of the process."""
     from prometheus_client import CollectorRegistry, ProcessCollector
 
     registry = CollectorRegistry()
-    registry.register(_Shown(measures))
+    registry.register(_Collector(metrics))
     ProcessCollector(registry=registry)
     return registry
 
 
 def rendered(registry: CollectorRegistry, accept: str = "") -> tuple[bytes, str]:
-    """A page, and its content type."""
+    """The rendered page and its content type."""
     from prometheus_client.exposition import choose_encoder
 
     encode, content_type = choose_encoder(accept)
@@ -38,22 +38,22 @@ def rendered(registry: CollectorRegistry, accept: str = "") -> tuple[bytes, str]
 
 
 def serve_metrics(registry: CollectorRegistry, address: str) -> Callable[[], None]:
-    """For a worker, which has no other door: a page of its own at host:port. What is returned closes it.
+    """Serve the metrics of a worker, which has no API, at host:port. Returns the function that stops it.
 
-    Raises Rejected when the address is none, or taken.
+    Raises Rejected when the address is invalid or in use.
     """
     from prometheus_client import start_http_server
 
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65_535:
         raise Rejected(
-            "bad-setting", f'metrics are shown at host:port, as in 127.0.0.1:9464, not "{address}"'
+            "bad-setting", f'NOETL_METRICS must be host:port, such as 127.0.0.1:9464, not "{address}"'
         )
     try:
         server, thread = start_http_server(int(port), host.strip("[]"), registry)
     except OSError as error:
-        words = f"metrics can not be shown at {address}: {error.strerror}"
-        raise Rejected("bad-setting", words) from error
+        reason = f"metrics cannot be served at {address}: {error.strerror}"
+        raise Rejected("bad-setting", reason) from error
 
     def close() -> None:
         server.shutdown()
@@ -63,26 +63,26 @@ def serve_metrics(registry: CollectorRegistry, address: str) -> Callable[[], Non
     return close
 
 
-class _Shown:
-    """Keeps the contract of a collector."""
+class _Collector:
+    """Implements the collector of the library."""
 
-    def __init__(self, measures: Measures) -> None:
-        self._measures = measures
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
         from prometheus_client.core import InfoMetricFamily
 
-        yield InfoMetricFamily("noetl_build", "the version that runs", {"version": noetl.__version__})
-        for done in self._measures.book.before:
-            done()
-        for meter in self._measures.book.meters:
+        yield InfoMetricFamily("noetl_build", "the running version", {"version": noetl.__version__})
+        for prepare in self._metrics.registry.before_read:
+            prepare()
+        for meter in self._metrics.registry.meters:
             yield _family(meter)
 
 
 def _family(meter: Meter) -> Metric:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-    if isinstance(meter, Count):
+    if isinstance(meter, Counter):
         counter = CounterMetricFamily(meter.name, meter.meaning, labels=meter.labels)
         values = list(meter.values.items()) or ([((), 0.0)] if not meter.labels else [])
         for labels, value in values:
@@ -99,6 +99,6 @@ def _family(meter: Meter) -> Metric:
     return histogram
 
 
-def _buckets(meter: Timing, counts: list[int]) -> list[tuple[str, float]]:
+def _buckets(meter: Histogram, counts: list[int]) -> list[tuple[str, float]]:
     bounds = [*(f"{bound:g}" for bound in meter.bounds), "+Inf"]
     return list(zip(bounds, accumulate(counts), strict=True))

@@ -1,27 +1,24 @@
-"""The one place where secrets are taken out of log lines: what is known to be one, and what looks like one.
+"""Removes secrets from log lines: known values, and texts that look like secrets.
 
-It rather hides too much. Values that were fetched are told to it by the wrapped provider of secrets.
+It hides too much rather than too little. A wrapped provider of secrets adds all fetched values.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
-from urllib.parse import quote, quote_plus
 
 import re2
-from msgspec.json import encode
 
+from noetl.masking import SECRET_CHARS_MIN, Mask
 from noetl.playbook.model import Credential
 from noetl.ports import FetchedCredential, SecretProvider
 from noetl.secret import SHOWN, Secret
 
 CHARS_MAX: Final = 8_192  # of one value in a line
-VALUES_MAX: Final = 10_000  # secrets that are known at once; the oldest is forgotten
-SECRET_CHARS_MIN: Final = 4  # a shorter one would take half of the words with it
+VALUES_MAX: Final = 10_000  # known secrets; the oldest is removed
+VALUES_PER_MASK: Final = 256  # a new secret compiles the mask of its group only
 DEPTH_MAX: Final = 8
 
 _NAMES: Final = (
@@ -29,7 +26,7 @@ _NAMES: Final = (
     r"|credential|authorization|cookie|session|signature|dsn"
 )
 _KEY: Final = re2.compile(rf"(?i)(?:^|[_.-])(?:{_NAMES}|key|auth)s?$")
-# Each with what is put in its place. Those that know more of a text come first.
+# Patterns and their replacements, the most specific first.
 _LOOKS: Final = [
     (re2.compile(pattern), shown)
     for pattern, shown in (
@@ -55,32 +52,38 @@ _LONG: Final = re2.compile(r"[A-Za-z0-9_+=-]{28,}")
 
 
 class Redaction:
-    """Takes secrets out of texts, and out of whatever a line may hold."""
+    """Removes secrets from texts and from all values of a log line."""
 
     def __init__(self) -> None:
-        self._forms: dict[str, tuple[str, ...]] = {}
-        self._pattern: Any = None  # of all forms; None: to be made again
+        self._groups: list[_Group] = []
+        self._known: dict[str, _Group] = {}  # value → its group, the oldest value first
 
     def hide(self, secret: Secret | str) -> None:
         """Never show this value again."""
         value = secret.reveal() if isinstance(secret, Secret) else secret
-        if len(value) < SECRET_CHARS_MIN or value in self._forms:
-            return
-        if len(self._forms) >= VALUES_MAX:
-            del self._forms[next(iter(self._forms))]
-        self._forms[value] = _forms(value)
-        self._pattern = None
+        for text in (value, *value.splitlines()):
+            if len(text) >= SECRET_CHARS_MIN and text not in self._known:
+                self._add(text)
+
+    def _add(self, value: str) -> None:
+        if len(self._known) >= VALUES_MAX:
+            oldest = next(iter(self._known))
+            self._known.pop(oldest).remove(oldest)
+        if not self._groups or not self._groups[-1].has_room:
+            self._groups = [*(group for group in self._groups if len(group)), _Group()]
+        group = self._known[value] = self._groups[-1]
+        group.add(value)
 
     def text(self, text: str) -> str:
-        if self._forms:
-            text = self._known().sub(SHOWN, text)
+        for group in self._groups:
+            text = group.mask.text(text)
         for pattern, shown in _LOOKS:
             text = pattern.sub(shown, text)
         text = _LONG.sub(lambda found: SHOWN if _is_random(found[0]) else found[0], text)
         return text if len(text) <= CHARS_MAX else f"{text[:CHARS_MAX]}…"
 
     def value(self, value: object, depth: int = DEPTH_MAX) -> object:
-        """As it may stand in a line. What we do not know is shown by its type alone."""
+        """The value for a log line. An unknown object appears as its type only."""
         match value:
             case None | bool() | int() | float():
                 return value if not self._is_known(value) else SHOWN
@@ -104,22 +107,42 @@ class Redaction:
             for name, value in fields.items()
         }
 
-    def _known(self) -> Any:
-        if self._pattern is None:
-            options = re2.Options()
-            options.max_mem = 1 << 28
-            options.never_capture = True
-            forms = sorted({form for forms in self._forms.values() for form in forms}, key=len, reverse=True)
-            self._pattern = re2.compile("|".join(map(re2.escape, forms)), options)
-        return self._pattern
-
     def _is_known(self, value: object) -> bool:
-        """A secret of digits may come as a number."""
-        return str(value) in self._forms
+        """A secret of digits may appear as a number."""
+        return str(value) in self._known
+
+
+class _Group:
+    """Some known values that share one mask, which is compiled when it is first needed."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, None] = {}
+        self._mask: Mask | None = None
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def has_room(self) -> bool:
+        return len(self._values) < VALUES_PER_MASK
+
+    @property
+    def mask(self) -> Mask:
+        if self._mask is None:
+            self._mask = Mask(self._values)
+        return self._mask
+
+    def add(self, value: str) -> None:
+        self._values[value] = None
+        self._mask = None
+
+    def remove(self, value: str) -> None:
+        del self._values[value]
+        self._mask = None
 
 
 class HiddenSecrets:
-    """Keeps the contract of SecretProvider: whatever comes through is never shown in a line."""
+    """Implements SecretProvider, and adds every fetched value to the redaction."""
 
     def __init__(self, provider: SecretProvider, redaction: Redaction) -> None:
         self._provider = provider
@@ -132,22 +155,6 @@ class HiddenSecrets:
         return fetched
 
 
-def _forms(value: str) -> tuple[str, ...]:
-    """A value as it is, and as it is written in addresses, JSON, Python, base64 and hex."""
-    body = value.encode(errors="replace")
-    plain = base64.b64encode(body).decode().rstrip("=")
-    written = {
-        value, quote(value), quote(value, safe=""), quote_plus(value), encode(value).decode()[1:-1],
-        json.dumps(value)[1:-1],
-        repr(value)[1:-1], plain, plain.translate(_URL_SAFE), body.hex(), body.hex().upper(),
-        *(line for line in value.splitlines() if len(line) >= SECRET_CHARS_MIN),
-    }  # fmt: skip
-    return tuple(form for form in written if len(form) >= SECRET_CHARS_MIN)
-
-
-_URL_SAFE: Final = str.maketrans("+/", "-_")
-
-
 def _is_random(text: str) -> bool:
-    """Long, and of all sorts of characters: no name and no digest looks like that."""
+    """Long and with all kinds of characters: names and digests do not look like that."""
     return any(map(str.isupper, text)) and any(map(str.islower, text)) and any(map(str.isdigit, text))

@@ -1,7 +1,7 @@
-"""A log → the spans of its execution. Pure: the instants are those on record, the ids are derived from names.
+"""Converts the log of an execution to spans. Pure: instants come from the log, ids are derived from names.
 
-An execution is a trace, a step run a span in it, below that iterations and calls. Names, kinds, sizes and
-statuses are told, never a value.
+An execution is a trace, a step run is a span in it, and iterations and calls are spans below. Attributes hold
+names, kinds, sizes and statuses, never a value.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from noetl.ids import frame_id, frame_parts
 from noetl.net.program import Program
 from noetl.output import Failure, Output
 
-EVENTS_MAX: Final = 128  # of one span; what happens more often is counted
-WORD_CHARS_MAX: Final = 200  # of a name in an attribute
-GIVEN_UP: Final = Failure(kind="cancelled", message="it was given up")
+EVENTS_MAX: Final = 128  # of one span; further ones are only counted
+NAME_CHARS_MAX: Final = 200  # in an attribute
+ABANDONED: Final = Failure(kind="cancelled", message="it was abandoned")
 
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
@@ -30,8 +30,8 @@ _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 Attribute: TypeAlias = str | int | float | bool
 
 
-class Context(NamedTuple):
-    """A span, named from outside of its trace."""
+class SpanRef(NamedTuple):
+    """The global identity of a span."""
 
     trace_id: int
     span_id: int
@@ -44,22 +44,22 @@ class SpanEvent(NamedTuple):
 
 
 class SpanData(NamedTuple):
-    """One span that has ended."""
+    """One ended span."""
 
     name: str
-    context: Context
-    parent: Context | None
+    context: SpanRef
+    parent: SpanRef | None
     begun_at: datetime
     ended_at: datetime
     kind: Literal["internal", "client"]
     status: Literal["ok", "error"]
     attributes: dict[str, Attribute]
     events: tuple[SpanEvent, ...] = ()
-    links: tuple[Context, ...] = ()
+    links: tuple[SpanRef, ...] = ()
 
 
 def trace_id(execution_id: str) -> int:
-    """Its own 128 bits; those of its hash when it is no UUID."""
+    """The 128 bits of its UUID; of its hash if it is not a UUID."""
     try:
         return UUID(execution_id).int
     except ValueError:
@@ -67,25 +67,25 @@ def trace_id(execution_id: str) -> int:
 
 
 def span_id(execution_id: str, part: str = "") -> int:
-    """Of the execution as a whole, or of a run or an iteration of it."""
+    """The span of the execution, or of a run or an iteration of it."""
     digest = hashlib.sha256(f"span {execution_id}/{part}".encode()).digest()
     return int.from_bytes(digest[:8], "big")
 
 
 def call_span_id(key: str, attempt: int) -> int:
-    """Of one call of a tool: whoever makes it knows its idempotency key and the attempt, and no more."""
+    """The span of one tool call. A tool knows only its idempotency key and the attempt."""
     digest = hashlib.sha256(f"{key}/{attempt}".encode()).digest()
     return int.from_bytes(digest[:8], "big")
 
 
 def spans_of(execution_id: str, events: Iterable[Event], program: Program | None = None) -> list[SpanData]:
-    """All spans of a log that have ended, in the order in which they did."""
+    """All ended spans of a log, in the order of their ends."""
     spans = Spans(execution_id, program)
     return [span for event in events for span in spans.feed(event)]
 
 
 class _Open:
-    """A span that has not ended. That of a run knows what is below it."""
+    """A span that has not ended. The span of a run refers to those below it."""
 
     __slots__ = ("above", "attributes", "begun_at", "blocks", "dropped", "events", "frames")
 
@@ -94,11 +94,11 @@ class _Open:
     ) -> None:
         self.begun_at = begun_at
         self.attributes = attributes
-        self.above = above  # of a block: the frame that called it
+        self.above = above  # for a block: the frame that called it
         self.events: list[SpanEvent] = []
         self.dropped = 0
         self.frames: dict[int, _Open] = {}  # iterations
-        self.blocks: dict[str, None] = {}  # runs of blocks that its frames have called
+        self.blocks: dict[str, None] = {}  # runs of blocks that its frames called
 
     def note(self, name: str, at: datetime, **attributes: Attribute) -> None:
         if len(self.events) < EVENTS_MAX:
@@ -108,22 +108,22 @@ class _Open:
 
 
 class Spans:
-    """Reads a log event by event and gives back what has ended by each."""
+    """Reads a log event by event, and returns the spans that each event ends."""
 
     def __init__(self, execution_id: str, program: Program | None = None) -> None:
-        """`program`: what the kinds of tools are known from; None: they are not told."""
+        """`program`: provides the kinds of tools; None: spans have no kinds."""
         self.state = State(execution_id=execution_id)
         self._program = program
         self._trace = trace_id(execution_id)
-        self._life = 0  # how often it was taken up again (D69)
+        self._life = 0  # number of retries after its end (D69)
         self._root = _Open(_EPOCH, {})
         self._runs: dict[str, _Open] = {}
         self._parked: dict[str, tuple[datetime, str | None]] = {}  # frame → since when, and its child
-        self._parent: Context | None = None  # the frame of another execution that waits for this one
+        self._parent: SpanRef | None = None  # the frame of another execution that waits for this one
 
     def feed(self, event: Event) -> list[SpanData]:
         fact, at = event.fact, event.at
-        # The state before a call tells which one it is.
+        # The state before a call identifies the call.
         done = [self._call(fact, at)] if isinstance(fact, TaskDone) else []
         apply(self.state, fact, at)
         match fact:
@@ -158,25 +158,25 @@ class Spans:
     def _requested(self, fact: facts.Requested, at: datetime) -> None:
         attributes: dict[str, Attribute] = {
             "noetl.execution_id": self.state.execution_id,
-            "noetl.playbook": _word(fact.path),
+            "noetl.playbook": _short(fact.path),
             "noetl.digest": fact.digest,
         }
         self._root = _Open(at, attributes)
         if fact.parent is not None:
             parent, _, place = fact.parent.partition("/")
             frame = place.rpartition("@")[0] or place
-            self._parent = Context(trace_id(parent), span_id(parent, frame))
+            self._parent = SpanRef(trace_id(parent), span_id(parent, frame))
             attributes["noetl.parent"] = parent
 
     def _retried(self, at: datetime) -> None:
-        """What follows is another span below the first: that one has ended, and stands as it is."""
+        """The retry is another span below the first, which has already ended."""
         self._life += 1
         self._root = _Open(at, {**self._root.attributes, "noetl.life": self._life})
 
     def _scheduled(self, fact: facts.StepScheduled, at: datetime) -> None:
-        attributes: dict[str, Attribute] = {"noetl.step": _word(fact.step), "noetl.run": _word(fact.run)}
+        attributes: dict[str, Attribute] = {"noetl.step": _short(fact.step), "noetl.run": _short(fact.run)}
         if fact.retry_of is not None:
-            attributes["noetl.retry_of"] = _word(fact.retry_of)
+            attributes["noetl.retry_of"] = _short(fact.retry_of)
         self._runs[fact.run] = _Open(at, attributes, fact.parent)
         if fact.parent is not None:
             self._runs[frame_parts(fact.parent)[0]].blocks[fact.run] = None
@@ -187,14 +187,14 @@ class Spans:
         self._frame(fact.frame, at).note("parked", at, until=str(fact.until.__struct_config__.tag))
 
     def _frame(self, frame: str, at: datetime) -> _Open:
-        """The span that a frame's calls are below: its iteration, or the run itself."""
+        """The parent span of a frame's calls: its iteration, or the run itself."""
         name, index = frame_parts(frame)
         run = self._runs[name]
         if index is None:
             return run
         found = run.frames.get(index)
         if found is None:
-            found = run.frames[index] = _Open(at, {"noetl.run": _word(name), "noetl.index": index})
+            found = run.frames[index] = _Open(at, {"noetl.run": _short(name), "noetl.index": index})
         return found
 
     # Ends
@@ -210,11 +210,11 @@ class Spans:
         around = self._frame(fact.frame, begun)
         around.begun_at = min(around.begun_at, begun)
         if fact.directive == "retry":
-            around.note("retry", ended, task=_word(fact.task), attempt=attempt)
+            around.note("retry", ended, task=_short(fact.task), attempt=attempt)
         kind = self._kind(run, fact.task)
         attributes: dict[str, Attribute] = {
-            "noetl.task": _word(fact.task),
-            "noetl.frame": _word(fact.frame),
+            "noetl.task": _short(fact.task),
+            "noetl.frame": _short(fact.frame),
             "noetl.call": fact.call,
             "noetl.attempt": attempt,
             "noetl.status": fact.status,
@@ -226,15 +226,15 @@ class Spans:
         entry = f"{self.state.execution_id}/{fact.frame}/{fact.task}/{entries}"
         key = hashlib.sha256(entry.encode()).hexdigest()  # the idempotency key that the worker made (P3)
         return SpanData(
-            name=f"task {_word(fact.task)}",
-            context=Context(self._trace, call_span_id(key, attempt)),
+            name=f"task {_short(fact.task)}",
+            context=SpanRef(self._trace, call_span_id(key, attempt)),
             parent=self._id(fact.frame),
             begun_at=begun,
             ended_at=max(begun, ended),
             kind="client" if kind == "http" else "internal",
             status="error" if fact.status == "error" else "ok",
             attributes=_with_error(attributes, error),
-            links=(Context(trace_id(child), span_id(child)),) if child is not None else (),
+            links=(SpanRef(trace_id(child), span_id(child)),) if child is not None else (),
         )
 
     def _kind(self, run: Run, task: str) -> str | None:
@@ -252,13 +252,13 @@ class Spans:
         return self._made(_Named(f"iteration {step}", frame), span, at, self._id(name), error)
 
     def _ended(self, name: str, at: datetime, error: Failure | None) -> list[SpanData]:
-        """A run; before it what it leaves behind when it is given up."""
+        """The spans of a run and, before it, of unfinished work below it."""
         span = self._runs.get(name)
         if span is None:
-            return []  # given up with the run that called it
-        done = [self._iteration(name, index, at, error or GIVEN_UP) for index in list(span.frames)]
+            return []  # it was abandoned with the run that called it
+        done = [self._iteration(name, index, at, error or ABANDONED) for index in list(span.frames)]
         for block in list(span.blocks):
-            done += self._ended(block, at, error or GIVEN_UP)
+            done += self._ended(block, at, error or ABANDONED)
         del self._runs[name]
         self._parked.pop(name, None)
         if span.above is not None and (caller := self._runs.get(frame_parts(span.above)[0])) is not None:
@@ -270,9 +270,9 @@ class Spans:
     def _processed(self, status: str, at: datetime) -> list[SpanData]:
         done: list[SpanData] = []
         for name in list(self._runs):
-            done += self._ended(name, at, GIVEN_UP)
+            done += self._ended(name, at, ABANDONED)
         root, failure = self._root, self.state.failure
-        error = None if status == "ok" else failure or GIVEN_UP
+        error = None if status == "ok" else failure or ABANDONED
         root.attributes["noetl.status"] = status
         named = _Named(f"playbook {root.attributes['noetl.playbook']}", self._part())
         span = self._made(named, root, at, self._id("") if self._life else None, error)
@@ -280,7 +280,7 @@ class Spans:
         return [*done, span._replace(links=links)]
 
     def _made(
-        self, named: _Named, span: _Open, at: datetime, above: Context | None, error: Failure | None
+        self, named: _Named, span: _Open, at: datetime, above: SpanRef | None, error: Failure | None
     ) -> SpanData:
         if span.dropped:
             span.attributes["noetl.events_dropped"] = span.dropped
@@ -296,34 +296,34 @@ class Spans:
             events=tuple(span.events),
         )
 
-    def _id(self, part: str) -> Context:
-        return Context(self._trace, span_id(self.state.execution_id, part))
+    def _id(self, part: str) -> SpanRef:
+        return SpanRef(self._trace, span_id(self.state.execution_id, part))
 
     def _part(self) -> str:
         return f"life {self._life}" if self._life else ""
 
-    def _top(self) -> Context:
+    def _top(self) -> SpanRef:
         return self._id(self._part())
 
 
 class _Named(NamedTuple):
-    name: str  # as people read it: the same for all of its sort
-    part: str  # of the execution: what its id is made from
+    name: str  # the readable name, the same for all spans of this kind
+    part: str  # the part of the execution that its id is derived from
 
 
 def _with_error(attributes: dict[str, Attribute], error: Failure | None) -> dict[str, Attribute]:
-    """What kind of failure it was. Its message may hold what was sent or received."""
+    """Add the kind of the failure. Its message may contain data."""
     if error is None:
         return dict(attributes)
     return {**attributes, "noetl.error.kind": error.kind if _KIND.fullmatch(error.kind) else "other"}
 
 
 def _sizes(output: Output | None) -> dict[str, Attribute]:
-    """How large a result is that lies in a store."""
+    """The size of a stored result."""
     meta = output.ref.get("meta") if output is not None and output.ref is not None else None
     size = meta.get("bytes") if isinstance(meta, dict) else None
     return {"noetl.result.bytes": size} if isinstance(size, int) else {}
 
 
-def _word(text: str) -> str:
-    return text if len(text) <= WORD_CHARS_MAX else f"{text[:WORD_CHARS_MAX]}…"
+def _short(text: str) -> str:
+    return text if len(text) <= NAME_CHARS_MAX else f"{text[:NAME_CHARS_MAX]}…"

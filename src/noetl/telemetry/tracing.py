@@ -1,12 +1,12 @@
-"""Spans on their way to OpenTelemetry: made from committed facts, sent in batches, dropped when too many.
+"""Sends spans to OpenTelemetry: made from committed facts, sent in batches, dropped when there are too many.
 
-An execution that comes from another server is read from the log first; what ended there is not sent again.
+An execution from another server is read from the log first; spans that ended there are not sent again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import noetl
+from noetl.cache import BoundedCache
 from noetl.clock import Clock
 from noetl.engine import Event, facts
 from noetl.errors import Rejected, install_hint
 from noetl.net.program import Program
 from noetl.ports import EventStore
-from noetl.telemetry.fact_metrics import Watched
+from noetl.telemetry.fact_metrics import CommittedExecution
 from noetl.telemetry.logs import get_logger
-from noetl.telemetry.metrics import Measures
-from noetl.telemetry.spans import Context, SpanData, Spans
+from noetl.telemetry.metrics import Metrics
+from noetl.telemetry.spans import SpanData, SpanRef, Spans
 from noetl.views.log import events_of
 
 if TYPE_CHECKING:
@@ -30,14 +31,14 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.export import SpanExporter
 
-EXECUTIONS_MAX: Final = 5_000  # followed at once; others are read from the log again when they go on
-FACTS_MAX: Final = 100_000  # that wait to be made into spans
-SPANS_MAX: Final = 20_000  # that wait to be sent
+EXECUTIONS_MAX: Final = 5_000  # in memory; others are read from the log again when they continue
+FACTS_MAX: Final = 100_000  # that wait for conversion
+SPANS_MAX: Final = 20_000  # that wait for sending
 BATCH: Final = 512
 EVERY_S: Final = 1.0
-TURN: Final = 200  # facts in one turn of the loop
-TIMEOUT_S: Final = 10.0  # for one batch, with all that is tried again
-GRACE_S: Final = 3.0  # for the last ones
+FACTS_PER_TURN: Final = 200  # of the event loop
+TIMEOUT_S: Final = 10.0  # for one batch, including retries
+GRACE_S: Final = 3.0  # for the last spans
 PATH: Final = "/v1/traces"
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -46,52 +47,52 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 log = get_logger("traces")
 
 
-class Door(Protocol):
-    """Where spans go."""
+class SpanSink(Protocol):
+    """The destination of spans."""
 
     def send(self, spans: Sequence[SpanData]) -> bool:
-        """Waits until they are there; False: they are not. Called in a thread."""
+        """Send and wait; False: they were not accepted. Called in a thread."""
         ...
 
     def close(self) -> None: ...
 
 
-class _Told(NamedTuple):
+class _Commit(NamedTuple):
     execution_id: str
     program: Program
     events: Sequence[Event]
 
 
 class Tracing:
-    """`watch` of control, and a task that makes spans and sends them."""
+    """A commit hook of Control, and a task that makes spans and sends them."""
 
-    def __init__(self, door: Door, store: EventStore, clock: Clock, measures: Measures) -> None:
-        self._door = door
+    def __init__(self, sink: SpanSink, store: EventStore, clock: Clock, metrics: Metrics) -> None:
+        self._sink = sink
         self._store = store
         self._clock = clock
-        self._results = measures.house.spans
-        self._told: deque[_Told] = deque()
-        self._facts = 0  # in `_told`
-        self._followed: OrderedDict[str, Spans] = OrderedDict()
+        self._results = metrics.process.spans
+        self._commits: deque[_Commit] = deque()
+        self._facts = 0  # in `_commits`
+        self._followed: BoundedCache[str, Spans] = BoundedCache(EXECUTIONS_MAX)
         self._made: deque[SpanData] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._turn = 0  # facts since others had theirs
+        self._turn = 0  # facts since the last turn of other tasks
 
-    def __call__(self, live: Watched, events: Sequence[Event]) -> None:
-        """Only remembered here: nobody waits for a span."""
+    def __call__(self, live: CommittedExecution, events: Sequence[Event]) -> None:
+        """Only store the events: a commit must not wait for spans."""
         if not events:
             return
         if self._facts + len(events) > FACTS_MAX:
-            self._results.add("dropped", len(events))  # about as many; the gap is seen when it goes on
+            self._results.add("dropped", len(events))  # approximately; the gap is noticed at the next commit
             return
         self._facts += len(events)
-        self._told.append(_Told(live.id, live.program, events))
+        self._commits.append(_Commit(live.id, live.program, events))
 
     def open(self) -> None:
         self._task = asyncio.ensure_future(self._run())
 
     async def close(self) -> None:
-        """Send what there is, for a while."""
+        """Send the remaining spans, within a time limit."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -99,7 +100,7 @@ class Tracing:
         with suppress(TimeoutError):
             async with asyncio.timeout(GRACE_S):
                 await self.flush()
-        await asyncio.to_thread(self._door.close)
+        await asyncio.to_thread(self._sink.close)
 
     async def _run(self) -> None:
         while True:
@@ -107,40 +108,37 @@ class Tracing:
             await self.flush()
 
     async def flush(self) -> None:
-        """All that was told up to now, made into spans and sent."""
-        while self._told:
-            told = self._told.popleft()
-            self._facts -= len(told.events)
+        """Convert and send all commits up to now."""
+        while self._commits:
+            commit = self._commits.popleft()
+            self._facts -= len(commit.events)
             try:
-                await self._make(told)
-            except Exception as error:  # noqa: BLE001  # a service's main loop: it must not end by one log
-                # Without its beginning nothing can be said of it; it is tried again when it goes on.
-                self._followed.pop(told.execution_id, None)
-                log.debug("spans.lost", execution_id=told.execution_id, error=error)
+                await self._make(commit)
+            except Exception as error:  # noqa: BLE001  # the main loop must survive one bad log
+                # Without its beginning it has no spans; the next commit tries again.
+                self._followed.pop(commit.execution_id)
+                log.debug("spans.lost", execution_id=commit.execution_id, error=error)
             if len(self._made) >= BATCH:
                 await self._send()
         while self._made:
             await self._send()
 
-    async def _make(self, told: _Told) -> None:
-        spans = self._followed.get(told.execution_id)
-        first = told.events[0].seq
+    async def _make(self, commit: _Commit) -> None:
+        spans = self._followed.get(commit.execution_id)
+        first = commit.events[0].seq
         if spans is None or spans.state.seq + 1 != first:
-            spans = Spans(told.execution_id, told.program)
-            for event in await self._before(told.execution_id, first):
+            spans = Spans(commit.execution_id, commit.program)
+            for event in await self._before(commit.execution_id, first):
                 spans.feed(event)
-        self._followed[told.execution_id] = spans
-        self._followed.move_to_end(told.execution_id)
-        for event in told.events:
+        self._followed.put(commit.execution_id, spans)
+        for event in commit.events:
             self._add(spans.feed(event))
             self._turn += 1
-            if self._turn >= TURN:
+            if self._turn >= FACTS_PER_TURN:
                 self._turn = 0
                 await self._clock.sleep(0)
-        if isinstance(told.events[-1].fact, facts.Processed):
-            del self._followed[told.execution_id]
-        elif len(self._followed) > EXECUTIONS_MAX:
-            self._followed.popitem(last=False)
+        if isinstance(commit.events[-1].fact, facts.Processed):
+            self._followed.pop(commit.execution_id)
 
     async def _before(self, execution_id: str, first: int) -> list[Event]:
         if first == 1:
@@ -157,28 +155,28 @@ class Tracing:
         batch = [self._made.popleft() for _ in range(min(BATCH, len(self._made)))]
         sent = False
         try:
-            sent = await asyncio.to_thread(self._door.send, batch)
-        except Exception as error:  # noqa: BLE001  # the same: whatever a library raises
+            sent = await asyncio.to_thread(self._sink.send, batch)
+        except Exception as error:  # noqa: BLE001  # the same, for any exception of a library
             log.debug("spans.dropped", error=error)
         finally:
             self._results.add("sent" if sent else "dropped", len(batch))
 
 
-def open_otlp(url: str, service: str, instance: str) -> OtlpDoor:
-    """By OTLP over HTTP. Raises Rejected, which does not name the address: it may hold a token."""
+def open_otlp(url: str, service: str, instance: str) -> OtlpSink:
+    """OTLP over HTTP. Raises Rejected without the address, which may contain a token."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Rejected("bad-setting", "NOETL_TRACES must be a URL such as http://127.0.0.1:4318")
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError as error:
-        raise Rejected("no-adapter", f"NOETL_TRACES needs an extra: {install_hint('traces')}") from error
+        raise Rejected("no-adapter", f"NOETL_TRACES requires an extra: {install_hint('traces')}") from error
     whole = url if parts.path.strip("/") else parts._replace(path=PATH).geturl()
-    return OtlpDoor(OTLPSpanExporter(endpoint=whole, timeout=TIMEOUT_S), service, instance)
+    return OtlpSink(OTLPSpanExporter(endpoint=whole, timeout=TIMEOUT_S), service, instance)
 
 
-class OtlpDoor:
-    """Keeps the contract of Door, with any exporter of the SDK."""
+class OtlpSink:
+    """Implements SpanSink with any exporter of the SDK."""
 
     def __init__(self, exporter: SpanExporter, service: str, instance: str) -> None:
         from opentelemetry.sdk.resources import Resource
@@ -203,7 +201,7 @@ class OtlpDoor:
 
 
 def readable(spans: Sequence[SpanData], resource: Resource) -> Iterator[ReadableSpan]:
-    """As the SDK's exporters take them."""
+    """Convert spans to the type that exporters of the SDK accept."""
     from opentelemetry.sdk.trace import Event as SdkEvent
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -212,7 +210,7 @@ def readable(spans: Sequence[SpanData], resource: Resource) -> Iterator[Readable
     scope = InstrumentationScope("noetl", noetl.__version__)
     codes = {"ok": StatusCode.OK, "error": StatusCode.ERROR}
 
-    def context(named: Context) -> SpanContext:
+    def context(named: SpanRef) -> SpanContext:
         flags = TraceFlags(TraceFlags.SAMPLED)
         return SpanContext(named.trace_id, named.span_id, is_remote=False, trace_flags=flags)
 
@@ -234,5 +232,5 @@ def readable(spans: Sequence[SpanData], resource: Resource) -> Iterator[Readable
 
 
 def _nanos(at: datetime) -> int:
-    """Without a float in between, which would round the microseconds."""
+    """In integers: a float would round the microseconds."""
     return ((at - _EPOCH) // _MICROSECOND) * 1000

@@ -24,7 +24,7 @@ from noetl.adapters.memory.queue import MemoryQueue
 from noetl.adapters.memory.results import MemoryResults
 from noetl.adapters.memory.store import MemoryStore
 from noetl.clock import Clock
-from noetl.control.deps import ControlPorts, ControlSettings
+from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings
 from noetl.control.executions import Control
 from noetl.control.live_execution import LiveExecution
 from noetl.control.ownership import PartitionOwners
@@ -34,7 +34,6 @@ from noetl.engine.commands import Command, Signal, Start
 from noetl.engine.facts import Fact, Processed
 from noetl.engine.moves import RunTask
 from noetl.engine.state import State
-from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output, failed
 from noetl.playbook.kinds import Kind, Kinds, record_of
 from noetl.ports import EventStore, Link, WorkQueue
@@ -42,14 +41,13 @@ from noetl.testing.fake_clock import FakeClock
 from noetl.testing.programs import MemoryPrograms
 from noetl.tool import NoOptions, Tool, Tools, describe
 from noetl.views.log import folded
-from noetl.worker.calls import Ear, Toolbox, ToolRun
+from noetl.worker.calls import CallContext, Toolbox, ToolRun
 from noetl.worker.frame_driver import LogLine
 from noetl.worker.keychain import Keychain
 from noetl.worker.worker import Worker, WorkerPorts
 
 # A tool as a function: it gets the task with its input, and returns data or a whole Output, now or later.
 ToolFunction: TypeAlias = Callable[[RunTask], JSON | Output | Awaitable[JSON | Output]]
-CommitHook: TypeAlias = Callable[[LiveExecution, list[Event]], None]
 
 SLOTS = 4
 TIMEOUT_S = 60.0  # of real time, for one execution: a test that waits longer has a bug
@@ -84,10 +82,8 @@ class RuntimeParts(NamedTuple):
     link: Callable[[Link], Link] | None = None  # between worker and control: it gets the control
     keychain: Keychain | None = None
     call: ToolRun | None = None  # all calls go here; `tools` still says which kinds exist
-    on_commit: Sequence[CommitHook] = ()  # called after each commit, with its events
-    on_start: Callable[[Program, Start], Awaitable[Start]] | None = None  # may replace the request
-    on_load: Callable[[], None] | None = None  # called when control reads an execution from the log
-    on_log_line: Callable[[LogLine], None] | None = None
+    hooks: ControlHooks = ControlHooks()
+    on_log_line: Sequence[Callable[[LogLine], None]] = ()
 
 
 class MemoryRuntime:
@@ -119,11 +115,9 @@ class MemoryRuntime:
         self.owners = PartitionOwners(self.store, clock, "test", ttl_s=OWNER_TTL_S, count=1)
         log = parts.log or self.store
         ports = ControlPorts(log, self.queue, self.results)
-        self.control = Control(ports, self.programs, self.owners, clock, settings)
+        hooks = parts.hooks._replace(on_commit=(*parts.hooks.on_commit, self._record))
+        self.control = Control(ports, self.programs, self.owners, clock, settings, hooks=hooks)
         self.link = parts.link(self.control) if parts.link else self.control
-        self.control.relatives.link = self.link
-        self.control.watch = self._record
-        self.control.probe, self.control.roll_call = parts.on_start, parts.on_load
         self.toolbox = Toolbox(_tools(classes), self.results, parts.keychain)
         self._call_tool = parts.call or self._call
         self.worker = Worker(
@@ -131,14 +125,13 @@ class MemoryRuntime:
             WorkerPorts(self.link, self.queue, self.results, parts.keychain),
             self._hold_clock,
             clock,
+            on_log_line=parts.on_log_line,
         )
-        self.worker.listen = parts.on_log_line
-        self._on_commit = parts.on_commit
         self._ended: dict[str, asyncio.Event] = {}
         self._serving: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> MemoryRuntime:
-        await self.owners.keep(self.control.set_time)
+        await self.owners.renew(self.control.set_time)
         self.add_slots(self._slots)
         return self
 
@@ -211,18 +204,18 @@ class MemoryRuntime:
         """Let the worker run more calls at once."""
         self._serving += [asyncio.ensure_future(self.worker.serve()) for _ in range(count)]
 
-    async def _hold_clock(self, called: RunTask, ear: Ear) -> Output:
+    async def _hold_clock(self, called: RunTask, context: CallContext) -> Output:
         """Virtual time does not pass while a tool works, so that no timeout ends it."""
         with self.clock.hold() if isinstance(self.clock, FakeClock) else nullcontext():
-            return await self._call_tool(called, ear)
+            return await self._call_tool(called, context)
 
-    async def _call(self, called: RunTask, ear: Ear) -> Output:
+    async def _call(self, called: RunTask, context: CallContext) -> Output:
         function = self._functions.get(called.task.kind, self._default)
-        return await (self.toolbox(called, ear) if function is None else _call_function(function, called))
+        if function is None:
+            return await self.toolbox(called, context)
+        return await _call_function(function, called)
 
     def _record(self, live: LiveExecution, events: list[Event]) -> None:
-        for hook in self._on_commit:
-            hook(live, events)
         for event in events:
             self.events.append(CommittedEvent(live.id, *event))
             if isinstance(event.fact, Processed):

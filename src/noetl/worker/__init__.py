@@ -1,1 +1,1 @@
-"""Claims a frame, runs it under its grant, reports after every effect, and knows nothing of other frames."""
+"""Workers claim frames, run them under a grant, and report after each effect. They know no other frames."""

@@ -1,4 +1,4 @@
-"""A call of a tool as the worker makes it: fields checked, time limited, what comes back made clean."""
+"""Tool calls of a worker: the input is validated, and the output is converted to plain JSON."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ from noetl.errors import NoetlError, Rejected
 from noetl.output import JSON, NotJSON, Output, clean, clean_decoded, failed
 from noetl.ports import ResultStore
 from noetl.tool import Call, Tool, Tools
-from noetl.worker.keychain import Keychain, failure_of, signs_in_with
+from noetl.worker.keychain import Keychain, call_credential, failure_of
 from noetl.worker.result_policy import ResultPolicy
 
 
-class Ear(Protocol):
-    """Who asks for a call: how its results are kept, and who hears what the tool says while it works."""
+class CallContext(Protocol):
+    """The caller's side of a call: how results are stored, and who receives lines and progress."""
 
-    keeping: ResultPolicy
+    result_policy: ResultPolicy
 
-    def say(self, words: str) -> None: ...
+    def say(self, text: str) -> None: ...
 
     def progress(self, done: float, of: float | None) -> None: ...
 
 
-ToolRun: TypeAlias = Callable[[RunTask, Ear], Awaitable[Output]]
+ToolRun: TypeAlias = Callable[[RunTask, CallContext], Awaitable[Output]]
 
-# What msgspec calls the kinds of values, and what we do.
-_WORDS = {
+# The names of types in messages of msgspec, and ours.
+_TYPES = {
     "str": "text", "int": "an integer", "float": "a number", "bool": "a boolean", "array": "a list",
     "object": "a map", "null": "null",
 }  # fmt: skip
-_KINDS = re.compile(rf"`((?:{'|'.join(_WORDS)})(?: \| (?:{'|'.join(_WORDS)}))*)`")
+_KINDS = re.compile(rf"`((?:{'|'.join(_TYPES)})(?: \| (?:{'|'.join(_TYPES)}))*)`")
 
 
 class Toolbox:
-    """The tools of one worker: made when first used, closed with it."""
+    """The tools of one worker: created on first use, closed with the worker."""
 
     def __init__(self, tools: Tools, results: ResultStore, keychain: Keychain | None = None) -> None:
         self._tools = tools
         self._results = results
         self._keychain = keychain
-        self._made: dict[str, Tool | None] = {}
+        self._created: dict[str, Tool | None] = {}
 
-    async def __call__(self, called: RunTask, ear: Ear) -> Output:
-        """A tool never raises for what the world does; what it raises all the same is its own failure."""
+    async def __call__(self, called: RunTask, context: CallContext) -> Output:
+        """Tools return expected failures as outputs. An exception of a tool becomes a failure, too."""
         task = called.task
         tool = self._tool(task.kind)
         if tool is None:
             return failed("tool", f'this worker has no tool of kind "{task.kind}"')
         try:
             input = msgspec.convert(called.fields if tool.free_input else called.input, tool.Input)
-            results = ear.keeping.store_in(self._results)
+            results = context.result_policy.store_in(self._results)
         except msgspec.ValidationError as error:
-            return failed("input", misfit(task.name, error))
+            return failed("input", describe_mismatch(task.name, error))
         except (UnicodeError, Rejected) as error:
             return failed("input", f'task "{task.name}": {error}')
         call = Call(
@@ -68,10 +68,10 @@ class Toolbox:
             spec=task.spec,
             results=results,
             folder=called.folder,
-            say=ear.say,
-            progress=ear.progress,
+            say=context.say,
+            progress=context.progress,
         )
-        entry = signs_in_with(called) if called.keychain else None
+        entry = call_credential(called) if called.keychain else None
         try:
             if entry is not None and self._keychain is not None:
                 call = call._replace(auth=await self._keychain.auth(entry))
@@ -80,37 +80,37 @@ class Toolbox:
         try:
             output = await tool.run(input, call)
         except NotImplementedError:
-            return failed("tool", f'a task of kind "{task.kind}" can be checked, but not be run yet')
-        except Exception as error:  # noqa: BLE001  # the border of a tool call (STYLE §2)
+            return failed("tool", f'a task of kind "{task.kind}" can be checked, but not run yet')
+        except Exception as error:  # noqa: BLE001  # the boundary of a tool call (STYLE §2)
             return failed("tool", f"{type(error).__name__}: {error}")
         if tool.unjudged == "nothing":
             return output
         return cleaned(output, clean_decoded if tool.unjudged == "depth" else clean)
 
     def _tool(self, kind: str) -> Tool | None:
-        if kind not in self._made:
-            self._made[kind] = self._tools.make(kind)
-        return self._made[kind]
+        if kind not in self._created:
+            self._created[kind] = self._tools.make(kind)
+        return self._created[kind]
 
     async def close(self) -> None:
-        for tool in self._made.values():
+        for tool in self._created.values():
             if tool is not None:
                 await tool.close()
 
 
-def misfit(task: str, error: msgspec.ValidationError) -> str:
-    """In the words of playbooks: which field it is, and never its value, which may be a secret."""
-    words, _, place = str(error).partition(" - at `$")
+def describe_mismatch(task: str, error: msgspec.ValidationError) -> str:
+    """Which field is wrong, in terms of the playbook. Never its value, which may be a secret."""
+    text, _, place = str(error).partition(" - at `$")
     field = place.rstrip("`").lstrip(".") or "input"
-    if words.startswith("Invalid enum value"):
-        words = "it is none of the words that this field takes"
-    words = words.replace("Object missing required field", "it lacks the field")
-    words = _KINDS.sub(lambda found: " or ".join(_WORDS[each] for each in found[1].split(" | ")), words)
-    return f'{field} of task "{task}": {words[:1].lower()}{words[1:]}'
+    if text.startswith("Invalid enum value"):
+        text = "the value is not one of those that this field accepts"
+    text = text.replace("Object missing required field", "missing field")
+    text = _KINDS.sub(lambda found: " or ".join(_TYPES[each] for each in found[1].split(" | ")), text)
+    return f'{field} of task "{task}": {text[:1].lower()}{text[1:]}'
 
 
 def cleaned(output: Output, clean_data: Callable[[JSON], JSON]) -> Output:
-    """What a tool gives back is from outside: only plain JSON goes on."""
+    """The output of a tool as plain JSON: tools are foreign code."""
     try:
         data = clean_data(output.data)
         own, meta = (clean(part) if part else part for part in (output.own, output.meta))
@@ -118,14 +118,14 @@ def cleaned(output: Output, clean_data: Callable[[JSON], JSON]) -> Output:
         if error is not None and error.details:
             error = msgspec.structs.replace(error, details=clean(error.details))
     except NotJSON as refused:
-        return failed("output", f"what came back can not be kept: {refused}")
+        return failed("output", f"the output is not valid JSON: {refused}")
     if data is output.data and own is output.own and meta is output.meta and error is output.error:
         return output
     return msgspec.structs.replace(output, data=data, own=own, meta=meta, error=error)
 
 
 def total_s(spec: dict[str, JSON]) -> float | None:
-    """How long a call may take in all (D33): a number of seconds, or `total` of the parts."""
+    """The time limit of a call (D33): a number of seconds, or `total` of a mapping."""
     timeout = spec.get("timeout")
     if isinstance(timeout, dict):
         timeout = timeout.get("total")

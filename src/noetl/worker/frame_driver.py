@@ -1,6 +1,6 @@
-"""One frame in a worker's hands, from its grant to its end or to someone else's.
+"""A frame driver runs one frame in a worker, from its grant until the frame ends, parks or is fenced.
 
-The pipeline machine says what to do; what came of it is reported before the next effect begins.
+The pipeline machine decides the next move. Each result is reported before the next effect begins.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ from noetl.output import JSON, Output, failed
 from noetl.paging import is_json
 from noetl.ports import Epoch, Grant, ReportAnswer, ResultStore
 from noetl.worker.calls import total_s
-from noetl.worker.keychain import Keys
+from noetl.worker.keychain import FrameCredentials
 from noetl.worker.loop_data import close_loop, open_loop
 from noetl.worker.result_policy import DEFAULT, ResultPolicy
-from noetl.worker.stop import REPORT_TRIES_MAX, Stopped, insist
+from noetl.worker.retry import REPORT_TRIES_MAX, Stopped, retry
 
 if TYPE_CHECKING:
     from noetl.worker.worker import Worker
 
-PATIENCE_S = 5.0  # a longer wait parks the frame
+PARK_AFTER_S = 5.0  # a longer wait parks the frame
 SLOW_S = 0.05  # a task that takes longer is reported as started
-PROGRESS_S = 0.2  # between two words of how far a call is
-SAID_CHARS_MAX = 1_000  # of one line
+PROGRESS_S = 0.2  # between two progress messages
+LINE_CHARS_MAX = 1_000
 
 
-# The frame that the present task works on: who asks for a credential must say on whose behalf.
-HELD: ContextVar[tuple[str, str, Epoch] | None] = ContextVar("held", default=None)
+# The frame of the current task: a request for a credential names the frame that needs it.
+CURRENT_FRAME: ContextVar[tuple[str, str, Epoch] | None] = ContextVar("frame", default=None)
 
 
 class LogLine(NamedTuple):
-    """What a tool said while it worked."""
+    """A line or a progress message of a running tool."""
 
     execution_id: str
     frame: str
     kind: Literal["line", "progress"]
-    words: str
+    text: str
 
 
 class FrameDriver:
-    """Holds the frame, and the time of its owner."""
+    """Holds the frame and the time of its owner. It is the CallContext of the frame's calls."""
 
     def __init__(self, worker: Worker, execution_id: str, grant: Grant) -> None:
         self.worker = worker
@@ -62,31 +62,31 @@ class FrameDriver:
         self.work = grant.work
         self.epoch = grant.epoch
         self.position = grant.work.frame.calls
-        self.answered = True  # is everything that we did on record?
-        self.following: tuple[Grant, ...] = ()  # what the last answer gave us to go on with
+        self.committed = True  # whether all our results are in the log
+        self.following: tuple[Grant, ...] = ()  # grants in the last answer
         self._time = (grant.at, worker.clock.monotonic())
-        self._made: list[TaskDone] = []
+        self._unreported: list[TaskDone] = []
         self._stopped = False
-        self._scope: asyncio.Timeout | None = None  # around the call that runs now
-        self._missing: Output | None = None  # why the frame can not see what it should
+        self._timeout: asyncio.Timeout | None = None  # around the running call
+        self._missing: Output | None = None  # the failure to read an item or an earlier result
         self._lost = grant.lost
-        self._keys = Keys(worker.keychain)
-        self._tells_at = 0.0
-        self.keeping = DEFAULT  # of the task that runs
+        self._credentials = FrameCredentials(worker.keychain)
+        self._next_progress = 0.0
+        self.result_policy = DEFAULT  # of the running task
 
     def now(self) -> datetime:
-        """The owner's time, carried on by our own pulse."""
+        """The owner's time, extrapolated with the local monotonic clock."""
         at, then = self._time
         return at + timedelta(seconds=self.worker.clock.monotonic() - then)
 
     def stop(self) -> None:
-        """The owner says so: the call that runs is given up, and nothing follows."""
+        """On request of the owner: abort the running call, and begin no other."""
         self._stopped = True
-        if self._scope is not None and not self._scope.expired():
-            self._scope.reschedule(0)
+        if self._timeout is not None and not self._timeout.expired():
+            self._timeout.reschedule(0)
 
     async def run(self) -> None:
-        HELD.set((self.execution_id, self.work.frame.id, self.epoch))
+        CURRENT_FRAME.set((self.execution_id, self.work.frame.id, self.epoch))
         try:
             if self.work.place.opens is not None:
                 failpoint("worker.before-start-loop")
@@ -95,31 +95,33 @@ class FrameDriver:
             if self.work.place.closes is not None:
                 await close_loop(self, self.work.place.closes)
                 return
-            await self._fetch()
-            await self._go()
+            await self._read_refs()
+            await self._run_pipeline()
         except Stopped:
-            self.answered = False  # what we did is on nobody's record
+            self.committed = False  # our last results are not in the log
 
-    async def _go(self) -> None:
+    async def _run_pipeline(self) -> None:
         clock = self.worker.clock
-        while not self._stopped and not (self.worker.leaving and not self._made):
+        while not self._stopped and not (self.worker.draining and not self._unreported):
             until = self.work.frame.until
-            keys = await self._keys.ready(self.work, waits=until is not None and self.now() < until)
-            move = next_move(self.work, self.now(), keys.values)
+            credentials = await self._credentials.resolve(
+                self.work, waits=until is not None and self.now() < until
+            )
+            move = next_move(self.work, self.now(), credentials.values)
             match move:
                 case RunTask():
                     begun, started_at = clock.monotonic(), self.now()
-                    output = keys.missing or await self._call(move, started_at)
+                    output = credentials.missing or await self._call(move, started_at)
                     ms = round((clock.monotonic() - begun) * 1000, 3)
                     fact = take(self.work, move, output, self.now(), chance=clock.chance(), ms=ms)
                     self._add(replace(fact, started_at=started_at))
-                    # The barrier: the next effect begins only when this one is on record.
+                    # The barrier: the next effect begins only after this one is committed.
                     if not move.task.pure and not await self._flush():
                         return
                 case Answered():
                     self._add(take(self.work, move, move.output, self.now(), chance=clock.chance()))
                 case Decided(fact):
-                    self._add(self._keys.decided(fact, keys.missing))
+                    self._add(self._credentials.mask_fact(fact, credentials.missing))
                 case Park(parked):
                     await self._flush(parked)
                     return
@@ -130,46 +132,48 @@ class FrameDriver:
                     await self._flush()
                     return
         if not self._stopped:
-            await self._let_go()
+            await self._release()
         raise Stopped
 
-    async def _let_go(self) -> None:
-        """We are leaving, and nothing of it runs: a report of nothing gives it back."""
+    async def _release(self) -> None:
+        """The worker is draining and has not begun the frame: an empty report returns it."""
         report = Report(frame=self.work.frame.id, position=self.position, epoch=self.epoch)
-        with suppress(Unavailable, NotFound, Rejected):  # then it is another's when our lease is over
+        with suppress(Unavailable, NotFound, Rejected):  # then the frame is free when our lease expires
             await self.worker.link.report(self.execution_id, report)
 
     async def _wait(self, until: datetime) -> bool:
-        """Between two attempts: here when it is short, parked when it is long."""
+        """Wait between two attempts: a short time here, a long time parked."""
         wait = until - self.now()
-        if wait > timedelta(seconds=PATIENCE_S):
+        if wait > timedelta(seconds=PARK_AFTER_S):
             frame = self.work.frame
             await self._flush(FrameParked(frame=frame.id, call=frame.calls + 1, until=ForTime(at=until)))
             return False
         await self.worker.clock.sleep(max(0.0, wait.total_seconds()))
         return True
 
-    # The call
+    # Calls
 
     async def _call(self, called: RunTask, started_at: datetime) -> Output:
         if self._missing is not None:
             return self._missing
         if not called.task.pure and self._lost:
             lost, self._lost = self._lost, 0
-            words = f'{lost} workers were lost, one after the other, while they ran task "{called.task.name}"'
-            return failed("lost", f"{words}: it is not tried again")
+            reason = f'{lost} workers vanished one after the other while they ran task "{called.task.name}"'
+            return failed("lost", f"{reason}: it is not tried again")
         try:
-            self.keeping = ResultPolicy.of(called.task.spec)
-            results = self.keeping.store_in(self.worker.results)
+            self.result_policy = ResultPolicy.of(called.task.spec)
+            results = self.result_policy.store_in(self.worker.results)
         except Rejected as error:
             return failed("input", str(error))
         if called.task.pure:
-            return await self._kept(self._keys.taken(called, await self.worker.tool(called, self)), results)
+            return await self._stored(
+                self._credentials.mask_output(called, await self.worker.tool(called, self)), results
+            )
         loop = asyncio.get_running_loop()
-        slow = loop.call_later(SLOW_S, self._say_started, started_at) if self.position == 0 else None
+        slow = loop.call_later(SLOW_S, self._on_slow, started_at) if self.position == 0 else None
         seconds = total_s(called.task.spec)
         try:
-            async with asyncio.timeout(seconds) as self._scope:
+            async with asyncio.timeout(seconds) as self._timeout:
                 failpoint("worker.before-call")
                 output = await self.worker.tool(called, self)
             failpoint("worker.after-call")
@@ -179,28 +183,28 @@ class FrameDriver:
             message = f'task "{called.task.name}" took longer than its timeout of {seconds:g} s'
             output = failed("timeout", message, retryable=True)
         finally:
-            self._scope = None
+            self._timeout = None
             if slow is not None:
                 slow.cancel()
-        return await self._kept(self._keys.taken(called, output), results)
+        return await self._stored(self._credentials.mask_output(called, output), results)
 
-    def say(self, words: str) -> None:
-        """A line of the tool's, for whoever watches; it is not kept."""
-        self._tell("line", self._keys.masked(words)[:SAID_CHARS_MAX])
+    def say(self, text: str) -> None:
+        """Publish a line of the tool. Lines are not stored."""
+        self._publish("line", self._credentials.mask_text(text)[:LINE_CHARS_MAX])
 
     def progress(self, done: float, of: float | None) -> None:
-        """How far the call is: told now and then."""
+        """Publish the progress of the call, at most every PROGRESS_S."""
         now = self.worker.clock.monotonic()
-        if now >= self._tells_at:
-            self._tells_at = now + PROGRESS_S
-            self._tell("progress", f"{done / of:.0%}" if of else f"{done:,.0f}")
+        if now >= self._next_progress:
+            self._next_progress = now + PROGRESS_S
+            self._publish("progress", f"{done / of:.0%}" if of else f"{done:,.0f}")
 
-    def _tell(self, kind: Literal["line", "progress"], words: str) -> None:
-        if self.worker.listen is not None:
-            self.worker.listen(LogLine(self.execution_id, self.work.frame.id, kind, words))
+    def _publish(self, kind: Literal["line", "progress"], text: str) -> None:
+        for hook in self.worker.on_log_line:
+            hook(LogLine(self.execution_id, self.work.frame.id, kind, text))
 
-    def _say_started(self, started_at: datetime) -> None:
-        """People see what runs, and the step's timeout begins to count."""
+    def _on_slow(self, started_at: datetime) -> None:
+        """Report that the task has started: observers see it, and the timeout of the step begins."""
         frame = self.work.frame
         report = Report(frame=frame.id, position=frame.calls, epoch=self.epoch, started_at=started_at)
         self.worker.spawn(self._report_started(report))
@@ -213,16 +217,16 @@ class FrameDriver:
         if answer.why == "fenced":
             self.stop()
 
-    async def _kept(self, output: Output, results: ResultStore) -> Output:
-        """Large data goes to the result store before the event that names it (D51)."""
+    async def _stored(self, output: Output, results: ResultStore) -> Output:
+        """Store large data in the result store before the event that refers to it (D51)."""
         always = self.work.pipeline.reads_ref
-        output = self.keeping.selected(output)
+        output = self.result_policy.selected(output)
         if output.ref is not None:
-            return replace(output, ref=self.keeping.marked(self.execution_id, output.ref))
+            return replace(output, ref=self.result_policy.with_ttl(self.execution_id, output.ref))
         if not (always or isinstance(output.data, str | list | dict)):
             return output
         body = encode(output.data)
-        if len(body) <= self.keeping.inline_max and not always:
+        if len(body) <= self.result_policy.inline_max and not always:
             return output
         failpoint("worker.before-store")
         ref = await self._store(body, results)
@@ -230,16 +234,18 @@ class FrameDriver:
         return replace(output, ref=ref)
 
     async def _store(self, body: bytes, results: ResultStore) -> dict[str, JSON]:
-        # When there is no room, nothing of it is on record, and someone does it again when there is.
-        return await insist(self.worker.clock, lambda: self.keeping.put(results, self.execution_id, body))
+        # If the store stays unavailable, nothing is committed, and the call is repeated later.
+        return await retry(
+            self.worker.clock, lambda: self.result_policy.put(results, self.execution_id, body)
+        )
 
-    async def _fetch(self) -> None:
-        """The item, and what earlier tasks gave back, when it was too large for the log (D44, D52)."""
+    async def _read_refs(self) -> None:
+        """Read the item and earlier results that were too large for the log (D44, D52)."""
         bodies: dict[str, JSON] = {}
         pipeline, frame, place = self.work
         try:
             for slot, ref in absent(frame).items():
-                if is_json(ref):  # a file that a tool has kept is read by whoever resolves it
+                if is_json(ref):  # a stored file is read by the task that resolves it
                     bodies[slot] = decode(await self.worker.refs.get(ref))
             if place.items is not None:
                 assert place.iter is not None
@@ -254,39 +260,39 @@ class FrameDriver:
             return
         restore(frame, bodies)
 
-    # The report
+    # Reports
 
     def _add(self, fact: TaskDone) -> None:
-        """What goes on record is cut to the limit; our own frame goes on with all of it."""
-        self._made.append(recorded(self.work, fact, self.keeping.inline_max))
-        self.keeping = DEFAULT
+        """Add a fact to the report, cut to the limit of the log; our own frame keeps the whole result."""
+        self._unreported.append(recorded(self.work, fact, self.result_policy.inline_max))
+        self.result_policy = DEFAULT
         advance(self.work.frame, fact)
 
     async def _flush(self, parked: FrameParked | None = None) -> bool:
-        """Report what was made. False: the frame is no longer ours."""
-        if not self._made and parked is None:
+        """Report new facts. False: we no longer hold the frame."""
+        if not self._unreported and parked is None:
             return True
         report = Report(
             frame=self.work.frame.id,
             position=self.position,
-            facts=tuple(self._made),
+            facts=tuple(self._unreported),
             parked=parked,
             epoch=self.epoch,
         )
         over = parked is not None or self.work.frame.pc < 0
-        # Whoever leaves has no room: what it were given would be nobody's until its lease runs out.
-        answer = await self._report(report, room=1 if over and not self.worker.leaving else 0)
+        # A draining worker asks for no frames: they would be idle until their leases expire.
+        answer = await self._report(report, room=1 if over and not self.worker.draining else 0)
         failpoint("worker.after-report")
-        self.position += len(self._made)
-        self._made = []
+        self.position += len(self._unreported)
+        self._unreported = []
         self.following = answer.next
         return answer.word == "go"
 
     async def _report(self, report: Report, room: int) -> ReportAnswer:
-        """The same report again until it is answered: its position makes it count once."""
+        """Repeat the report until it is answered: its position makes it count once."""
         worker = self.worker
         try:
-            return await insist(
+            return await retry(
                 worker.clock,
                 lambda: worker.link.report(self.execution_id, report, room=room),
                 REPORT_TRIES_MAX,
@@ -294,4 +300,4 @@ class FrameDriver:
         except NotFound:
             return ReportAnswer("stop", "gone")
         except Rejected as error:
-            return ReportAnswer("stop", error.code)  # it can not be sent: whoever is asked next may do better
+            return ReportAnswer("stop", error.code)  # it cannot be sent: another worker may succeed

@@ -1,4 +1,4 @@
-"""Both ends of a loop whose data control never holds: items behind a Ref, results in the log (D44, D52)."""
+"""Start and end of loops whose data Control never holds: items behind a Ref, large results (D44, D52)."""
 
 from __future__ import annotations
 
@@ -13,50 +13,49 @@ from noetl.engine.results import pick_results
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.output import JSON, Failure
 from noetl.paging import items_in, put_pages
-from noetl.worker.stop import Stopped, insist
+from noetl.playbook.model import INLINE_BYTES_MAX
+from noetl.worker.retry import Stopped, retry
 
 if TYPE_CHECKING:
     from noetl.worker.frame_driver import FrameDriver
 
-INLINE_BYTES_MAX = 65_536  # of items that stand in the log
 
-
-async def open_loop(drive: FrameDriver, ref: dict[str, JSON]) -> None:
-    """Read what lies there, keep it in pages, and tell control that the loop may start."""
+async def open_loop(driver: FrameDriver, ref: dict[str, JSON]) -> None:
+    """Read the items behind the Ref, store them in pages, and start the loop."""
     try:
-        start = await _start(drive, ref)
+        start = await _start(driver, ref)
     except Unavailable:
         raise Stopped from None
-    await _tell(drive, start)
+    await _send(driver, start)
 
 
-async def close_loop(drive: FrameDriver, ref: dict[str, JSON]) -> None:
-    """Evaluate what `set` and arcs read of all the results, and tell control that the loop may end."""
+async def close_loop(driver: FrameDriver, ref: dict[str, JSON]) -> None:
+    """Evaluate what `set` and arcs read from all results, and end the loop."""
     try:
-        data = decode(await drive.worker.refs.get(ref))
+        data = decode(await driver.worker.refs.get(ref))
     except NoetlError:
-        raise Stopped from None  # a result that is damaged: nothing is decided without it
-    await _tell(drive, EndLoop(run=drive.work.frame.id, picked=pick_results(drive.work, data)))
+        raise Stopped from None  # a damaged result: nothing is decided without it
+    await _send(driver, EndLoop(run=driver.work.frame.id, picked=pick_results(driver.work, data)))
 
 
-async def _tell(drive: FrameDriver, command: StartLoop | EndLoop) -> None:
-    with suppress(Rejected, NotFound):  # it is over, or someone was faster
-        worker = drive.worker
-        await insist(worker.clock, lambda: worker.link.command(drive.execution_id, command))
+async def _send(driver: FrameDriver, command: StartLoop | EndLoop) -> None:
+    with suppress(Rejected, NotFound):  # the loop is over, or another worker was faster
+        worker = driver.worker
+        await retry(worker.clock, lambda: worker.link.command(driver.execution_id, command))
 
 
-async def _start(drive: FrameDriver, ref: dict[str, JSON]) -> StartLoop:
-    run = drive.work.frame.id
+async def _start(driver: FrameDriver, ref: dict[str, JSON]) -> StartLoop:
+    run = driver.work.frame.id
     try:
-        items = items_in(await drive.worker.refs.get(ref), _content_type(ref))
+        items = items_in(await driver.worker.refs.get(ref), _content_type(ref))
     except Unavailable:
         raise
     except (NoetlError, ValueError, msgspec.DecodeError) as error:
-        failure = Failure(kind="loop", message=f'loop.in of "{drive.work.pipeline.name}": {error}')
+        failure = Failure(kind="loop", message=f'loop.in of "{driver.work.pipeline.name}": {error}')
         return StartLoop(run=run, source=ref, error=failure)
     if len(encode(items)) <= INLINE_BYTES_MAX:
         return StartLoop(run=run, source=ref, count=len(items), items=items)
-    pages = await put_pages(drive.worker.results, drive.execution_id, items)
+    pages = await put_pages(driver.worker.results, driver.execution_id, items)
     return StartLoop(run=run, source=ref, count=len(items), ref=pages)
 
 

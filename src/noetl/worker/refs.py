@@ -1,4 +1,4 @@
-"""What lies behind a Ref, wherever it lies: in the result store, or, as the results of a loop, in the log."""
+"""Resolves Refs: data in a result store, or the results of a loop, which are in the log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SLICE_MAX = 1_000_000
 
 
 class Refs:
-    """A result store that also knows loops (D30)."""
+    """A result store that also resolves Refs to the results of loops (D30)."""
 
     def __init__(self, results: ResultStore, link: Link) -> None:
         self._results = results
@@ -36,7 +36,7 @@ class Refs:
         return b"".join([chunk async for chunk in self.read(ref)])
 
     async def read(self, ref: dict[str, JSON]) -> AsyncIterator[bytes]:
-        """Of a loop, one iteration after the other: nobody holds the list."""
+        """For a loop, one iteration after the other: the whole list is never in memory."""
         if not _is_loop(ref):
             async for chunk in self._results.read(ref):
                 yield chunk
@@ -47,7 +47,7 @@ class Refs:
         yield b"]"
 
     async def part(self, ref: dict[str, JSON], first: int | None, last: int | None) -> list[JSON] | None:
-        """So many results of a loop and no more, as Python slices; None: it is a Ref to something else."""
+        """A slice of the results of a loop, as in Python; None: the Ref does not refer to a loop."""
         if not _is_loop(ref):
             return None
         count = (ref.get("meta") or {}).get("count")
@@ -56,26 +56,26 @@ class Refs:
         wanted = range(count)[first:last]
         return [decode(await self._body(output)) for output in await self._outputs(ref, wanted)]
 
-    def chosen(self, wanted: Mapping[str, JSON]) -> ResultStore:
+    def select(self, wanted: Mapping[str, JSON]) -> ResultStore:
         if not isinstance(self._results, StoreSelector):
-            raise Rejected("unknown-store", "this worker has one result store only")
-        return Refs(self._results.chosen(wanted), self._link)
+            raise Rejected("unknown-store", "this worker has only one result store")
+        return Refs(self._results.select(wanted), self._link)
 
     async def _outputs(self, ref: dict[str, JSON], only: range | None = None) -> list[Output | None]:
         where = ref["locator"]
         return await self._link.iterations(str(where["execution_id"]), str(where["run"]), only)
 
     async def _body(self, output: Output | None) -> bytes:
-        """A failed iteration stands as null; one with a Ref of its own is followed."""
+        """JSON of one result: null for a failed iteration; a Ref of its own is resolved."""
         if output is None or output.data is not None or output.ref is None:
             return encode(output.data if output is not None else None)
         if not is_json(output.ref):
-            return encode(output.ref)  # a file: whoever wants it resolves it
+            return encode(output.ref)  # a file: the reader resolves it if needed
         return await self.get(output.ref)
 
 
 def _is_loop(ref: dict[str, JSON]) -> bool:
-    """The results of a loop lie in a log; tables of results are relational, too. Raises NotFound."""
+    """Whether it refers to a loop in a log; tables of results are relational, too. Raises NotFound."""
     where = ref.get("locator")
     if ref.get("type") != "relational" or (isinstance(where, dict) and "store" in where):
         return False

@@ -1,4 +1,4 @@
-"""How the results of a task are kept: `spec.result`, as its layers say together (D51, D60)."""
+"""How the results of a task are stored: the effective `spec.result` of all layers (D51, D60)."""
 
 from __future__ import annotations
 
@@ -14,61 +14,60 @@ from noetl.errors import Rejected
 from noetl.output import JSON, Output, failed
 from noetl.playbook.model import INLINE_BYTES_MAX
 from noetl.ports import ResultStore
-from noetl.worker.compression import packed
-from noetl.worker.result_stores import StoreSelector
+from noetl.worker.result_stores import StoreSelector, compress
 
-INLINE_BYTES_LIMIT: Final = 1 << 20  # more than that never stands in the log, whatever a playbook says
-PACKED_FROM: Final = 1_024  # bytes; less does not become smaller
-SELECTED_BYTES_MAX: Final = 16_384  # of all that `select` keeps
+INLINE_BYTES_LIMIT: Final = 1 << 20  # upper limit for data in the log, whatever a playbook says
+COMPRESS_FROM: Final = 1_024  # bytes; less does not become smaller
+SELECTED_BYTES_MAX: Final = 16_384  # of all values that `select` keeps
 COMPRESSIONS: Final = ("none", "gzip")
-_LENGTH: Final = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*(s|m|h|d|w)?")
+_DURATION: Final = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*(s|m|h|d|w)?")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
-def seconds_of(said: JSON) -> float | None:
-    """A number of seconds, or `90s`, `30m`, `24h`, `7d`, `2w`; None: it is no length of time."""
-    if isinstance(said, bool):
+def seconds_of(text: JSON) -> float | None:
+    """A number of seconds, or `90s`, `30m`, `24h`, `7d`, `2w`; None: it is not a duration."""
+    if isinstance(text, bool):
         return None
-    found = _LENGTH.fullmatch(str(said).strip()) if isinstance(said, str | int | float) else None
+    found = _DURATION.fullmatch(str(text).strip()) if isinstance(text, str | int | float) else None
     return float(found[1]) * _SECONDS[found[2] or "s"] if found else None
 
 
 class ResultPolicy(NamedTuple):
-    """What holds for one task."""
+    """The policy of one task."""
 
     inline_max: int = INLINE_BYTES_MAX
-    store: Mapping[str, JSON] | None = None  # None: where all go
-    ttl: JSON = None  # as it was written; None: as long as its execution is on record
+    store: Mapping[str, JSON] | None = None  # None: the default store
+    ttl: JSON = None  # as written; None: as long as its execution is in the log
     compression: str = "none"
     select: Mapping[str, str] = {}  # name → dotted path in the data
 
     @classmethod
     def of(cls, spec: Mapping[str, JSON]) -> ResultPolicy:
-        """Raises Rejected for what is no way of keeping."""
-        said = spec.get("result")
-        if not isinstance(said, dict):
+        """Raises Rejected for invalid options."""
+        options = spec.get("result")
+        if not isinstance(options, dict):
             return DEFAULT
-        inline, store = said.get("inline_max_bytes", INLINE_BYTES_MAX), said.get("store")
-        ttl, compression = said.get("ttl"), said.get("compression", "none")
+        inline, store = options.get("inline_max_bytes", INLINE_BYTES_MAX), options.get("store")
+        ttl, compression = options.get("ttl"), options.get("compression", "none")
         if not isinstance(inline, int) or isinstance(inline, bool) or inline < 0:
-            raise Rejected("bad-spec", "spec.result.inline_max_bytes takes a number of bytes")
+            raise Rejected("bad-spec", "spec.result.inline_max_bytes must be a number of bytes")
         if isinstance(store, str):
             store = {"kind": store}
         if store is not None and not isinstance(store, dict):
-            raise Rejected("bad-spec", "spec.result.store takes a mapping with the `kind` of a store")
+            raise Rejected("bad-spec", "spec.result.store must be a mapping with the `kind` of a store")
         if ttl is not None and seconds_of(ttl) is None:
-            raise Rejected("bad-spec", "spec.result.ttl takes seconds, or a length of time as 24h or 7d")
+            raise Rejected("bad-spec", "spec.result.ttl must be seconds, or a duration such as 24h or 7d")
         if compression not in COMPRESSIONS:
-            raise Rejected("bad-spec", f"spec.result.compression is one of {', '.join(COMPRESSIONS)}")
-        select = said.get("select") or {}
+            raise Rejected("bad-spec", f"spec.result.compression must be one of {', '.join(COMPRESSIONS)}")
+        select = options.get("select") or {}
         if not isinstance(select, dict) or not all(isinstance(path, str) for path in select.values()):
             raise Rejected(
-                "bad-spec", "spec.result.select takes a mapping from names to paths as `paging.next`"
+                "bad-spec", "spec.result.select must be a mapping from names to paths such as `paging.next`"
             )
         return cls(min(inline, INLINE_BYTES_LIMIT), store, ttl, compression, select)
 
     def selected(self, output: Output) -> Output:
-        """With the small values that are to stay, whatever becomes of the data."""
+        """The output with the small values that `select` keeps, even if the data is stored elsewhere."""
         if not self.select or output.data is None:
             return output
         found = {name: at_path(output.data, tuple(path.split("."))) for name, path in self.select.items()}
@@ -79,26 +78,26 @@ class ResultPolicy(NamedTuple):
         return replace(output, meta={**output.meta, "select": kept})
 
     def store_in(self, results: ResultStore) -> ResultStore:
-        """Raises Rejected when the one that is asked for is not there."""
+        """The store that the policy names. Raises Rejected when there is no such store."""
         if self.store is None:
             return results
         if not isinstance(results, StoreSelector):
             raise Rejected(
-                "unknown-store", "this worker has one result store, and `spec.result.store` asks for another"
+                "unknown-store", "this worker has one result store, and `spec.result.store` names another"
             )
-        return results.chosen(self.store)
+        return results.select(self.store)
 
     async def put(self, results: ResultStore, execution_id: str, body: bytes) -> dict[str, JSON]:
-        """JSON that is too large for the log, in the store that is meant. Raises as a store does."""
-        small = await packed(body) if self.compression == "gzip" and len(body) >= PACKED_FROM else body
+        """Store JSON that is too large for the log. Raises as a store does."""
+        small = await compress(body) if self.compression == "gzip" and len(body) >= COMPRESS_FROM else body
         if len(small) >= len(body):
-            return self.marked(execution_id, await results.put(execution_id, body, "application/json"))
+            return self.with_ttl(execution_id, await results.put(execution_id, body, "application/json"))
         ref = await results.put(execution_id, small, "application/json")
         meta = {**ref["meta"], "encoding": "gzip", "unpacked_bytes": len(body)}
-        return self.marked(execution_id, {**ref, "meta": meta})
+        return self.with_ttl(execution_id, {**ref, "meta": meta})
 
-    def marked(self, execution_id: str, ref: dict[str, JSON]) -> dict[str, JSON]:
-        """With the time that it is to live, when it is the execution's own."""
+    def with_ttl(self, execution_id: str, ref: dict[str, JSON]) -> dict[str, JSON]:
+        """The Ref with its time to live, if it belongs to this execution."""
         match ref:
             case {"locator": {"key": str(key)}, "meta": dict(meta)} if self.ttl is not None:
                 if key.startswith(f"{execution_id}/"):

@@ -1,12 +1,12 @@
-"""A worker: takes pointers from the queue, begins frames with their owner, drives them, keeps its leases."""
+"""A worker takes pointers from the queue, begins frames with their owner, runs them and renews leases."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+from noetl.background import BackgroundTasks
 from noetl.clock import Clock
 from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.failpoints import failpoint
@@ -16,105 +16,118 @@ from noetl.worker.calls import ToolRun
 from noetl.worker.frame_driver import FrameDriver, LogLine
 from noetl.worker.keychain import Keychain
 from noetl.worker.refs import Refs
-from noetl.worker.stop import RETRY_S
+from noetl.worker.retry import RETRY_S
+
+LogLineHook: TypeAlias = Callable[[LogLine], None]
+DRAIN_STEP_S = 0.05  # between two checks whether all calls have ended
 
 
 class WorkerPorts(NamedTuple):
-    """What a worker reaches."""
+    """The ports that a worker uses."""
 
     link: Link
     queue: WorkQueue
     results: ResultStore
-    keychain: Keychain | None = None  # None: tasks that need a credential find none
+    keychain: Keychain | None = None  # None: tasks that need a credential fail
 
 
 class Worker:
-    """Any number of slots on one link."""
+    """Any number of slots that share one link."""
 
-    def __init__(self, name: str, outside: WorkerPorts, tool: ToolRun, clock: Clock) -> None:
+    def __init__(
+        self,
+        name: str,
+        ports: WorkerPorts,
+        tool: ToolRun,
+        clock: Clock,
+        *,
+        on_log_line: Sequence[LogLineHook] = (),
+    ) -> None:
+        """`on_log_line`: receive the lines and the progress that tools report."""
         self.name = name
-        self.link, self.queue, self.results, self.keychain = outside
+        self.link, self.queue, self.results, self.keychain = ports
         self.refs = Refs(self.results, self.link)
         self.pages = Pages(self.results)
         self.tool = tool
         self.clock = clock
-        self.drives: dict[tuple[str, str], FrameDriver] = {}
-        self.leaving = False  # nothing new is begun
-        self.listen: Callable[[LogLine], None] | None = None  # who hears what tools say
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.on_log_line = on_log_line
+        self.drivers: dict[tuple[str, str], FrameDriver] = {}
+        self.draining = False  # whether it begins no more frames
+        self._background = BackgroundTasks()
 
     async def serve(self) -> None:
-        """One slot: claim, do, again."""
-        while not self.leaving:
+        """One slot: claim a pointer, run its frame, repeat."""
+        while not self.draining:
             try:
                 claims = await self.queue.take(1)
             except Unavailable:
                 await self.clock.sleep(RETRY_S)
                 continue
             for claim in claims:
-                await self._do(claim)
+                await self._run_claim(claim)
 
-    async def beat(self, every_s: float) -> None:
-        """Tell the owners what we hold, and learn what to stop."""
+    async def send_heartbeats(self, every_s: float) -> None:
         while True:
             await self.clock.sleep(every_s)
-            await self.tell()
+            await self.send_heartbeat()
 
-    async def tell(self) -> None:
-        """Once, now: also when an owner asks."""
-        if holds := [(*held, drive.epoch) for held, drive in self.drives.items()]:
+    async def send_heartbeat(self) -> None:
+        """Report the frames that we hold to their owners, and stop those that the owners name."""
+        if holds := [(*held, driver.epoch) for held, driver in self.drivers.items()]:
             with suppress(Unavailable):
                 self._stop(await self.link.beat(self.name, holds))
 
-    async def leave(self, grace_s: float) -> None:
-        """Begin nothing new; calls that run get a while to come to an end. What is lost is done again."""
-        self.leaving = True
-        await self.tell()  # for calls whose step or execution has ended without them nobody waits
-        step = 0.05
-        for _ in range(int(grace_s / step)):
-            if not self.drives:
+    def stop_claiming(self) -> None:
+        """Begin no more frames."""
+        self.draining = True
+
+    async def drain(self, grace_s: float) -> None:
+        """Begin no more frames, and wait for running calls. Calls that take longer are repeated elsewhere."""
+        self.stop_claiming()
+        await self.send_heartbeat()  # to stop calls whose step or execution has already ended
+        for _ in range(int(grace_s / DRAIN_STEP_S)):
+            if not self.drivers:
                 return
-            await self.clock.sleep(step)
+            await self.clock.sleep(DRAIN_STEP_S)
 
     def spawn(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        """Run work in the background."""
+        self._background.spawn(work)
 
     def _stop(self, frames: Iterable[tuple[str, str]]) -> None:
         for held in frames:
-            if held in self.drives:
-                self.drives[held].stop()
+            if held in self.drivers:
+                self.drivers[held].stop()
 
-    async def _do(self, claim: Claim) -> None:
+    async def _run_claim(self, claim: Claim) -> None:
         execution_id, frame = claim.pointer.execution_id, claim.pointer.frame
-        if self.leaving or (execution_id, frame) in self.drives:
-            return  # somebody else comes; or it is a second pointer to what we are doing
+        if self.draining or (execution_id, frame) in self.drivers:
+            return  # another worker will claim it; or it is a second pointer to a frame that we run
         failpoint("worker.before-begin")
         try:
             grant = await self.link.begin(execution_id, frame, self.name)
         except (Unavailable, NotFound, Rejected):
-            return  # the pointer is lost; the sweeper puts another one
+            return  # the pointer is lost; the sweeper sends another one
         if grant is not None:
-            answered, following = await self._drive(execution_id, grant)
-            if not answered:
-                return  # the queue may know less than the log, never more
+            committed, following = await self._run_frame(execution_id, grant)
+            if not committed:
+                return  # the queue may lag behind the log, but never be ahead of it
         else:
             following = ()
         failpoint("worker.before-ack")
         with suppress(Unavailable):
             await self.queue.done(claim)
-        # A chain does not pass through the queue: each answer brings what the slot goes on with.
+        # A chain of steps does not pass through the queue: each answer brings the next frame for the slot.
         while following:
-            _, following = await self._drive(execution_id, following[0])
+            _, following = await self._run_frame(execution_id, following[0])
 
-    async def _drive(self, execution_id: str, grant: Grant) -> tuple[bool, tuple[Grant, ...]]:
-        """Is everything that we did on record, and what comes next?"""
+    async def _run_frame(self, execution_id: str, grant: Grant) -> tuple[bool, tuple[Grant, ...]]:
+        """Whether all results are committed, and the grants of the next frames."""
         held = (execution_id, grant.work.frame.id)
-        drive = self.drives[held] = FrameDriver(self, execution_id, grant)
+        driver = self.drivers[held] = FrameDriver(self, execution_id, grant)
         try:
-            await drive.run()
+            await driver.run()
         finally:
-            if self.drives.get(held) is drive:
-                del self.drives[held]
-        return drive.answered, drive.following
+            if self.drivers.get(held) is driver:
+                del self.drivers[held]
+        return driver.committed, driver.following

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from noetl.adapters.postgres.database import open_postgres
 from noetl.adapters.postgres.store import PostgresStore
-from noetl.control.snapshots import fold, saved
+from noetl.control.snapshots import fold, read_snapshot
 from noetl.engine import Event, facts
 from noetl.engine.state import State
 from noetl.views.audit import findings
@@ -64,7 +64,7 @@ async def read(cluster: ChaosCluster) -> Verdict:
             rows = await store.read(id)
             log = verdict.logs[id] = list(events_of(rows))
             state = verdict.states[id] = folded(id, log)
-            thawed, after = await saved(store, id)
+            thawed, after = await read_snapshot(store, id)
             if thawed is not None:
                 fold(thawed, after)
                 assert differences(state, thawed) == []

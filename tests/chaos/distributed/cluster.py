@@ -29,7 +29,7 @@ from noetl.link.messages import PARTITIONS
 from noetl.runtime.devcluster.folder import Folder, random_key
 from noetl.runtime.devcluster.nats import Nats, free_port
 from noetl.runtime.devcluster.postgres import Postgres
-from noetl.runtime.devcluster.processes import Child, Program
+from noetl.runtime.devcluster.processes import ManagedProcess, ProcessSpec
 
 LEASE_S = 5.0  # in tests
 BUSY_S = 10.0  # added to time limits: the machine may run other work; the tests print the exact figures
@@ -59,7 +59,7 @@ class ChaosCluster:
         self.folder = Folder(folder / "cluster")
         self.logs = folder / "logs"
         self.logs.mkdir()
-        self.children: dict[str, Child] = {}
+        self.children: dict[str, ManagedProcess] = {}
         self.token = ""
         self.database = self.nats = ""
         self.store = Path()  # of NATS
@@ -75,16 +75,16 @@ class ChaosCluster:
     # Start and stop
 
     async def open(self) -> None:
-        self._lock = await self.folder.alone(CLOCK)
+        self._lock = await self.folder.wait_for_leftovers(CLOCK)
         postgres, nats = Postgres(self.folder, CLOCK), Nats(self.folder)
-        await postgres.make()
+        await postgres.initialise()
         self.database, self.nats, self.store = postgres.url(), nats.url(), nats.store
-        program = postgres.program()
+        program = postgres.spec()
         more = ("-c", "log_connections=receipt", "-c", "log_line_prefix=%n ")
         await asyncio.gather(
-            self._begin(program._replace(command=(*program.command, *more))), self._begin(nats.program())
+            self._begin(program._replace(command=(*program.command, *more))), self._begin(nats.spec())
         )
-        await postgres.create()
+        await postgres.create_database()
         await self._admit()
         for number, name in enumerate(self.servers):
             await self._begin(self._program(name, "server", "--port", str(self.ports[number])))
@@ -110,14 +110,14 @@ class ChaosCluster:
             await asyncio.gather(*(child.kill() for child in some))
         self.folder.close()
 
-    def _program(self, name: str, kind: str, *options: str) -> Program:
+    def _program(self, name: str, kind: str, *options: str) -> ProcessSpec:
         noetl = "tests.chaos.distributed.faulty_process" if self.plan.faulty else "noetl"
         named = ("--name", name) if kind == "server" and self.plan.named else ()
         plain = {key: value for key, value in os.environ.items() if not key.startswith(_FOREIGN)}
         own = {"NOETL_DB": self.database, "NOETL_KEY": self._key} if kind == "server" else {}
         if self.plan.results_in_postgresql:
             own["NOETL_RESULTS"] = f"{self.nats} {self.database}"
-        return Program(
+        return ProcessSpec(
             name=name,
             command=(sys.executable, "-m", noetl, kind, *options, *named),
             environment={
@@ -134,8 +134,8 @@ class ChaosCluster:
             folder=REPOSITORY,
         )
 
-    async def _begin(self, program: Program) -> None:
-        child = Child(program, self.logs / f"{program.name}.log", CLOCK, self._lock)
+    async def _begin(self, program: ProcessSpec) -> None:
+        child = ManagedProcess(program, self.logs / f"{program.name}.log", CLOCK, self._lock)
         self.children[program.name] = child
         await child.start()
 
@@ -156,7 +156,7 @@ class ChaosCluster:
         pid = self.pid(name)
         at = CLOCK.monotonic()
         os.kill(pid, signal.SIGKILL)
-        await self.children[name].ended()
+        await self.children[name].wait()
         await self.children[name].kill()
         return at
 

@@ -21,11 +21,12 @@ from noetl.errors import Unavailable
 from noetl.output import Output
 from noetl.ports import Claim, Epoch, Grant, Link, ReportAnswer, WorkQueue
 from noetl.runtime.server import ServerOptions, open_server
-from noetl.runtime.settings import LINK_KEY, lease_s
+from noetl.runtime.settings import LINK_KEY, Settings
 from noetl.runtime.worker import WorkerOptions, WorkerRuntime
 from noetl.server.app import make_app
 from noetl.server.http_server import HttpServer
 from noetl.server.services import ServerSettings
+from noetl.worker.worker import WorkerPorts
 from tests.chaos.distributed.load import Chance
 
 SEED, CLOCKS = "CHAOS_SEED", "CHAOS_CLOCKS"
@@ -146,13 +147,17 @@ async def work(options: argparse.Namespace) -> None:
         slots=options.slots,
         name=options.name,
         link_key=os.environ[LINK_KEY],
-        lease_s=lease_s(),
+        lease_s=Settings.from_environment().lease_s,
     )
-    crew = WorkerRuntime(given, clock)
-    if seed := os.environ.get(SEED):
+
+    def wrap(ports: WorkerPorts) -> WorkerPorts:
+        if not (seed := os.environ.get(SEED)):
+            return ports
         chance = Chance(f"{seed}/{options.name}")
-        crew.worker.queue = FaultyQueue(crew.worker.queue, chance, clock)
-        crew.worker.link = FaultyLink(crew.worker.link, chance, clock)
+        queue, link = FaultyQueue(ports.queue, chance, clock), FaultyLink(ports.link, chance, clock)
+        return ports._replace(queue=queue, link=link)
+
+    crew = WorkerRuntime(given, clock, wrap=wrap)
     await crew.open()
     print("ready", file=sys.stderr, flush=True)
     await stop_signal()
@@ -163,10 +168,14 @@ async def serve(options: argparse.Namespace) -> None:
     clock = clock_of(options.name or str(options.port))
     environment = os.environ
     given = ServerOptions(
-        environment["NOETL_DB"], environment["NOETL_NATS"], options.name, environment[LINK_KEY], lease_s()
+        environment["NOETL_DB"],
+        environment["NOETL_NATS"],
+        options.name,
+        environment[LINK_KEY],
+        Settings.from_environment().lease_s,
     )
     async with open_server(given, clock) as cluster:
-        serving = HttpServer(make_app(cluster.desk, ServerSettings()), "127.0.0.1", options.port)
+        serving = HttpServer(make_app(cluster.services, ServerSettings()), "127.0.0.1", options.port)
         serving.start()
         print("ready", file=sys.stderr, flush=True)
         await stop_signal()

@@ -66,7 +66,7 @@ async def _restart_workers(cluster: ChaosCluster, over: asyncio.Event) -> int:
     while True:
         for name in cluster.workers:
             if name not in ends:
-                ends[name] = asyncio.ensure_future(cluster.children[name].ended())
+                ends[name] = asyncio.ensure_future(cluster.children[name].wait())
         await asyncio.wait(ends.values(), return_when=asyncio.FIRST_COMPLETED)
         dead = [name for name, end in ends.items() if name and end.done()]
         if not dead:

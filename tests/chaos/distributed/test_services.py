@@ -14,7 +14,7 @@ from nats.aio.client import Client
 from nats.js.errors import NotFoundError
 
 from noetl.adapters.nats.queue import STREAM
-from noetl.playbook.model import POOL
+from noetl.defaults import POOL
 from tests.chaos.distributed.audit import audited, report
 from tests.chaos.distributed.cluster import BUSY_S, CLOCK, LEASE_S, ChaosCluster, opened
 from tests.chaos.distributed.effects import serving

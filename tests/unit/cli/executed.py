@@ -120,21 +120,21 @@ async def _fill(path: Path) -> None:
     async with open_embedded(path, clock=FakeClock(AT), slots=1) as house:
         await parked(house, ENDED)
         await house.command(ENDED, Signal(name="approve", data={"ok": True}))
-        await house.rest(ENDED)
+        await house.wait_until_idle(ENDED)
         await parked(house, LEFT)
 
 
 async def _fill_large(path: Path) -> None:
     async with open_embedded(path, clock=FakeClock(AT), slots=1) as house:
         await started(house, PIECES, LARGE, {"texts": [letter * 70_000 for letter in "ab"]})
-        await house.rest(LARGE)
+        await house.wait_until_idle(LARGE)
 
 
 async def _fill_calling(path: Path) -> None:
     async with open_embedded(path, clock=FakeClock(AT), slots=1) as house:
         await house.playbooks.add(CHILD, None)
         await started(house, CALLER, CALLING)
-        await house.rest(CALLING)
+        await house.wait_until_idle(CALLING)
 
 
 def mixed_file(folder: Path) -> str:

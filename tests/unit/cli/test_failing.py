@@ -174,7 +174,7 @@ def test_executions_that_iterations_have_called_are_listed(
         async with open_embedded(tmp_path / "own.db", clock=FakeClock(AT), slots=1) as house:
             await house.playbooks.add(CHILD, None)
             await started(house, CALLING_LOOP, LEFT)
-            await house.rest(LEFT)
+            await house.wait_until_idle(LEFT)
 
     asyncio.run(fill())
     assert run_show(LEFT, "plain", str(tmp_path / "own.db")) == 0

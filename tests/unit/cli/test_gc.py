@@ -58,7 +58,7 @@ class Cellar:
 
     def put(self, id: str, body: bytes = BODY, kind: str = "files", age: timedelta = OLD) -> dict[str, JSON]:
         async def work(disk: LocalStore) -> dict[str, JSON]:
-            return await disk.results.chosen({"kind": kind}).put(id, body, "application/json")
+            return await disk.results.select({"kind": kind}).put(id, body, "application/json")
 
         ref: dict[str, JSON] = self.do(work)
         self.age(age)

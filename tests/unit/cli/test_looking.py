@@ -61,7 +61,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
     async def fill() -> None:
         async with open_embedded(path) as house:
             await started(house, HOSTILE, LEFT)
-            await house.rest(LEFT)
+            await house.wait_until_idle(LEFT)
 
     asyncio.run(fill())
     return str(path)

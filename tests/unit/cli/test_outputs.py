@@ -90,7 +90,7 @@ def test_text_is_given_as_it_is_when_it_is_asked_for_raw(
     async def fill() -> None:
         async with open_embedded(tmp_path / "raw.db") as house:
             await started(house, ECHO, LEFT, {"text": text})
-            await house.rest(LEFT)
+            await house.wait_until_idle(LEFT)
 
     asyncio.run(fill())
     db = str(tmp_path / "raw.db")

@@ -28,7 +28,7 @@ def test_a_version_is_a_number_from_one_or_the_latest(wanted: JSON, version: int
     "wanted", [0, -1, True, False, 1.0, "0", "-1", "1.0.0", "²", "٣", "", " 1", "9" * 19, [1], {"a": 1}]
 )
 def test_whatever_else_is_told_to_be_no_version(wanted: JSON) -> None:
-    with pytest.raises(NotFound, match="is no version of a playbook"):
+    with pytest.raises(NotFound, match="is not a playbook version"):
         version_of(wanted)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from noetl.adapters.memory.store import MemoryStore
 from noetl.control.deps import ControlSettings
-from noetl.control.executions import FACTS_PER_TURN, FACTS_TOGETHER
+from noetl.control.executions import FACTS_PER_COMMIT, FACTS_PER_TURN
 from noetl.control.live_execution import ANSWERS_PER_TURN, turn
 from noetl.control.snapshots import fold
 from noetl.engine.commands import Pause, Resume
@@ -43,12 +43,12 @@ def test_a_state_that_may_not_be_on_record_is_used_by_nobody_who_kept_hold_of_it
 
     async def work(runtime: MemoryRuntime) -> None:
         await runtime.start("t", id="e")
-        held = runtime.control.lives["e"]
+        held = runtime.control.executions["e"]
         store.silent = True
         with pytest.raises(Unavailable):
             await runtime.control.command("e", Pause())
-        with pytest.raises(Unavailable, match="read from the log anew"):
-            await runtime.control.look(held, lambda: None)
+        with pytest.raises(Unavailable, match="reloaded from the log"):
+            await runtime.control.read(held, lambda: None)
         await runtime.control.command("e", Resume())
 
     run_in(runtime, work, slots=0)
@@ -61,11 +61,11 @@ def test_an_execution_is_read_from_its_snapshot_and_what_follows_it() -> None:
 
     async def work(runtime: MemoryRuntime) -> tuple[int | None, object, object]:
         await runtime.start("t", id="e")
-        before = runtime.control.lives.pop("e")
-        await asyncio.gather(*runtime.control._tasks)
+        before = runtime.control.executions.pop("e")
+        await asyncio.gather(*runtime.control._background._tasks)
         kept = await runtime.store.snapshot("e")
         await runtime.control.command("e", Pause())
-        return kept and kept.seq, before.state.runs, runtime.control.lives["e"].state.runs
+        return kept and kept.seq, before.state.runs, runtime.control.executions["e"].state.runs
 
     seq, before, after = run_in(runtime, work, slots=0)
     assert seq is not None
@@ -82,7 +82,7 @@ def test_what_shares_a_commit_shares_its_instant_so_that_live_is_what_the_log_sa
         assert len(rows) == 2
         folded = State(execution_id="e")
         fold(folded, rows)
-        return differences(folded, runtime.control.lives["e"].state)
+        return differences(folded, runtime.control.executions["e"].state)
 
     assert run_in(runtime, work, slots=0) == []
 
@@ -104,7 +104,7 @@ def test_much_that_follows_of_one_command_is_committed_in_pieces_and_others_have
     assert run_in(runtime, work, slots=0) == ["e", "short"]
     lengths = [len(row.facts) for row in runtime.store.rows["e"]]
     assert sum(lengths) > 3_000
-    assert max(lengths) < FACTS_TOGETHER + 2 * FACTS_PER_TURN
+    assert max(lengths) < FACTS_PER_COMMIT + 2 * FACTS_PER_TURN
 
 
 def test_whoever_leads_and_is_gone_while_all_are_answered_leaves_nobody_waiting() -> None:
@@ -112,13 +112,13 @@ def test_whoever_leads_and_is_gone_while_all_are_answered_leaves_nobody_waiting(
 
     async def work(runtime: MemoryRuntime) -> int:
         await runtime.start("t", id="e")
-        live = runtime.control.lives["e"]
+        live = runtime.control.executions["e"]
         asking = [
-            asyncio.ensure_future(runtime.control.ask(live, None, lambda: asking[0].cancel()))
+            asyncio.ensure_future(runtime.control.submit(live, None, lambda: asking[0].cancel()))
             for _ in range(3 * ANSWERS_PER_TURN)
         ]
         told = await asyncio.gather(*asking, return_exceptions=True)
-        assert await runtime.control.look(live, lambda: live.busy) is False
+        assert await runtime.control.read(live, lambda: live.busy) is False
         return sum(isinstance(each, BaseException) for each in told)
 
     assert run_in(runtime, work, slots=0) == 1

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from noetl.adapters.memory.queue import MemoryQueue
-from noetl.control.deps import ControlSettings
-from noetl.control.live_execution import Lost
+from noetl.control.deps import ControlHooks, ControlSettings
+from noetl.control.live_execution import LostWorkers
 from noetl.control.sweeper import sweep
 from noetl.engine import facts
 from noetl.engine.commands import Pause, Report, Resume
@@ -149,8 +149,8 @@ def test_what_was_lost_on_its_way_is_put_again() -> None:
     async def work(runtime: MemoryRuntime) -> list[str]:
         await runtime.start("chain", id="e")
         queue.wipe()
-        live = runtime.control.lives["e"]
-        runtime.control.dispatch.gather_all(live)
+        live = runtime.control.executions["e"]
+        runtime.control.dispatch.enqueue_all(live)
         await runtime.control.dispatch.pump()
         return [claim.pointer.frame for claim in await runtime.queue.take(9)]
 
@@ -247,7 +247,7 @@ def test_a_call_that_takes_three_workers_with_it_is_not_made_again() -> None:
     failed = next(event.fact for event in runtime.events if isinstance(event.fact, facts.StepFailed))
     assert failed.error is not None
     assert failed.error.kind == "lost"
-    assert "3 workers were lost" in failed.error.message
+    assert "3 workers vanished" in failed.error.message
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_a_call_that_takes_three_workers_with_it_is_not_made_again() -> None:
 def test_the_more_frames_a_lost_worker_had_the_less_it_says_of_each(
     workers: int, company: int, is_the_cause: bool
 ) -> None:
-    assert Lost(workers, company).is_the_cause(3) is is_the_cause
+    assert LostWorkers(workers, company).blames_frame(3) is is_the_cause
 
 
 def test_calls_that_were_lost_with_many_others_are_made_again() -> None:
@@ -298,19 +298,19 @@ def test_calls_that_were_lost_with_many_others_are_made_again() -> None:
 def test_what_is_read_from_the_log_waits_until_workers_have_told_what_they_have_of_it() -> None:
     called: list[str] = []
     settings = ControlSettings(settle_s=60.0)
-    parts = RuntimeParts(on_load=lambda: called.append("roll"))
+    parts = RuntimeParts(hooks=ControlHooks(on_load=[lambda: called.append("roll")]))
     runtime = memory_runtime({"chain": CHAIN}, settings=settings, clock=FakeClock(), parts=parts)
 
     async def work(runtime: MemoryRuntime) -> None:
         await runtime.start("chain", id="e")
         grant = await runtime.control.begin("e", "start#1", "w1")
         assert grant is not None
-        runtime.control.lives.clear()  # as another server sees it that takes over
+        runtime.control.executions.clear()  # as another server sees it that takes over
         await sweep(runtime.control)
         assert called == ["roll"]
         assert await runtime.control.begin("e", "start#1", "w2") is None
         assert await runtime.control.beat("w1", [("e", "start#1", grant.epoch)]) == []
-        assert runtime.control.lives["e"].out["start#1"].worker == "w1"
+        assert runtime.control.executions["e"].in_flight["start#1"].worker == "w1"
 
     run_in(runtime, work, slots=0)
 
@@ -330,7 +330,7 @@ def test_a_call_that_runs_while_all_is_paused_keeps_its_lease_and_is_not_made_ag
         assert await control.beat("w1", [("e", "start#1", grant.epoch)]) == []
         await control.command("e", Resume())
         await sweep(control)
-        assert control.lives["e"].out["start#1"].worker == "w1"
+        assert control.executions["e"].in_flight["start#1"].worker == "w1"
         assert await control.begin("e", "start#1", "w2") is None
 
     run_in(runtime, work, slots=0)
@@ -358,16 +358,16 @@ def test_a_worker_that_leaves_between_two_tasks_gives_the_frame_back() -> None:
 
     async def answer(told: RunTask) -> Output:
         called.append(told.task.name)
-        runtime.worker.leaving = told.task.name == "a"
+        runtime.worker.draining = told.task.name == "a"
         return Output()
 
     runtime = memory_runtime({"two": two}, answer)
 
     async def work(runtime: MemoryRuntime) -> None:
         await runtime.start("two", id="e")
-        await runtime.worker._do((await runtime.queue.take(1))[0])
+        await runtime.worker._run_claim((await runtime.queue.take(1))[0])
         assert called == ["a"]
-        runtime.worker.leaving = False
+        runtime.worker.draining = False
         runtime.add_slots(1)
         await runtime.end("e")
 

@@ -49,7 +49,7 @@ def run(body: str, workload: dict[str, JSON], items_bytes: int = 65_536) -> tupl
             given["rows_ref"] = await runtime.results.put("e", *body_)
         await runtime.start("t", given, id="e")
         await runtime.end("e")
-        output = runtime.control.lives["e"].state.end_output
+        output = runtime.control.executions["e"].state.end_output
         return output.data if output else None
 
     data = run_in(runtime, work)
@@ -79,7 +79,7 @@ def test_a_worker_reads_what_lies_behind_a_ref_d44(body: bytes, kind: str, items
 
 
 @pytest.mark.parametrize(
-    ("body", "words"), [(b"3", "it holds int, and not a list"), (b"[1,", "Input data was truncated")]
+    ("body", "words"), [(b"3", "the data is int, not a list"), (b"[1,", "Input data was truncated")]
 )
 def test_what_is_no_list_fails_the_loop_and_says_so_d44(body: bytes, words: str) -> None:
     _, told = run(OVER_A_REF, {"rows_ref": (body, "application/json")})

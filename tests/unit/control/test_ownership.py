@@ -27,12 +27,12 @@ def test_a_lone_server_has_all_and_shares_with_whoever_comes() -> None:
     async def work() -> None:
         store = MemoryStore(FakeClock(), COUNT)
         first, second = owners(store, "a"), owners(store, "b")
-        await first.keep(ignore)
+        await first.renew(ignore)
         assert first.owned == frozenset(range(COUNT))
-        await second.keep(ignore)
+        await second.renew(ignore)
         assert second.owned == frozenset()
-        await first.keep(ignore)
-        await second.keep(ignore)
+        await first.renew(ignore)
+        await second.renew(ignore)
         assert (len(first.owned), len(second.owned)) == (COUNT // 2, COUNT // 2)
         assert first.owned | second.owned == frozenset(range(COUNT))
 
@@ -44,10 +44,10 @@ def test_what_a_server_leaves_is_the_others_at_once() -> None:
         store = MemoryStore(FakeClock(), COUNT)
         first, second = owners(store, "a"), owners(store, "b")
         for each in (first, second, first, second):
-            await each.keep(ignore)
+            await each.renew(ignore)
         await first.leave()
         assert first.owned == frozenset()
-        await second.keep(ignore)
+        await second.renew(ignore)
         assert second.owned == frozenset(range(COUNT))
 
     asyncio.run(work())
@@ -58,7 +58,7 @@ def test_the_partitions_of_a_dead_server_go_to_those_that_live() -> None:
         store = MemoryStore(FakeClock(), COUNT)
         await store.own("a", range(COUNT), 0.0)
         alive = owners(store, "b")
-        await alive.keep(ignore)
+        await alive.renew(ignore)
         assert alive.owned == frozenset(range(COUNT))
 
     asyncio.run(work())
@@ -80,12 +80,12 @@ def test_when_the_store_is_silent_what_is_ours_is_ours_until_the_lease_has_run_o
         clock = FakeClock()
         store = Silent(FakeClock(), COUNT)
         ours = PartitionOwners(store, clock, "a", ttl_s=60.0, count=COUNT)
-        await ours.keep(ignore)
+        await ours.renew(ignore)
         store.silent = True
-        await ours.keep(ignore)
+        await ours.renew(ignore)
         assert ours.owned == frozenset(range(COUNT))
         clock.advance(61.0)
-        await ours.keep(ignore)
+        await ours.renew(ignore)
         assert ours.owned == frozenset()
 
     asyncio.run(work())

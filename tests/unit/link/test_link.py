@@ -14,7 +14,7 @@ from noetl.adapters.memory.store import MemoryStore
 from noetl.adapters.memory.transport import MemoryBroker, MemoryTransport
 from noetl.clock import SystemClock
 from noetl.control.executions import Control
-from noetl.control.playbooks import Compiled
+from noetl.control.playbooks import CompiledPlaybooks
 from noetl.engine.commands import Cancel, Report, Start
 from noetl.errors import Damaged, NotFound, Rejected, Unavailable
 from noetl.ids import partition_of
@@ -37,7 +37,7 @@ def test_a_worker_without_the_tool_of_a_playbook_leaves_it_to_others() -> None:
     async def work() -> None:
         async with served(connector(), {"one": ONE}) as (_, connection, playbooks):
             few = {name: kind for name, kind in kinds().items() if name != "http"}
-            link = LinkClient(connection, Compiled(LinkPlaybooks(connection), few))
+            link = LinkClient(connection, CompiledPlaybooks(LinkPlaybooks(connection), few))
             await link.start("e", playbooks.digests["one"], Start())
             with pytest.raises(Unavailable, match="cannot run here"):
                 await link.begin("e", "start#1", "w")
@@ -76,7 +76,7 @@ def test_without_an_owner_it_is_unavailable_at_once_and_with_another_one_it_goes
                     epoch=grant.epoch,
                 )
                 assert await link.report("e", report) == ReportAnswer("stop", "over")
-                assert second.control.lives["e"].state.status == "ok"
+                assert second.control.executions["e"].state.status == "ok"
         finally:
             for each in (first, second):
                 await each.close()
@@ -104,7 +104,7 @@ def test_servers_share_the_partitions_and_a_beat_reaches_all_of_them() -> None:
                     assert grant is not None
                     holds.append((id, "start#1", grant.epoch))
                     await link.command(id, Cancel())
-                assert all(each.control.lives for each in servers)
+                assert all(each.control.executions for each in servers)
                 expected = [stop for each in servers for stop in await each.control.beat("w", holds)]
                 assert sorted(await link.beat("w", holds)) == sorted(expected)
                 await servers[1].server.follow(())

@@ -10,16 +10,16 @@ from uuid import UUID
 from noetl.adapters.memory.queue import MemoryQueue
 from noetl.adapters.memory.store import MemoryStore
 from noetl.clock import Clock, SystemClock
+from noetl.control.deps import ControlHooks
 from noetl.control.live_execution import LiveExecution
 from noetl.engine import Event
 from noetl.engine.facts import Processed
 from noetl.output import JSON
 from noetl.ports import Link
 from noetl.telemetry.control_gauges import read_control
-from noetl.telemetry.fact_metrics import Seen
-from noetl.telemetry.measured_ports import MeasuredLink, MeasuredQueue, MeasuredStore
-from noetl.telemetry.metrics import Measures
-from noetl.telemetry.pending import Pending
+from noetl.telemetry.fact_metrics import FactMetrics
+from noetl.telemetry.measured_ports import MeasuredLink, MeasuredQueue, MeasuredStore, PendingPointers
+from noetl.telemetry.metrics import Metrics
 from noetl.testing import runtime
 from noetl.testing.memory_runtime import RuntimeParts
 from noetl.views.log import events_of
@@ -34,27 +34,27 @@ class MeasuredRuntime:
     """Playbooks by path. The meters see every commit first, and then the `watchers`."""
 
     def __init__(self, clock: Clock | None = None, **bodies: str) -> None:
-        self.clock, self.measures, self.pending = clock or SystemClock(), Measures(), Pending()
+        self.clock, self.metrics, self.pending = clock or SystemClock(), Metrics(), PendingPointers()
         memory = MemoryStore(self.clock, 1)
-        self.store = MeasuredStore(memory, self.measures, self.clock)
-        self.seen = Seen(self.measures)
-        self.watchers: list[Watch] = [self.seen]
+        self.store = MeasuredStore(memory, self.metrics, self.clock)
+        self.fact_metrics = FactMetrics(self.metrics)
+        self.watchers: list[Watch] = [self.fact_metrics]
         parts = RuntimeParts(
             store=memory,
             log=self.store,
-            queue=MeasuredQueue(MemoryQueue(), self.measures, self.clock, self.pending),
+            queue=MeasuredQueue(MemoryQueue(), self.metrics, self.clock, self.pending),
             link=self._measured,
-            on_commit=[self._see],
+            hooks=ControlHooks(on_commit=(self._see,)),
         )
         texts = {path: HEAD + body for path, body in bodies.items()}
         self.memory = runtime(texts, clock=self.clock, parts=parts, slots=0)
         self.control, self.link = self.memory.control, self.memory.link
         self.programs = self.memory.programs.programs
-        read_control(self.measures, self.control, self.clock, self.pending)
+        read_control(self.metrics, self.control, self.clock, self.pending)
         self._ended: dict[str, asyncio.Event] = {}  # a retry ends an execution once more
 
     def _measured(self, link: Link) -> Link:
-        return MeasuredLink(link, self.measures, self.clock, self.pending)
+        return MeasuredLink(link, self.metrics, self.clock, self.pending)
 
     def _see(self, live: LiveExecution, events: list[Event]) -> None:
         for watcher in self.watchers:
@@ -74,7 +74,7 @@ class MeasuredRuntime:
         """Run a playbook to its end, and return its log."""
         await self.start(path, workload)
         await self.end()
-        self.seen.look()
+        self.fact_metrics.flush()
         return await self.log()
 
     async def log(self, id: str = ID) -> list[Event]:

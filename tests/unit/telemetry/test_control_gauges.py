@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 from noetl.engine.facts import FrameParked
 from noetl.ports import WorkerInfo
-from noetl.telemetry.control_gauges import lost_frames, read_roster
+from noetl.telemetry.control_gauges import lost_frames, read_workers
 from noetl.telemetry.instruments import Gauge, Labels
-from noetl.telemetry.metrics import Measures
+from noetl.telemetry.metrics import Metrics
 from tests.unit.telemetry.runtimes import ID, MeasuredRuntime, run_in
 
 LOOP = """\
@@ -29,10 +29,10 @@ def test_frames_that_nobody_has_begun_are_the_depth_of_the_queue() -> None:
 
     async def work(runtime: MeasuredRuntime) -> None:
         await runtime.start("p")
-        meters = runtime.measures.house
+        meters = runtime.metrics.process
         assert read(meters.waiting) == {"default": 3}
         assert read(meters.leased) == {}
-        assert read(meters.lives) == {"running": 1}
+        assert read(meters.executions) == {"running": 1}
         assert read(meters.commands) == {(): 0}
         assert 0 <= read(meters.oldest_s)["default"] < 30
         assert lost_frames(runtime.control, runtime.clock) == 0
@@ -46,7 +46,7 @@ def test_a_frame_that_was_begun_is_leased_and_waits_no_longer() -> None:
     async def work(runtime: MeasuredRuntime) -> None:
         await runtime.start("p")
         assert await runtime.link.begin(ID, "start#1[0]", "w") is not None
-        meters = runtime.measures.house
+        meters = runtime.metrics.process
         assert (read(meters.waiting), read(meters.leased)) == ({"default": 2}, {"default": 1})
 
     run_in(runtime, work, slots=0)
@@ -57,9 +57,9 @@ def test_a_pointer_whose_execution_is_gone_has_no_age() -> None:
 
     async def work(runtime: MeasuredRuntime) -> None:
         await runtime.start("p")
-        del runtime.control.lives[ID]
-        assert read(runtime.measures.house.oldest_s) == {}
-        assert runtime.pending.begun(ID, "start#1[0]") is None
+        del runtime.control.executions[ID]
+        assert read(runtime.metrics.process.oldest_s) == {}
+        assert runtime.pending.remove(ID, "start#1[0]") is None
 
     run_in(runtime, work, slots=0)
 
@@ -70,7 +70,7 @@ def test_after_the_end_nothing_waits() -> None:
     async def work(runtime: MeasuredRuntime) -> None:
         log = await runtime.whole("p")
         assert not any(isinstance(event.fact, FrameParked) for event in log)
-        meters = runtime.measures.house
+        meters = runtime.metrics.process
         assert [read(each) for each in (meters.waiting, meters.leased, meters.oldest_s)] == [{}, {}, {}]
 
     run_in(runtime, work)
@@ -87,9 +87,9 @@ def test_workers_are_counted_by_pool() -> None:
         def slots(self, pool: str) -> int:
             return sum(each.slots for each in self.workers() if each.pool == pool)
 
-    measures = Measures()
-    read_roster(measures, Here())
-    meters = measures.house
+    metrics = Metrics()
+    read_workers(metrics, Here())
+    meters = metrics.process
     assert read(meters.workers) == {"gpu": 2, "default": 1}
     assert read(meters.slots) == {"gpu": 12, "default": 2}
     assert read(meters.busy) == {"gpu": 9, "default": 0}

@@ -37,7 +37,7 @@ def counts(timing: object) -> dict[object, int]:
 
 def test_an_execution_is_counted_with_its_steps_and_calls() -> None:
     runtime, log = run_whole(TWO)
-    meters = runtime.measures.facts
+    meters = runtime.metrics.facts
     assert dict(meters.started.values) == {"t": 1}
     assert dict(meters.ended.values) == {("t", "ok"): 1}
     assert counts(meters.execution_s) == {"ok": 1}
@@ -50,7 +50,7 @@ def test_an_execution_is_counted_with_its_steps_and_calls() -> None:
 
 def test_iterations_and_failures_are_counted_apart() -> None:
     runtime, _ = run_whole(LOOP)
-    meters = runtime.measures.facts
+    meters = runtime.metrics.facts
     assert dict(meters.iterations.values) == {"ok": 2, "error": 1}
     assert counts(meters.task_s) == {("python", "ok"): 2, ("python", "error"): 1}
     assert counts(meters.step_wait_s) == {(): 0}  # of a loop nobody knows when a frame became due
@@ -58,7 +58,7 @@ def test_iterations_and_failures_are_counted_apart() -> None:
 
 def test_retries_are_counted_by_the_kind_of_tool() -> None:
     runtime, _ = run_whole(TRIED)
-    meters = runtime.measures.facts
+    meters = runtime.metrics.facts
     assert dict(meters.retries.values) == {"python": 2}
     assert dict(meters.ended.values) == {("t", "error"): 1}
     assert counts(meters.step_s) == {"ok": 0, "error": 1}
@@ -66,20 +66,20 @@ def test_retries_are_counted_by_the_kind_of_tool() -> None:
 
 def test_what_waits_in_the_queue_is_timed_from_pointer_to_begin() -> None:
     runtime, _ = run_whole(TWO)
-    meters = runtime.measures.queue
+    meters = runtime.metrics.queue
     assert dict(meters.put.values) == dict(meters.taken.values) == dict(meters.done.values) == {"default": 1}
     assert counts(meters.wait_s) == {"default": 1}
-    assert dict(runtime.measures.link.handed_on.values) == {(): 1}
+    assert dict(runtime.metrics.link.handed_on.values) == {(): 1}
 
 
 def test_facts_that_wait_are_counted_when_they_are_many_or_when_somebody_reads() -> None:
     runtime, log = run_whole(TWO)
-    seen, counts = runtime.seen, runtime.measures.facts.facts.values
-    live, before = runtime.control.lives[ID], counts["step.done"]
+    seen, counts = runtime.fact_metrics, runtime.metrics.facts.facts.values
+    live, before = runtime.control.executions[ID], counts["step.done"]
     few = [event for event in log if isinstance(event.fact, StepDone)]
     seen(live, few)
     assert counts["step.done"] == before
-    rendered(make_registry(runtime.measures))
+    rendered(make_registry(runtime.metrics))
     assert counts["step.done"] == before + 2
     seen(live, few * FACTS_MAX)
     assert counts["step.done"] == before + 2 + 2 * FACTS_MAX
@@ -88,6 +88,6 @@ def test_facts_that_wait_are_counted_when_they_are_many_or_when_somebody_reads()
 def test_paths_beyond_the_limit_share_one_label() -> None:
     runtime = MeasuredRuntime(p=TWO)
     for number in range(PLAYBOOKS_MAX):
-        runtime.measures.playbook(f"known/{number}")
+        runtime.metrics.playbook(f"known/{number}")
     run_in(runtime, lambda runtime: runtime.whole("p"))
-    assert dict(runtime.measures.facts.ended.values) == {("other", "ok"): 1}
+    assert dict(runtime.metrics.facts.ended.values) == {("other", "ok"): 1}

@@ -73,7 +73,7 @@ def test_the_level_says_what_is_heard(level: str, heard: int) -> None:
 
 
 def test_a_level_that_is_none_is_refused() -> None:
-    with pytest.raises(Rejected, match="NOETL_LOG is one of debug, info, warning"):
+    with pytest.raises(Rejected, match="NOETL_LOG must be one of debug, info, warning"):
         start_logging(Lines(), "loud")
 
 
@@ -135,7 +135,7 @@ def test_a_logger_that_is_not_started_loads_no_library() -> None:
     program = (
         "import sys; from noetl.telemetry.logs import get_logger;"
         "import noetl.telemetry.measured_ports, noetl.telemetry.fact_metrics, noetl.telemetry.tracing, noetl.telemetry.prometheus;"
-        "import noetl.telemetry.control_gauges, noetl.telemetry.requests, noetl.telemetry.loop_lag, noetl.telemetry.transitions;"
+        "import noetl.telemetry.control_gauges, noetl.telemetry.requests, noetl.telemetry.control_gauges, noetl.telemetry.logs;"
         "get_logger('x').error('a.b');"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )

@@ -16,9 +16,8 @@ from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
 from noetl.output import Output
 from noetl.ports import Append, Claim, Epoch, EventStore, Grant, Pointer, ReportAnswer
 from noetl.telemetry.logs import start_logging
-from noetl.telemetry.measured_ports import MeasuredLink, MeasuredQueue, MeasuredStore
-from noetl.telemetry.metrics import Measures
-from noetl.telemetry.pending import Pending
+from noetl.telemetry.measured_ports import MeasuredLink, MeasuredQueue, MeasuredStore, PendingPointers
+from noetl.telemetry.metrics import Metrics
 from noetl.testing.contracts.queue import QueueClient, WorkQueueContract
 from noetl.testing.contracts.stores import PARTITIONS, EventStoreContract, append, epoch_of
 from tests.unit.telemetry.test_logs import Lines
@@ -29,7 +28,7 @@ CLOCK = SystemClock()
 class TestMeasuredStore(EventStoreContract):
     async def owned(self) -> tuple[EventStore, int]:
         store = MemoryStore(CLOCK, PARTITIONS)
-        return MeasuredStore(store, Measures(), CLOCK), await epoch_of(store, "s1")
+        return MeasuredStore(store, Metrics(), CLOCK), await epoch_of(store, "s1")
 
 
 class TestMeasuredQueue(WorkQueueContract):
@@ -41,7 +40,7 @@ class TestMeasuredQueue(WorkQueueContract):
             nonlocal queue
             if queue.closed:
                 queue = MemoryQueue()
-            return QueueClient(MeasuredQueue(queue, Measures(), CLOCK), queue)
+            return QueueClient(MeasuredQueue(queue, Metrics(), CLOCK), queue)
 
         yield connect
 
@@ -67,41 +66,41 @@ class AwayQueue:
 
 
 def test_appends_are_counted_by_what_became_of_them() -> None:
-    measures = Measures()
+    metrics = Metrics()
 
     async def work() -> None:
         inner = MemoryStore(CLOCK, PARTITIONS)
-        store, epoch = MeasuredStore(inner, measures, CLOCK), await epoch_of(inner, "s1")
+        store, epoch = MeasuredStore(inner, metrics, CLOCK), await epoch_of(inner, "s1")
         await store.append([append(1, epoch, facts=3)])
         await store.append([append(2, epoch), append(4, epoch - 1)])
         with pytest.raises(Unavailable):
-            await MeasuredStore(AwayStore(CLOCK, PARTITIONS), measures, CLOCK).append([append(4, epoch)])
+            await MeasuredStore(AwayStore(CLOCK, PARTITIONS), metrics, CLOCK).append([append(4, epoch)])
 
     asyncio.run(work())
-    meters = measures.store
+    meters = metrics.store
     assert dict(meters.appends.values) == {"ok": 1, "conflict": 1, "fenced": 1, "unavailable": 1}
     assert dict(meters.stale.values) == {(): 1}
-    assert dict(meters.away.values) == {"append": 1}
+    assert dict(meters.unavailable.values) == {"append": 1}
     assert sum(meters.append_s.of().counts) == 3
     assert (sum(meters.batch.of().counts), meters.batch.of().total) == (3, 5.0)
 
 
 def test_reading_the_log_is_timed_by_what_is_asked() -> None:
-    measures = Measures()
+    metrics = Metrics()
 
     async def work() -> None:
-        store = MeasuredStore(MemoryStore(CLOCK, PARTITIONS), measures, CLOCK)
+        store = MeasuredStore(MemoryStore(CLOCK, PARTITIONS), metrics, CLOCK)
         assert (await store.read("e"), await store.status("e"), await store.snapshot("e")) == ([], None, None)
 
     asyncio.run(work())
-    assert sorted(measures.store.read_s.cells) == ["read", "snapshot", "status"]
+    assert sorted(metrics.store.read_s.cells) == ["read", "snapshot", "status"]
 
 
 def test_a_queue_that_is_away_is_counted_by_what_was_asked() -> None:
-    measures, pending = Measures(), Pending()
+    metrics, pending = Metrics(), PendingPointers()
 
     async def work() -> None:
-        queue = MeasuredQueue(AwayQueue(), measures, CLOCK, pending)
+        queue = MeasuredQueue(AwayQueue(), metrics, CLOCK, pending)
         asked: list[Awaitable[object]] = [
             queue.put([Pointer("e", "a#1", 1)]),
             queue.take(1),
@@ -112,9 +111,9 @@ def test_a_queue_that_is_away_is_counted_by_what_was_asked() -> None:
                 await each
 
     asyncio.run(work())
-    assert dict(measures.queue.away.values) == {"put": 1, "take": 1, "done": 1}
-    assert not measures.queue.put.values
-    assert pending.begun("e", "a#1") is None
+    assert dict(metrics.queue.unavailable.values) == {"put": 1, "take": 1, "done": 1}
+    assert not metrics.queue.put.values
+    assert pending.remove("e", "a#1") is None
 
 
 class OwnLink:
@@ -143,10 +142,10 @@ class OwnLink:
 
 
 def test_refusals_are_counted_by_their_reason() -> None:
-    measures = Measures()
+    metrics = Metrics()
 
     async def work() -> None:
-        link = MeasuredLink(OwnLink(), measures, CLOCK)
+        link = MeasuredLink(OwnLink(), metrics, CLOCK)
         report = Report(frame="a#1", position=0)
         assert await link.begin("e", "a#1", "w") is None
         assert (await link.report("e", report)).word == "go"
@@ -162,15 +161,15 @@ def test_refusals_are_counted_by_their_reason() -> None:
             await link.command("not-running", Pause())
 
     asyncio.run(work())
-    assert dict(measures.link.refused.values) == {
+    assert dict(metrics.link.refused.values) == {
         ("begin", "nothing"): 1,
         ("begin", "not-found"): 1,
         ("report", "fenced"): 1,
         ("start", "unavailable"): 1,
         ("command", "not-running"): 1,
     }
-    assert dict(measures.link.stopped.values) == {(): 1}
-    assert {name: sum(cell.counts) for name, cell in measures.link.call_s.cells.items()} == {
+    assert dict(metrics.link.stopped.values) == {(): 1}
+    assert {name: sum(cell.counts) for name, cell in metrics.link.call_s.cells.items()} == {
         "begin": 2, "report": 3, "beat": 1, "iterations": 1, "start": 1, "command": 1,
     }  # fmt: skip
 
@@ -180,7 +179,7 @@ def test_a_worker_that_no_server_answers_says_so_and_why() -> None:
     stop = start_logging(lines)
 
     async def work() -> None:
-        link = MeasuredLink(OwnLink(), Measures(), CLOCK)
+        link = MeasuredLink(OwnLink(), Metrics(), CLOCK)
         with pytest.raises(Unavailable):
             await link.start("version 2 of the link", "d", Start())
         await link.begin("e", "a#1", "w")

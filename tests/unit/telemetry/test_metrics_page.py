@@ -6,18 +6,17 @@ import json
 import re
 from pathlib import Path
 
-from noetl.telemetry.metrics import Measures
-from noetl.telemetry.metrics_page import metrics_table, with_table
+from noetl.telemetry.metrics import Metrics, metrics_table, with_metrics_table
 
 ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs" / "guides" / "operating.md"
 DASHBOARD = ROOT / "deploy" / "grafana" / "noetl.json"
-NAMES = {meter.name: meter for meter in Measures().book.meters}
+NAMES = {meter.name: meter for meter in Metrics().registry.meters}
 
 
 def test_the_guide_holds_the_table_of_metrics_as_it_is() -> None:
     page = GUIDE.read_text(encoding="utf-8")
-    assert page == with_table(page), "put noetl.telemetry.metrics_page.metrics_table() between the marks"
+    assert page == with_metrics_table(page), "put noetl.telemetry.metrics.metrics_table() between the marks"
 
 
 def test_every_metric_has_a_row_with_its_labels() -> None:

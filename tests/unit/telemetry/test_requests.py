@@ -11,8 +11,8 @@ import pytest
 
 from noetl.clock import SystemClock
 from noetl.telemetry.logs import start_logging
-from noetl.telemetry.metrics import Measures
-from noetl.telemetry.requests import Message, Receive, Scope, Send, WatchedRequests
+from noetl.telemetry.metrics import Metrics
+from noetl.telemetry.requests import Message, Receive, RequestMetrics, Scope, Send
 from tests.unit.telemetry.test_logs import Lines
 
 
@@ -42,11 +42,11 @@ class Asked:
     """A server that asks an application, and what came of it."""
 
     def __init__(self) -> None:
-        self.measures, self.lines = Measures(), Lines()
+        self.metrics, self.lines = Metrics(), Lines()
         self.seen: list[int] = []  # requests that were told of before the body was asked for
 
     def ask(self, path: str, method: str = "GET") -> None:
-        watched = WatchedRequests(app, self.measures, SystemClock(), asked_for)
+        watched = RequestMetrics(app, self.metrics, SystemClock(), asked_for)
 
         async def receive() -> Message:
             self.seen.append(len(self.lines.read_all()))
@@ -73,14 +73,14 @@ def test_a_request_is_told_by_its_route_and_by_who_asked() -> None:
         "event": "request.answered", "level": "debug", "area": "api", "method": "GET",
         "route": "/executions/{id}", "status": 200, "by": "ann",
     }  # fmt: skip
-    assert list(asked.measures.house.request_s.cells) == [("GET", "/executions/{id}", "200")]
+    assert list(asked.metrics.process.request_s.cells) == [("GET", "/executions/{id}", "200")]
 
 
 def test_addresses_and_methods_that_nothing_answers_to_make_no_labels() -> None:
     asked = Asked()
     asked.ask("/unknown")
     asked.ask("/unknown", "BREW")
-    assert list(asked.measures.house.request_s.cells) == [("GET", "-", "404"), ("other", "-", "404")]
+    assert list(asked.metrics.process.request_s.cells) == [("GET", "-", "404"), ("other", "-", "404")]
 
 
 def test_what_falls_over_counts_as_500() -> None:
@@ -111,7 +111,7 @@ def test_a_query_is_never_logged() -> None:
 
 
 def test_what_is_no_request_goes_through() -> None:
-    measures = Measures()
+    metrics = Metrics()
 
     async def nothing() -> Message:
         return json.loads("{}")
@@ -119,5 +119,5 @@ def test_what_is_no_request_goes_through() -> None:
     async def nowhere(message: Message) -> None:
         del message
 
-    asyncio.run(WatchedRequests(app, measures, SystemClock())({"type": "lifespan"}, nothing, nowhere))
-    assert measures.house.request_s.cells == {}
+    asyncio.run(RequestMetrics(app, metrics, SystemClock())({"type": "lifespan"}, nothing, nowhere))
+    assert metrics.process.request_s.cells == {}

@@ -13,7 +13,7 @@ from msgspec.json import decode, encode
 from noetl.control.sweeper import sweep
 from noetl.engine import Event, facts
 from noetl.engine.commands import Cancel, Retry
-from noetl.telemetry.spans import EVENTS_MAX, Context, SpanData, span_id, spans_of, trace_id
+from noetl.telemetry.spans import EVENTS_MAX, SpanData, SpanRef, span_id, spans_of, trace_id
 from noetl.testing.programs import MemoryPrograms
 from noetl.testing.simulator.cluster import SimCluster
 from noetl.views.log import events_of
@@ -142,7 +142,7 @@ def test_a_child_is_a_trace_of_its_own_with_links_both_ways() -> None:
     parent, child = spans_of(ID, log), spans_of(child_id, child_log)
     root = by_name(child, "playbook t")
     assert by_name(parent, "task go").links == (root.context,)
-    assert root.context == Context(trace_id(child_id), span_id(child_id))
+    assert root.context == SpanRef(trace_id(child_id), span_id(child_id))
     assert root.links == (by_name(parent, "step start").context,)
     assert root.attributes["noetl.parent"] == ID
 

@@ -18,7 +18,7 @@ from noetl.engine.facts import ForSignal, FrameParked
 from noetl.errors import Rejected
 from noetl.telemetry import tracing
 from noetl.telemetry.spans import SpanData, spans_of
-from noetl.telemetry.tracing import OtlpDoor, Tracing, open_otlp
+from noetl.telemetry.tracing import OtlpSink, Tracing, open_otlp
 from tests.unit.telemetry.runtimes import ID, MeasuredRuntime, run_in, run_whole
 from tests.unit.telemetry.test_spans import FAILING, TWO
 from tests.unit.tools.calls import server
@@ -54,7 +54,7 @@ def test_what_is_sent_while_it_runs_is_what_its_log_gives_afterwards() -> None:
     runtime, door = MeasuredRuntime(p=TWO), Kept()
 
     async def work(runtime: MeasuredRuntime) -> list[Event]:
-        tracing = Tracing(door, runtime.store, runtime.clock, runtime.measures)
+        tracing = Tracing(door, runtime.store, runtime.clock, runtime.metrics)
         runtime.watchers.append(tracing)
         log = await runtime.whole("p")
         await tracing.close()
@@ -63,7 +63,7 @@ def test_what_is_sent_while_it_runs_is_what_its_log_gives_afterwards() -> None:
     log = run_in(runtime, work)
     assert door.spans == spans_of(ID, log, runtime.programs["p"])
     assert door.closed
-    assert dict(runtime.measures.house.spans.values) == {"sent": 5}
+    assert dict(runtime.metrics.process.spans.values) == {"sent": 5}
 
 
 def test_an_execution_from_another_server_is_read_from_the_log_and_only_what_is_new_is_sent() -> None:
@@ -73,7 +73,7 @@ def test_an_execution_from_another_server_is_read_from_the_log_and_only_what_is_
     middle = next(place for place, event in enumerate(log) if event.seq == 7)
 
     async def work() -> None:
-        tracing = Tracing(door, runtime.store, runtime.clock, runtime.measures)
+        tracing = Tracing(door, runtime.store, runtime.clock, runtime.metrics)
         tracing(Followed(runtime), log[middle:])
         await tracing.close()
 
@@ -87,7 +87,7 @@ def test_a_gap_is_read_from_the_log() -> None:
     door = Kept()
 
     async def work() -> None:
-        tracing = Tracing(door, runtime.store, runtime.clock, runtime.measures)
+        tracing = Tracing(door, runtime.store, runtime.clock, runtime.metrics)
         tracing(Followed(runtime), log[:3])
         tracing(Followed(runtime), log[-1:])
         await tracing.close()
@@ -100,12 +100,12 @@ def test_spans_that_nobody_takes_are_dropped_and_counted() -> None:
     runtime, log = run_whole(TWO)
 
     async def work() -> None:
-        tracing = Tracing(Kept(shut=True), runtime.store, runtime.clock, runtime.measures)
+        tracing = Tracing(Kept(shut=True), runtime.store, runtime.clock, runtime.metrics)
         tracing(Followed(runtime), log)
         await tracing.close()
 
     asyncio.run(work())
-    assert dict(runtime.measures.house.spans.values) == {"dropped": 5}
+    assert dict(runtime.metrics.process.spans.values) == {"dropped": 5}
 
 
 def test_more_facts_than_may_wait_are_dropped_and_counted() -> None:
@@ -113,10 +113,10 @@ def test_more_facts_than_may_wait_are_dropped_and_counted() -> None:
     door = Kept()
 
     async def work() -> None:
-        following = Tracing(door, runtime.store, runtime.clock, runtime.measures)
+        following = Tracing(door, runtime.store, runtime.clock, runtime.metrics)
         following(Followed(runtime), log[:1] * tracing.FACTS_MAX)
         following(Followed(runtime), log)
-        assert dict(runtime.measures.house.spans.values) == {"dropped": len(log)}
+        assert dict(runtime.metrics.process.spans.values) == {"dropped": len(log)}
 
     asyncio.run(work())
 
@@ -126,7 +126,7 @@ def test_a_log_that_can_not_be_read_costs_its_own_spans_only() -> None:
     door = Kept()
 
     async def work() -> None:
-        tracing = Tracing(door, runtime.store, runtime.clock, runtime.measures)
+        tracing = Tracing(door, runtime.store, runtime.clock, runtime.metrics)
         stray = [Event(9, log[0].at, FrameParked(frame="x#1", call=1, until=ForSignal(name="s")))]
         tracing(Followed(runtime), stray)
         tracing(Followed(runtime), log)
@@ -139,7 +139,7 @@ def test_a_log_that_can_not_be_read_costs_its_own_spans_only() -> None:
 def test_an_exporter_of_the_sdk_gets_whole_spans() -> None:
     _, log = run_whole(FAILING)
     exporter = InMemorySpanExporter()
-    door = OtlpDoor(exporter, "noetl-server", "s1")
+    door = OtlpSink(exporter, "noetl-server", "s1")
     spans = spans_of(ID, log)
     assert door.send(spans)
     finished = exporter.get_finished_spans()
@@ -182,7 +182,7 @@ def test_spans_reach_a_receiver_by_otlp() -> None:
     async def work(runtime: MeasuredRuntime) -> None:
         async with receiver(taken) as url:
             tracing = Tracing(
-                open_otlp(url, "noetl-server", "s1"), runtime.store, runtime.clock, runtime.measures
+                open_otlp(url, "noetl-server", "s1"), runtime.store, runtime.clock, runtime.metrics
             )
             tracing.open()
             runtime.watchers.append(tracing)
@@ -208,7 +208,7 @@ def test_spans_reach_a_receiver_by_otlp() -> None:
         for each in resource.resource.attributes
     }
     assert (named["service.name"], named["service.instance.id"]) == ("noetl-server", "s1")
-    assert dict(runtime.measures.house.spans.values) == {"sent": 5}
+    assert dict(runtime.metrics.process.spans.values) == {"sent": 5}
 
 
 @pytest.mark.parametrize("url", ["", "localhost:4318", "ftp://host/", "http://", "grpc://secret@host:1"])

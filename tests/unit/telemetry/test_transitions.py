@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from noetl.errors import Unavailable
-from noetl.telemetry.logs import get_logger, start_logging
-from noetl.telemetry.transitions import EVERY_S, Ownership, Trouble
+from noetl.telemetry.logs import OUTAGE_INTERVAL_S, OutageLog, OwnershipLog, get_logger, start_logging
 from noetl.testing import FakeClock
 from tests.unit.telemetry.test_logs import Lines
 
@@ -12,11 +11,11 @@ log = get_logger("server")
 
 
 def test_partitions_that_come_and_go_are_told_once() -> None:
-    lines, ownership = Lines(), Ownership(log)
+    lines, ownership = Lines(), OwnershipLog(log)
     stop = start_logging(lines)
     try:
         for owned in ({1, 2}, {1, 2}, {2, 3}, set[int]()):
-            ownership.see(frozenset(owned))
+            ownership.update(frozenset(owned))
     finally:
         stop()
     changes = [(line["event"], line["partitions"], line["owned"]) for line in lines.read_all()]
@@ -30,15 +29,15 @@ def test_partitions_that_come_and_go_are_told_once() -> None:
 
 def test_a_store_that_is_away_is_told_at_first_now_and_then_and_when_it_is_back() -> None:
     lines, clock = Lines(), FakeClock()
-    trouble = Trouble(log, clock, "store")
+    trouble = OutageLog(log, clock, "store")
     stop = start_logging(lines)
     try:
-        trouble.over()
+        trouble.end()
         for _ in range(100):
-            trouble.tell(Unavailable("postgresql://me:hunter2@db is away"))
-            clock.advance(EVERY_S / 50)
-        trouble.over()
-        trouble.over()
+            trouble.add(Unavailable("postgresql://me:hunter2@db is away"))
+            clock.advance(OUTAGE_INTERVAL_S / 50)
+        trouble.end()
+        trouble.end()
     finally:
         stop()
     seen = [

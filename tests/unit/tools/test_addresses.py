@@ -48,8 +48,8 @@ NOBODYS = {
     "100.100.100.200": "100.100.100.200 is a metadata address",
     "168.63.129.16": "168.63.129.16 is a metadata address",
     "fd00:ec2::254": "fd00:ec2::254 is a metadata address",
-    "localhost": '"localhost" is no IP address',
-    "": '"" is no IP address',
+    "localhost": '"localhost" is not an IP address',
+    "": '"" is not an IP address',
 }
 
 

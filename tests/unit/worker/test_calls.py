@@ -11,7 +11,7 @@ from noetl.testing.memory_runtime import MemoryRuntime, RuntimeParts
 from noetl.tool import Call, Tool
 from noetl.tools.http.tool import HttpInput
 from noetl.tools.resolve import ResolveInput
-from noetl.worker.calls import misfit
+from noetl.worker.calls import describe_mismatch
 from noetl.worker.frame_driver import LogLine
 from tests.unit.control.runtimes import memory_runtime, run_in
 
@@ -24,9 +24,9 @@ from tests.unit.control.runtimes import memory_runtime, run_in
         (
             {"url": "x", "method": "s3cret"},
             HttpInput,
-            'method of task "get": it is none of the words that this field takes',
+            'method of task "get": the value is not one of those that this field accepts',
         ),
-        ({}, HttpInput, 'input of task "get": it lacks the field `url`'),
+        ({}, HttpInput, 'input of task "get": missing field `url`'),
         (
             {"ref": {}, "columns": ["a", 1]},
             ResolveInput,
@@ -39,7 +39,7 @@ def test_a_field_that_does_not_fit_is_named_and_its_value_is_not(
 ) -> None:
     with pytest.raises(msgspec.ValidationError) as refused:
         msgspec.convert(fields, kind)
-    assert misfit("get", refused.value) == words
+    assert describe_mismatch("get", refused.value) == words
 
 
 class Described(Tool):
@@ -60,7 +60,7 @@ def test_a_kind_that_can_not_be_run_says_so() -> None:
     run_in(runtime, work)
     [failed] = [event.fact for event in runtime.events if isinstance(event.fact, facts.StepFailed)]
     assert failed.error == Failure(
-        kind="tool", message='a task of kind "http" can be checked, but not be run yet'
+        kind="tool", message='a task of kind "http" can be checked, but not run yet'
     )
 
 
@@ -80,7 +80,7 @@ class Talking(Tool):
 def test_what_a_tool_says_while_it_works_is_heard_and_not_kept() -> None:
     body = "workflow:\n- {step: start, tool: {kind: http, url: x}}\n"
     lines: list[LogLine] = []
-    runtime = memory_runtime({"t": body}, {"http": Talking}, parts=RuntimeParts(on_log_line=lines.append))
+    runtime = memory_runtime({"t": body}, {"http": Talking}, parts=RuntimeParts(on_log_line=[lines.append]))
 
     async def work(runtime: MemoryRuntime) -> None:
         await runtime.start("t", id="e")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl.clock import SystemClock
+from noetl.control.deps import ControlHooks
 from noetl.engine import facts
 from noetl.engine.moves import RunTask
 from noetl.errors import NotFound, Unavailable
@@ -37,7 +38,8 @@ async def echo(called: RunTask) -> Output:
 
 def played(body: str, vault: Vault, answer: Answer = echo, *, probe: bool = False) -> MemoryRuntime:
     keychain = Keychain(vault, SystemClock())
-    parts = RuntimeParts(keychain=keychain, on_start=keychain.probed if probe else None)
+    hooks = ControlHooks(on_start=(keychain.resolve_for_start,) if probe else ())
+    parts = RuntimeParts(keychain=keychain, hooks=hooks)
     runtime = memory_runtime({"t": KEYCHAIN + body}, answer, parts=parts)
 
     async def work(runtime: MemoryRuntime) -> None:
@@ -119,7 +121,7 @@ def test_a_request_whose_credential_does_not_resolve_is_on_record_and_ends_d65()
 def test_what_a_tool_says_while_it_works_is_masked_too_d20() -> None:
     body = KEYCHAIN + 'workflow: [{step: start, tool: {kind: http, url: "{{ keychain.token }}"}}]'
     lines: list[LogLine] = []
-    parts = RuntimeParts(keychain=Keychain(Vault(), SystemClock()), on_log_line=lines.append)
+    parts = RuntimeParts(keychain=Keychain(Vault(), SystemClock()), on_log_line=[lines.append])
     runtime = memory_runtime({"t": body}, {"http": Talking}, parts=parts)
 
     async def work(runtime: MemoryRuntime) -> None:
@@ -127,4 +129,4 @@ def test_what_a_tool_says_while_it_works_is_masked_too_d20() -> None:
         await runtime.end("e")
 
     run_in(runtime, work)
-    assert [said.words for said in lines] == ["asking ***", "25%"]
+    assert [said.text for said in lines] == ["asking ***", "25%"]

@@ -23,7 +23,7 @@ from noetl.ports import FetchedCredential
 from noetl.secret import Secret
 from noetl.testing import FakeClock
 from noetl.tool import Auth
-from noetl.worker.keychain import KEPT_S, Keychain, Keys, signs_in_with
+from noetl.worker.keychain import TTL_S, FrameCredentials, Keychain, call_credential
 from tests.playbooks import HEAD, kinds
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -68,7 +68,7 @@ def revealed(fetched: FetchedCredential | Auth) -> dict[str, str]:
     return {field: secret.reveal() for field, secret in fetched.values.items()}
 
 
-@pytest.mark.parametrize(("expires_s", "kept_s"), [(None, KEPT_S), (60.0, 60.0), (86_400.0, KEPT_S)])
+@pytest.mark.parametrize(("expires_s", "kept_s"), [(None, TTL_S), (60.0, 60.0), (86_400.0, TTL_S)])
 def test_a_value_is_kept_until_it_expires_or_for_five_minutes_d57(
     expires_s: float | None, kept_s: float
 ) -> None:
@@ -136,7 +136,7 @@ def test_entries_of_the_same_name_in_two_playbooks_are_two() -> None:
     [
         (NotFound("no such thing"), "no such thing"),
         (Unavailable("it is away"), "it is away"),
-        (ValueError("hunter22"), 'keychain entry "token" can not be read: ValueError'),
+        (ValueError("hunter22"), 'keychain entry "token" cannot be read: ValueError'),
     ],
 )
 def test_a_fetch_that_failed_is_tried_again_by_the_next_who_asks(raised: Exception, told: str) -> None:
@@ -211,18 +211,18 @@ def frame(tool: str, **fields: Any) -> Work:
 
 def test_the_versions_of_all_entries_go_on_record_with_the_request_d57() -> None:
     desk = Desk()
-    start = run(desk.keychain.probed(program("{kind: noop}"), Start(workload={"a": 1})))
+    start = run(desk.keychain.resolve_for_start(program("{kind: noop}"), Start(workload={"a": 1})))
     assert start == Start(workload={"a": 1}, keychain={"token": "v1", "login": "v2"})
 
 
 def test_an_entry_that_does_not_resolve_refuses_the_request_by_its_name_d65() -> None:
     desk = Desk()
     desk.vault.error = NotFound('keychain entry "token": the environment variable "token" is not set')
-    start = run(desk.keychain.probed(program("{kind: noop}"), Start()))
+    start = run(desk.keychain.resolve_for_start(program("{kind: noop}"), Start()))
     message = 'keychain entry "token": the environment variable "token" is not set'
     assert start.error == Failure(kind="credential", message=message)
     refused = Start(error=Failure(kind="problems", message="p"))
-    assert run(desk.keychain.probed(program("{kind: noop}"), refused)) is refused
+    assert run(desk.keychain.resolve_for_start(program("{kind: noop}"), refused)) is refused
 
 
 def test_a_task_is_given_what_its_templates_read_and_nothing_else() -> None:
@@ -231,7 +231,7 @@ def test_a_task_is_given_what_its_templates_read_and_nothing_else() -> None:
         work = frame(
             '{kind: http, url: x, headers: {a: "{{ keychain.token }} {{ keychain.login.password }}"}}'
         )
-        ready = await Keys(desk.keychain).ready(work, waits=False)
+        ready = await FrameCredentials(desk.keychain).resolve(work, waits=False)
         assert ready.values == {
             "token": "token-value-1",
             "login": {"user": "ann", "password": "password-2"},
@@ -239,7 +239,10 @@ def test_a_task_is_given_what_its_templates_read_and_nothing_else() -> None:
         move = next_move(work, AT, ready.values)
         assert isinstance(move, RunTask)
         assert move.input["headers"] == {"a": "token-value-1 password-2"}
-        assert await Keys(desk.keychain).ready(frame("{kind: noop}"), waits=False) == (None, None)
+        assert await FrameCredentials(desk.keychain).resolve(frame("{kind: noop}"), waits=False) == (
+            None,
+            None,
+        )
 
     run(work())
 
@@ -248,7 +251,7 @@ def test_nothing_is_fetched_for_a_frame_that_waits() -> None:
     async def work() -> None:
         desk = Desk()
         asking = frame('{kind: http, url: "{{ keychain.token }}"}')
-        assert await Keys(desk.keychain).ready(asking, waits=True) == (None, None)
+        assert await FrameCredentials(desk.keychain).resolve(asking, waits=True) == (None, None)
         assert desk.vault.asked == []
 
     run(work())
@@ -258,11 +261,11 @@ def test_auth_is_fetched_before_the_call_and_is_no_value_for_templates() -> None
     async def work() -> None:
         desk = Desk()
         asking = frame("{kind: http, auth: login, url: x}")
-        assert await Keys(desk.keychain).ready(asking, waits=False) == (None, None)
+        assert await FrameCredentials(desk.keychain).resolve(asking, waits=False) == (None, None)
         assert desk.vault.asked == [("login", False)]
         move = next_move(asking, AT)
         assert isinstance(move, RunTask)
-        entry = signs_in_with(move)
+        entry = call_credential(move)
         assert entry is not None
         assert entry.name == "login"
 
@@ -274,16 +277,16 @@ def test_a_credential_that_is_gone_fails_the_task_and_names_the_entry_d57() -> N
         desk = Desk()
         desk.vault.error = Unavailable('keychain entry "login": away')
         asking = frame('{kind: http, url: "{{ keychain.login.password }}"}')
-        keys = Keys(desk.keychain)
-        ready = await keys.ready(asking, waits=False)
+        keys = FrameCredentials(desk.keychain)
+        ready = await keys.resolve(asking, waits=False)
         failure = Failure(kind="credential", message='keychain entry "login": away', retryable=True)
         assert ready.missing == Output(status="error", error=failure)
         assert isinstance(next_move(asking, AT, ready.values), RunTask)
         parsing = frame('{kind: http, url: "{{ (keychain.token | fromjson).url }}"}')
-        ready = await keys.ready(parsing, waits=False)
+        ready = await keys.resolve(parsing, waits=False)
         move = next_move(parsing, AT, ready.values)
         assert isinstance(move, Decided)
-        fact = keys.decided(move.fact, ready.missing)
+        fact = keys.mask_fact(move.fact, ready.missing)
         assert (fact.output, fact.error, fact.directive) == (ready.missing, None, "fail")
 
     run(work())
@@ -295,11 +298,11 @@ def test_a_task_that_its_rules_skip_is_skipped_without_its_credential() -> None:
         desk.vault.error = NotFound("gone")
         rules = "spec: {policy: {rules: [{when: true, then: {do: skip}}]}}"
         asking = frame(f'{{kind: http, url: "{{{{ keychain.token }}}}", {rules}}}')
-        keys = Keys(desk.keychain)
-        ready = await keys.ready(asking, waits=False)
+        keys = FrameCredentials(desk.keychain)
+        ready = await keys.resolve(asking, waits=False)
         move = next_move(asking, AT, ready.values)
         assert isinstance(move, Decided)
-        assert keys.decided(move.fact, ready.missing).status == "skipped"
+        assert keys.mask_fact(move.fact, ready.missing).status == "skipped"
 
     run(work())
 
@@ -315,12 +318,12 @@ def test_what_the_frame_has_used_is_masked_in_later_tasks_too() -> None:
         desk = Desk()
         tasks = '[{kind: http, url: "{{ keychain.token }}"}, {kind: noop}]'
         asking = frame(tasks)
-        keys = Keys(desk.keychain)
-        ready = await keys.ready(asking, waits=False)
-        assert keys.taken(called(asking, ready.values), Output(data="token-value-1")).data == "***"
+        keys = FrameCredentials(desk.keychain)
+        ready = await keys.resolve(asking, waits=False)
+        assert keys.mask_output(called(asking, ready.values), Output(data="token-value-1")).data == "***"
         asking.frame.pc, asking.frame.calls = 1, 1
-        ready = await keys.ready(asking, waits=False)
-        assert keys.taken(called(asking, ready.values), Output(data="token-value-1")).data == "***"
+        ready = await keys.resolve(asking, waits=False)
+        assert keys.mask_output(called(asking, ready.values), Output(data="token-value-1")).data == "***"
 
     run(work())
 
@@ -329,12 +332,12 @@ def test_a_frame_that_someone_else_began_masks_what_its_tasks_may_have_used_d20(
     async def work() -> None:
         desk = Desk()
         asking = frame('[{kind: http, url: "{{ keychain.token }}"}, {kind: noop}]', pc=1, calls=1)
-        keys = Keys(desk.keychain)
-        ready = await keys.ready(asking, waits=False)
-        assert keys.taken(called(asking, ready.values), Output(data="token-value-1")).data == "***"
+        keys = FrameCredentials(desk.keychain)
+        ready = await keys.resolve(asking, waits=False)
+        assert keys.mask_output(called(asking, ready.values), Output(data="token-value-1")).data == "***"
         gone = Desk()
         gone.vault.error = NotFound("gone")
-        assert await Keys(gone.keychain).ready(asking, waits=False) == (None, None)
+        assert await FrameCredentials(gone.keychain).resolve(asking, waits=False) == (None, None)
 
     run(work())
 
@@ -343,10 +346,10 @@ def test_after_a_401_the_next_attempt_reads_a_fresh_value() -> None:
     async def work() -> None:
         desk = Desk()
         asking = frame('{kind: http, url: "{{ keychain.token }}"}')
-        keys = Keys(desk.keychain)
-        ready = await keys.ready(asking, waits=False)
-        keys.taken(called(asking, ready.values), Output(status="error", own={"http": {"status": 401}}))
-        again = await keys.ready(asking, waits=False)
+        keys = FrameCredentials(desk.keychain)
+        ready = await keys.resolve(asking, waits=False)
+        keys.mask_output(called(asking, ready.values), Output(status="error", own={"http": {"status": 401}}))
+        again = await keys.resolve(asking, waits=False)
         assert again.values == {"token": "token-value-2"}
         assert desk.vault.asked == [("token", False), ("token", True)]
 
@@ -355,11 +358,11 @@ def test_after_a_401_the_next_attempt_reads_a_fresh_value() -> None:
 
 def test_without_a_keychain_nothing_is_fetched_and_nothing_is_masked() -> None:
     async def work() -> None:
-        keys = Keys(None)
+        keys = FrameCredentials(None)
         asking = frame("{kind: noop}")
-        assert await keys.ready(asking, waits=False) == (None, None)
+        assert await keys.resolve(asking, waits=False) == (None, None)
         output = Output(data="x")
-        assert keys.taken(called(asking, None), output) is output
+        assert keys.mask_output(called(asking, None), output) is output
 
     run(work())
 
@@ -368,14 +371,14 @@ def test_a_message_of_a_template_is_masked() -> None:
     async def work() -> None:
         desk = Desk()
         asking = frame('{kind: http, url: "{{ keychain.token }}"}')
-        keys = Keys(desk.keychain)
-        ready = await keys.ready(asking, waits=False)
+        keys = FrameCredentials(desk.keychain)
+        ready = await keys.resolve(asking, waits=False)
         asking.pipeline.tasks[0]
         broken = next_move(frame('{kind: http, url: "{{ keychain.token.no }}"}'), AT, ready.values)
         assert isinstance(broken, Decided)
         failure = Failure(kind="template", message="it holds token-value-1")
         fact = msgspec.structs.replace(broken.fact, error=failure)
-        told = keys.decided(fact, None).error
+        told = keys.mask_fact(fact, None).error
         assert told == Failure(kind="template", message="it holds ***")
 
     run(work())

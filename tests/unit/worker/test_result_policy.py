@@ -35,7 +35,7 @@ def played(result: str, rows: int) -> tuple[Output | None, list[facts.Fact]]:
 
     run_in(runtime, work)
     told = [each.fact for each in runtime.events]
-    return runtime.control.lives["e"].state.end_output, told
+    return runtime.control.executions["e"].state.end_output, told
 
 
 @pytest.mark.parametrize("rows", [1, 5_000])

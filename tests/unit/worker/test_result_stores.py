@@ -39,7 +39,7 @@ def with_stores(tmp_path: Path, work: Callable[[ResultStores], Awaitable[Any]]) 
 def test_a_ref_is_found_in_the_store_that_it_points_into(tmp_path: Path) -> None:
     async def work(stores: ResultStores) -> None:
         near = await stores.put("e", b"near", "text/plain")
-        table = await stores.chosen({"kind": "sqlite"}).put("e", b"table", "text/plain")
+        table = await stores.select({"kind": "sqlite"}).put("e", b"table", "text/plain")
         assert [near["type"], table["type"]] == ["blob", "relational"]
         assert table["locator"]["store"] == "sqlite"
         assert [await stores.get(near), await stores.get(table)] == [b"near", b"table"]
@@ -68,8 +68,8 @@ def test_a_ref_into_a_store_that_is_not_here_is_not_found(tmp_path: Path) -> Non
 )
 def test_a_playbook_reaches_only_stores_that_are_configured(wanted: dict[str, JSON], tmp_path: Path) -> None:
     async def work(stores: ResultStores) -> None:
-        with pytest.raises(Rejected, match=r'unknown-store.*there is "files", "sqlite"'):
-            stores.chosen(wanted)
+        with pytest.raises(Rejected, match=r'unknown-store.*configured: "files", "sqlite"'):
+            stores.select(wanted)
 
     with_stores(tmp_path, work)
 
@@ -193,8 +193,8 @@ def test_the_time_to_live_stands_in_refs_of_the_executions_own(tmp_path: Path) -
         keeping = ResultPolicy(ttl="7d")
         own, other = await keeping.put(stores, "e", LARGE), await stores.put("f", LARGE, "text/plain")
         assert own["meta"]["ttl"] == "7d"
-        assert keeping.marked("e", other) == other
-        assert keeping.marked("e", {"type": "relational", "locator": {"run": "a#1"}}) == {
+        assert keeping.with_ttl("e", other) == other
+        assert keeping.with_ttl("e", {"type": "relational", "locator": {"run": "a#1"}}) == {
             "type": "relational",
             "locator": {"run": "a#1"},
         }

@@ -40,12 +40,12 @@ def test_a_call_whose_step_has_ended_without_it_is_not_waited_for() -> None:
         await runtime.start("t", id="e")
         await runtime.end("e")
         before_s = runtime.clock.monotonic()
-        await runtime.worker.leave(60.0)
+        await runtime.worker.drain(60.0)
         assert runtime.clock.monotonic() - before_s < 60
 
     run_in(runtime, work)
     assert stopped.is_set()
-    assert runtime.worker.drives == {}
+    assert runtime.worker.drivers == {}
     [late] = [event.fact for event in runtime.events if isinstance(event.fact, facts.StepFailed)]
     assert (late.error.kind, late.error.message) == (
         "timeout", "start#1 took longer than its lifecycle.deadline_s allows",

@@ -1,6 +1,6 @@
-"""The distributed house on one machine, for a trial: PostgreSQL, NATS, a server and workers in one folder.
+"""A distributed deployment on one machine: PostgreSQL, NATS, a server and workers, with data in one folder.
 
-Whoever dies is started again; all of it ends with us, and the next one goes on with what is there.
+Crashed processes are restarted. All processes stop with this one, and the next start continues with the data.
 """
 
 from __future__ import annotations
@@ -16,56 +16,47 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from noetl.clock import Clock
+from noetl.defaults import DEV_WORKERS, HOST, PORT, WORKER_SLOTS, WORKER_SLOTS_MAX
 from noetl.errors import Rejected, Unavailable
 from noetl.output import JSON
 from noetl.runtime.devcluster.folder import STATE, Folder, default_folder, random_key
-from noetl.runtime.devcluster.nats import Nats, free_port, is_free, program_path
-from noetl.runtime.devcluster.postgres import Postgres, look_for_wheel
-from noetl.runtime.devcluster.processes import Child, Program, ending
-from noetl.runtime.settings import NETWORKS
+from noetl.runtime.devcluster.nats import Nats, free_port, is_free, nats_server_path
+from noetl.runtime.devcluster.postgres import Postgres, postgres_wheel
+from noetl.runtime.devcluster.processes import ManagedProcess, ProcessSpec, describe_exit
+from noetl.runtime.settings import DATABASE, KEY, LINK_KEY, NATS, NETWORKS, RESULTS, SERVER, TOKEN
 
-HOST: Final = "127.0.0.1"
-AGAIN_S: Final = 0.5  # before someone who died is started again; twice as long each time
-AGAIN_MAX_S: Final = 30.0
-STEADY_S: Final = 60.0  # whoever lived so long is started again as if for the first time
+RESTART_S: Final = 0.5  # before a crashed process is restarted; doubled each time
+RESTART_MAX_S: Final = 30.0
+STEADY_S: Final = 60.0  # after this uptime the delay starts again with RESTART_S
 WORKERS_MAX: Final = 64
-SLOTS_MAX: Final = 1_024
 SERVER_NAME: Final = "up"
 TOKEN_FILE: Final = "token"
 ENVIRONMENT_FILE: Final = "environment"
 OWN_NETWORKS: Final = "127.0.0.0/8 ::1/128 10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 fc00::/7"
-# What a shell says of another house must not reach this one.
-_OWN: Final = (
-    "NOETL_DB",
-    "NOETL_NATS",
-    "NOETL_SERVER",
-    "NOETL_TOKEN",
-    "NOETL_KEY",
-    "NOETL_LINK_KEY",
-    "NOETL_RESULTS",
-)
+# Variables of another deployment must not reach the processes of this one.
+_OWN: Final = (DATABASE, NATS, SERVER, TOKEN, KEY, LINK_KEY, RESULTS)
 
 
 class DevClusterOptions(NamedTuple):
-    """What `noetl up` was given."""
+    """The options of `noetl up`."""
 
-    folder: Path | None = None  # None: the user's own
-    port: int = 8080  # 0: any that is free
-    workers: int = 2
-    slots: int = 16
+    folder: Path | None = None  # None: a folder in the user's home
+    port: int = PORT  # 0: any free port
+    workers: int = DEV_WORKERS
+    slots: int = WORKER_SLOTS
 
 
 class DevClusterStatus(NamedTuple):
-    """Something that people want to know."""
+    """A message about one process, for the user."""
 
-    name: str  # of the child
+    name: str  # of the process
     words: str
-    seconds: float | None = None  # that it took
+    seconds: float | None = None  # duration
     is_wrong: bool = False
 
 
-class Addresses(NamedTuple):
-    """Where the house is, and what opens it. Nothing of it is for command lines and logs."""
+class ClusterAddresses(NamedTuple):
+    """Addresses and keys of the cluster. They must not appear on command lines and in logs."""
 
     database: str
     nats: str
@@ -74,7 +65,7 @@ class Addresses(NamedTuple):
     link_key: str
 
     def __repr__(self) -> str:
-        return "Addresses(***)"
+        return "ClusterAddresses(***)"
 
     @property
     def url(self) -> str:
@@ -82,83 +73,87 @@ class Addresses(NamedTuple):
 
 
 class DevCluster:
-    """`start`, then `follow` for as long as it is wanted, then `stop`, which is right at any time."""
+    """Call `start`, then `follow` while it runs, then `stop`, which is permitted at any time."""
 
     def __init__(
         self,
-        asked: DevClusterOptions,
+        options: DevClusterOptions,
         clock: Clock,
-        tell: Callable[[DevClusterStatus], None],
-        house: Callable[[DevClusterOptions, Addresses, Path], list[Program]] | None = None,
+        report: Callable[[DevClusterStatus], None],
+        processes: Callable[[DevClusterOptions, ClusterAddresses, Path], list[ProcessSpec]] | None = None,
     ) -> None:
-        """`house`: what runs on PostgreSQL and NATS; None: a server and its workers.
+        """`processes`: those that use PostgreSQL and NATS; None: a server and its workers.
 
-        Raises Rejected when something is not installed: no folder is made then.
+        Raises Rejected when something is not installed; then no folder is created.
         """
-        look_for_wheel()
-        program_path()
-        self.asked = asked
-        self.path = (asked.folder or default_folder()).expanduser().absolute()
+        postgres_wheel()
+        nats_server_path()
+        self.options = options
+        self.path = (options.folder or default_folder()).expanduser().absolute()
         self._clock = clock
-        self._tell = tell
-        self._house = house or house_programs
+        self._report = report
+        self._specs = processes or cluster_processes
         self._folder: Folder | None = None
         self._lock = -1
-        self._children: list[list[Child]] = []  # in groups, as they are started
-        self._keeping: list[asyncio.Task[None]] = []
-        self._addresses: Addresses | None = None
+        self._groups: list[list[ManagedProcess]] = []  # in the order of their start
+        self._supervisors: list[asyncio.Task[None]] = []
+        self._addresses: ClusterAddresses | None = None
         self._socket: Path | None = None
 
     async def start(self) -> dict[str, JSON]:
-        """What a script wants to know, when all are ready. Raises Rejected or Unavailable; then `stop`."""
-        _check(self.asked)
+        """Start all processes; the state file for scripts. Call `stop` after Rejected or Unavailable."""
+        _check(self.options)
         self._folder = folder = Folder(self.path)
-        self._lock = await folder.alone(self._clock)
+        self._lock = await folder.wait_for_leftovers(self._clock)
         postgres, nats = Postgres(folder, self._clock), Nats(folder)
         self._socket = postgres.socket
         (folder.path / "logs").mkdir(mode=0o700, exist_ok=True)
         begun = self._clock.monotonic()
-        await postgres.make()
-        made = self._clock.monotonic() - begun
-        age = "data kept from before" if postgres.kept else f"new database, made in {made:.1f} s"
-        await self._begin([(postgres.program(), f"PostgreSQL {postgres.version}, {age}")])
-        await postgres.create()
-        await self._begin([(nats.program(), f"on {HOST}:{nats.port}, every write synced")])
+        await postgres.initialise()
+        spent = self._clock.monotonic() - begun
+        age = "existing data" if postgres.exists else f"new database, created in {spent:.1f} s"
+        await self._start_group([(postgres.spec(), f"PostgreSQL {postgres.version}, {age}")])
+        await postgres.create_database()
+        await self._start_group([(nats.spec(), f"on {HOST}:{nats.port}, every write synced")])
         key, link_key = folder.secret("key", random_key), folder.secret("link-key", random_key)
-        port = self.asked.port or free_port()  # late: somebody else may take it before the server does
-        self._addresses = Addresses(postgres.url(), nats.url(), port, key, link_key)
-        await self._admit(postgres.url())
-        for group in _groups(self._house(self.asked, self._addresses, folder.path)):
-            await self._begin([(program, "") for program in group])
+        port = self.options.port or free_port()  # as late as possible: another process could take it
+        self._addresses = ClusterAddresses(postgres.url(), nats.url(), port, key, link_key)
+        await self._ensure_token(postgres.url())
+        for group in _in_groups(self._specs(self.options, self._addresses, folder.path)):
+            await self._start_group([(spec, "") for spec in group])
         self._write_environment()
         for child in self._all():
-            self._keeping.append(asyncio.ensure_future(self._keep(child)))
+            self._supervisors.append(asyncio.ensure_future(self._supervise(child)))
         return self._write_state()
 
-    async def _begin(self, programs: list[tuple[Program, str]]) -> None:
-        """A group, at the same time. They are ours to stop, whatever becomes of them."""
+    async def _start_group(self, specs: list[tuple[ProcessSpec, str]]) -> None:
+        """Start processes concurrently. `stop` stops them, even if a start fails."""
         assert self._folder is not None
         logs = self._folder.path / "logs"
-        group = [Child(each, logs / f"{each.name}.log", self._clock, self._lock) for each, _ in programs]
-        self._children.append(group)
+        group = [
+            ManagedProcess(each, logs / f"{each.name}.log", self._clock, self._lock) for each, _ in specs
+        ]
+        self._groups.append(group)
 
-        async def begin(child: Child, words: str) -> None:
+        async def start(child: ManagedProcess, words: str) -> None:
             seconds = await child.start()
-            self._tell(
+            self._report(
                 DevClusterStatus(
-                    child.name, words or child.said.partition("ready")[2].strip(" :") or "ready", seconds
+                    child.name,
+                    words or child.ready_line.partition("ready")[2].strip(" :") or "ready",
+                    seconds,
                 )
             )
 
         try:
             async with asyncio.TaskGroup() as tasks:
-                for child, (_, words) in zip(group, programs, strict=True):
-                    tasks.create_task(begin(child, words))
+                for child, (_, words) in zip(group, specs, strict=True):
+                    tasks.create_task(start(child, words))
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
 
-    async def _admit(self, url: str) -> None:
-        """A token for whoever has the folder, known to the database; made anew when it was revoked."""
+    async def _ensure_token(self, url: str) -> None:
+        """Create an API token in the folder, if there is none or if it was revoked."""
         from noetl.adapters.postgres.database import open_postgres
         from noetl.adapters.postgres.tokens import PostgresTokens
         from noetl.control.api_tokens import digest_of, new_token
@@ -180,34 +175,34 @@ class DevCluster:
     # While it runs
 
     async def follow(self) -> None:
-        """Never comes back, unless there is a bug."""
-        await asyncio.gather(*self._keeping)
+        """Supervise the processes. It returns only after a bug."""
+        await asyncio.gather(*self._supervisors)
 
-    async def _keep(self, child: Child) -> None:
-        pause, since = AGAIN_S, self._clock.monotonic()
+    async def _supervise(self, child: ManagedProcess) -> None:
+        delay, since = RESTART_S, self._clock.monotonic()
         while True:
-            words = ending(await child.ended())
+            words = describe_exit(await child.wait())
             if self._clock.monotonic() - since > STEADY_S:
-                pause = AGAIN_S
-            self._tell(
+                delay = RESTART_S
+            self._report(
                 DevClusterStatus(
-                    child.name, f"has ended ({words}); again in {pause:g} s; log {child.log}", is_wrong=True
+                    child.name, f"has ended ({words}); restart in {delay:g} s; log {child.log}", is_wrong=True
                 )
             )
-            await self._clock.sleep(pause)
-            pause = min(2 * pause, AGAIN_MAX_S)
+            await self._clock.sleep(delay)
+            delay = min(2 * delay, RESTART_MAX_S)
             since = self._clock.monotonic()
             try:
                 seconds = await child.start()
             except Unavailable as error:
-                self._tell(DevClusterStatus(child.name, str(error), is_wrong=True))
+                self._report(DevClusterStatus(child.name, str(error), is_wrong=True))
                 continue
-            with suppress(OSError):  # only a copy of what the system knows
+            with suppress(OSError):  # the file is only informative
                 self._write_state()
-            self._tell(DevClusterStatus(child.name, "is back", seconds))
+            self._report(DevClusterStatus(child.name, "is back", seconds))
 
-    def _all(self) -> list[Child]:
-        return [child for group in self._children for child in group]
+    def _all(self) -> list[ManagedProcess]:
+        return [child for group in self._groups for child in group]
 
     def _write_state(self) -> dict[str, JSON]:
         assert self._folder is not None
@@ -228,60 +223,62 @@ class DevCluster:
         return state
 
     def _write_environment(self) -> None:
-        """For a shell that wants one more worker, or to look at the services themselves."""
+        """For shells: to start another worker, or to access the services directly."""
         assert self._folder is not None
         assert self._addresses is not None
         own = server_environment(self._addresses)
         token = (self._folder.path / TOKEN_FILE).read_text("ascii").strip()
-        own = {**own, "NOETL_SERVER": self._addresses.url, "NOETL_TOKEN": token}
+        own = {**own, SERVER: self._addresses.url, TOKEN: token}
         lines = [f"{name}={shlex.quote(value)}\n" for name, value in own.items()]
         self._folder.put(ENVIRONMENT_FILE, "".join(lines))
 
-    # Its end
+    # The end
 
     async def stop(self, *, at_once: bool = False) -> None:
-        """Workers, server, NATS, PostgreSQL: nobody loses what it needs. `at_once`: without patience."""
-        for task in self._keeping:
+        """Stop workers, server, NATS and PostgreSQL, in this order. `at_once`: without waiting."""
+        for task in self._supervisors:
             task.cancel()
-        await asyncio.gather(*self._keeping, return_exceptions=True)
-        self._keeping.clear()
-        for group in reversed(self._children):
+        await asyncio.gather(*self._supervisors, return_exceptions=True)
+        self._supervisors.clear()
+        for group in reversed(self._groups):
             await asyncio.gather(*(self._stop(child, at_once) for child in group))
-        self._children.clear()
+        self._groups.clear()
         if self._folder is not None:
             with suppress(OSError):
                 (self._folder.path / STATE).unlink(missing_ok=True)
             self._folder.close()
             self._folder = None
 
-    async def _stop(self, child: Child, at_once: bool) -> None:
+    async def _stop(self, child: ManagedProcess, at_once: bool) -> None:
         if child.pid is None:
-            await child.kill()  # what is left of its output
+            await child.kill()  # closes its log
             return
         begun = self._clock.monotonic()
         await child.stop(at_once=at_once)
-        self._tell(DevClusterStatus(child.name, "stopped", self._clock.monotonic() - begun))
+        self._report(DevClusterStatus(child.name, "stopped", self._clock.monotonic() - begun))
 
 
-def server_environment(addresses: Addresses) -> dict[str, str]:
+def server_environment(addresses: ClusterAddresses) -> dict[str, str]:
     return {
-        "NOETL_DB": addresses.database,
-        "NOETL_NATS": addresses.nats,
-        "NOETL_KEY": addresses.key,
-        "NOETL_LINK_KEY": addresses.link_key,
+        DATABASE: addresses.database,
+        NATS: addresses.nats,
+        KEY: addresses.key,
+        LINK_KEY: addresses.link_key,
     }
 
 
-def worker_environment(addresses: Addresses) -> dict[str, str]:
-    """A worker has no use for the database, nor for the key of what is stored there."""
-    return {"NOETL_NATS": addresses.nats, "NOETL_LINK_KEY": addresses.link_key}
+def worker_environment(addresses: ClusterAddresses) -> dict[str, str]:
+    """A worker needs neither the database nor the key of stored secrets."""
+    return {NATS: addresses.nats, LINK_KEY: addresses.link_key}
 
 
-def house_programs(asked: DevClusterOptions, addresses: Addresses, folder: Path) -> list[Program]:
-    """A server and its workers. What is secret goes by the environment: command lines are for all to see."""
-    # -P: modules come from where NoETL is installed, and not from the folder that someone stands in.
+def cluster_processes(
+    options: DevClusterOptions, addresses: ClusterAddresses, folder: Path
+) -> list[ProcessSpec]:
+    """A server and its workers. Secrets are passed in the environment: command lines are public."""
+    # -P: import modules from the installation, not from the working directory.
     noetl = (sys.executable, "-P", "-m", "noetl")
-    server = Program(
+    server = ProcessSpec(
         name="server",
         command=(*noetl, "server", "--host", HOST, "--port", str(addresses.port), "--name", SERVER_NAME),
         environment={**_inherited(os.environ), **server_environment(addresses)},
@@ -289,36 +286,36 @@ def house_programs(asked: DevClusterOptions, addresses: Addresses, folder: Path)
         folder=folder,
     )
     workers = [
-        Program(
+        ProcessSpec(
             name=f"worker-{number}",
-            command=(*noetl, "worker", "--slots", str(asked.slots), "--name", f"up-{number}"),
+            command=(*noetl, "worker", "--slots", str(options.slots), "--name", f"up-{number}"),
             environment={**_inherited(os.environ), **worker_environment(addresses)},
             ready="noetl: ready",
             folder=folder,
         )
-        for number in range(1, asked.workers + 1)
+        for number in range(1, options.workers + 1)
     ]
     return [server, *workers]
 
 
-def _groups(programs: list[Program]) -> list[list[Program]]:
+def _in_groups(specs: list[ProcessSpec]) -> list[list[ProcessSpec]]:
     """The first one alone, then all others together."""
-    return [group for group in (programs[:1], programs[1:]) if group]
+    return [group for group in (specs[:1], specs[1:]) if group]
 
 
 def _inherited(environment: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in environment.items() if name not in _OWN}
-    # On one's own machine tools may reach what they reach by `noetl run`.
+    # On a developer's machine tools may reach the same networks as with `noetl run`.
     return {NETWORKS: OWN_NETWORKS, **kept, "PYTHONUNBUFFERED": "1"}
 
 
-def _check(asked: DevClusterOptions) -> None:
+def _check(options: DevClusterOptions) -> None:
     """Raises Rejected."""
-    if not 0 <= asked.port < 65_536:
-        raise Rejected("bad-option", f"--port {asked.port} is no port: write 0 to 65535")
-    if not 0 <= asked.workers <= WORKERS_MAX:
-        raise Rejected("bad-option", f"--workers {asked.workers} is not in 0 to {WORKERS_MAX}")
-    if not 1 <= asked.slots <= SLOTS_MAX:
-        raise Rejected("bad-option", f"--slots {asked.slots} is not in 1 to {SLOTS_MAX}")
-    if asked.port and not is_free(asked.port):
-        raise Rejected("no-port", f"port {asked.port} of {HOST} is taken: name another one by --port")
+    if not 0 <= options.port < 65_536:
+        raise Rejected("bad-option", f"--port {options.port} is not a port: use 0 to 65535")
+    if not 0 <= options.workers <= WORKERS_MAX:
+        raise Rejected("bad-option", f"--workers {options.workers} is not in 0 to {WORKERS_MAX}")
+    if not 1 <= options.slots <= WORKER_SLOTS_MAX:
+        raise Rejected("bad-option", f"--slots {options.slots} is not in 1 to {WORKER_SLOTS_MAX}")
+    if options.port and not is_free(options.port):
+        raise Rejected("no-port", f"port {options.port} of {HOST} is in use: name another one with --port")

@@ -1,6 +1,6 @@
-"""The folder of `noetl up`: what is kept there, who may read it, and who has it now.
+"""The data folder of `noetl up`, with its lock and its permissions.
 
-Keys and passwords are made once, each in a file of its own for its owner alone.
+Keys and passwords are generated once, each in a file that only its owner can read.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from noetl.clock import Clock
 from noetl.errors import Rejected, Unavailable
 from noetl.output import JSON
 
-MARK: Final = "noetl-up.json"  # a folder that has it is ours
-STATE: Final = "up.json"  # what runs now; gone when it has stopped
+MARK: Final = "noetl-up.json"  # marks a folder of `noetl up`
+STATE: Final = "up.json"  # the running processes; removed when they stop
 VERSION: Final = 1
-SOCKET_BYTES_MAX: Final = 107  # of the path of a Unix socket, by the system
-SOCKET_NAME: Final = "/.s.PGSQL.5432.lock"  # the longest that PostgreSQL puts beside its socket
-LEFTOVER_S: Final = 30.0  # that processes of an earlier `up` may take to end
-LOOK_S: Final = 0.1
+SOCKET_BYTES_MAX: Final = 107  # of the path of a Unix socket
+SOCKET_NAME: Final = "/.s.PGSQL.5432.lock"  # the longest name that PostgreSQL adds to the folder
+LEFTOVER_S: Final = 30.0  # to wait for processes of an earlier `up`
+POLL_S: Final = 0.1
 SECRET_BYTES: Final = 32
 SECRET_FILE_BYTES_MAX: Final = 4_096
 ROOT_HOME: Final = Path("/var/lib/noetl/up")
 
 
 def default_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """One of the user's own. For root it is not in the home: PostgreSQL has to reach it as another user."""
+    """A folder in the user's home. For root it is elsewhere: PostgreSQL runs as another user."""
     if home := environment.get("XDG_DATA_HOME"):
         return Path(home) / "noetl" / "up"
     return ROOT_HOME if os.geteuid() == 0 else Path.home() / ".local" / "share" / "noetl" / "up"
@@ -46,29 +46,29 @@ def random_key() -> str:
     return base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
 
 
-def random_word() -> str:
-    """For passwords: nothing in it has to be escaped in an address."""
+def random_password() -> str:
+    """Hexadecimal: it needs no escaping in a URL."""
     return secrets.token_hex(SECRET_BYTES)
 
 
 class Folder:
-    """Ours alone from the moment it is made until `close`, or until the process dies."""
+    """Locked for this process from its creation until `close`, or until the process dies."""
 
     def __init__(self, path: Path) -> None:
-        """Raises Rejected when it is another's or something else is in it, Unavailable when it can not be."""
+        """Raises Rejected when it is in use or holds other files, Unavailable when it cannot be created."""
         self.path = path.expanduser().absolute()
         self._descriptors: list[int] = []
-        self._short: Path | None = None  # made for the socket, elsewhere
+        self._short: Path | None = None  # a temporary folder for the socket
         try:
             make_folder(self.path, 0o700)
             self._check()
             self._lock()
-            # For root it lets PostgreSQL through, which runs as another user: to go through is not to read.
+            # PostgreSQL runs as another user than root: it may traverse the folder, but not read it.
             self.path.chmod(0o711 if os.geteuid() == 0 else 0o700)
             self.put(MARK, json.dumps({"version": VERSION}) + "\n")
         except OSError as error:
             self.close()
-            raise Unavailable(f'"{self.path}" can not be used: {error.strerror or error}') from error
+            raise Unavailable(f'"{self.path}" cannot be used: {error.strerror or error}') from error
         except BaseException:
             self.close()
             raise
@@ -76,10 +76,10 @@ class Folder:
     def _check(self) -> None:
         if self.path.stat().st_uid != os.geteuid():
             raise Rejected(
-                "not-ours", f'"{self.path}" belongs to another user: name one of your own by --dir'
+                "not-ours", f'"{self.path}" belongs to another user: name one of your own with --dir'
             )
         if any(self.path.iterdir()) and not (self.path / MARK).exists() and not (self.path / "lock").exists():
-            words = "holds other things: name an empty folder by --dir, or one that does not exist yet"
+            words = "contains other files: name an empty or new folder with --dir"
             raise Rejected("not-ours", f'"{self.path}" {words}')
 
     def _lock(self) -> None:
@@ -88,9 +88,9 @@ class Folder:
             flock(descriptor, LOCK_EX | LOCK_NB)
         except BlockingIOError as error:
             who = os.read(descriptor, 32).decode("ascii", "replace").strip()
-            words = f'another `noetl up` (process {who or "unknown"}) has "{self.path}"'
+            words = f'another `noetl up` (process {who or "unknown"}) uses "{self.path}"'
             raise Rejected(
-                "busy", f"{words}: use that one, end it, or name another folder by --dir"
+                "busy", f"{words}: use that one, stop it, or name another folder with --dir"
             ) from error
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
@@ -101,10 +101,10 @@ class Folder:
         self._descriptors.append(descriptor)
         return descriptor
 
-    async def alone(self, clock: Clock) -> int:
-        """Wait until no process of an earlier `up` is left: the lock that every child of ours inherits.
+    async def wait_for_leftovers(self, clock: Clock) -> int:
+        """Wait until no process of an earlier `up` runs, and take the lock that all processes inherit.
 
-        Whoever was killed could not wait for them; they end with it, and take a moment.
+        After a kill of `noetl up` its processes need a moment to end.
         """
         descriptor = self._opened("children.lock")
         until = clock.monotonic() + LEFTOVER_S
@@ -114,22 +114,22 @@ class Folder:
                 return descriptor
             if clock.monotonic() > until:
                 raise Rejected(
-                    "busy", f'processes of an earlier `noetl up` still use "{self.path}"{self._who()}'
+                    "busy", f'processes of an earlier `noetl up` still use "{self.path}"{self._kill_hint()}'
                 )
-            await clock.sleep(LOOK_S)
+            await clock.sleep(POLL_S)
 
-    def _who(self) -> str:
+    def _kill_hint(self) -> str:
         pids = self.state().get("pids", {})
         numbers = " ".join(str(each) for each in pids.values()) if isinstance(pids, dict) else ""
-        return f": end them, kill {numbers}" if numbers else ""
+        return f": stop them with kill {numbers}" if numbers else ""
 
-    # What is in it
+    # Files
 
     def put(self, name: str, text: str) -> Path:
-        """All or nothing, on disk when it returns, for nobody else to read."""
+        """Write a private file atomically; it is on disk when this returns."""
         file, made = self.path / name, self.path / f"{name}.new"
         with suppress(FileNotFoundError):
-            made.unlink()  # of one who died here
+            made.unlink()  # left by a process that died here
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         with os.fdopen(os.open(made, flags, 0o600), "w", encoding="utf-8") as stream:
             stream.write(text)
@@ -140,7 +140,7 @@ class Folder:
         return file
 
     def secret(self, name: str, make: Callable[[], str]) -> str:
-        """What stands in a file, which is made the first time. Raises Rejected when others may read it."""
+        """The secret in a file, generated the first time. Raises Rejected when others can read it."""
         file = self.path / name
         try:
             descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -150,16 +150,14 @@ class Folder:
             return made
         with os.fdopen(descriptor, encoding="ascii", errors="replace") as stream:
             if stat.S_IMODE(os.fstat(descriptor).st_mode) & 0o077:
-                raise Rejected("open-file", f'others may read "{file}": chmod 600 {file}')
+                raise Rejected("open-file", f'other users can read "{file}": chmod 600 {file}')
             found = stream.read(SECRET_FILE_BYTES_MAX).strip()
         if not found:
-            raise Rejected(
-                "empty-file", f'there is nothing in "{file}": restore it, or remove the whole folder'
-            )
+            raise Rejected("empty-file", f'"{file}" is empty: restore it, or remove the whole folder')
         return found
 
     def state(self) -> dict[str, JSON]:
-        """What ran last, and did not stop by itself; empty when nothing is known."""
+        """The state file of an `up` that was killed; empty when there is none."""
         with suppress(OSError, ValueError):
             found = json.loads((self.path / STATE).read_text("utf-8"))
             if isinstance(found, dict):
@@ -167,12 +165,12 @@ class Folder:
         return {}
 
     def socket_folder(self) -> Path:
-        """A path that is short enough for a Unix socket: in the folder, or else a temporary one."""
-        near = self.path / "run"
-        if len(os.fsencode(near)) + len(SOCKET_NAME) <= SOCKET_BYTES_MAX:
-            near.mkdir(mode=0o700, exist_ok=True)
-            return near
-        last = self.state().get("socket_folder")  # of one that was killed
+        """A path that is short enough for a Unix socket: in the folder, or else a temporary folder."""
+        inside = self.path / "run"
+        if len(os.fsencode(inside)) + len(SOCKET_NAME) <= SOCKET_BYTES_MAX:
+            inside.mkdir(mode=0o700, exist_ok=True)
+            return inside
+        last = self.state().get("socket_folder")  # of an `up` that was killed
         if isinstance(last, str) and _is_left_over(Path(last)):
             shutil.rmtree(last, ignore_errors=True)
         self._short = Path(tempfile.mkdtemp(prefix=_SHORT, dir="/tmp"))
@@ -190,7 +188,7 @@ _SHORT: Final = "noetl-up-"
 
 
 def _is_left_over(path: Path) -> bool:
-    """One that an earlier `up` of ours has made, and no link to somewhere else."""
+    """Whether an earlier `up` of this user created it, and it is not a symbolic link."""
     try:
         found = path.lstat()
     except OSError:

@@ -1,4 +1,4 @@
-"""NATS for `noetl up`: the program of a wheel, on loopback with a password, and every write synced."""
+"""NATS for `noetl up`: the binary of a wheel, on loopback with a password, with synced writes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from noetl.defaults import HOST
 from noetl.errors import Rejected
-from noetl.runtime.devcluster.folder import Folder, random_word
+from noetl.runtime.devcluster.folder import Folder, random_password
 from noetl.runtime.devcluster.postgres import EXTRAS
-from noetl.runtime.devcluster.processes import Program
+from noetl.runtime.devcluster.processes import ProcessSpec
 
 USER: Final = "noetl"
 PAYLOAD_MB: Final = 8
@@ -25,25 +26,25 @@ CONFIG_FILE: Final = "nats.conf"
 
 
 class Nats:
-    """A server whose store is kept; its port stays the same as long as it is free."""
+    """A server with a persistent store. It keeps its port while the port is free."""
 
     def __init__(self, folder: Folder) -> None:
-        """Raises Rejected when the program is not there."""
+        """Raises Rejected when the binary is missing."""
         self.store = folder.path / "nats"
-        self._program = program_path()
+        self._program = nats_server_path()
         self._folder = folder
-        self._password = folder.secret("nats-password", random_word)
-        self.port = free_port(_remembered(folder))
+        self._password = folder.secret("nats-password", random_password)
+        self.port = free_port(_last_port(folder))
         folder.put(PORT_FILE, f"{self.port}\n")
 
     def url(self) -> str:
-        """It holds the password: for environments of processes, never for command lines and logs."""
-        return f"nats://{USER}:{self._password}@127.0.0.1:{self.port}"
+        """It contains the password: pass it in environments only, never on command lines or in logs."""
+        return f"nats://{USER}:{self._password}@{HOST}:{self.port}"
 
-    def program(self) -> Program:
+    def spec(self) -> ProcessSpec:
         config = self._folder.put(
             CONFIG_FILE,
-            f'listen: "127.0.0.1:{self.port}"\n'
+            f'listen: "{HOST}:{self.port}"\n'
             'server_name: "noetl-up"\n'
             f"max_payload: {PAYLOAD_MB}MB\n"
             f'authorization {{ user: "{USER}", password: "{self._password}" }}\n'
@@ -55,7 +56,7 @@ class Nats:
             "}\n",
         )
         self.store.mkdir(mode=0o700, exist_ok=True)
-        return Program(
+        return ProcessSpec(
             name="nats",
             command=(str(self._program), "--config", str(config)),
             environment={"PATH": os.defpath, "TZ": "UTC"},
@@ -65,34 +66,34 @@ class Nats:
         )
 
 
-def program_path() -> Path:
-    """Beside our Python, where the wheel puts it, or on the path. Raises Rejected."""
+def nats_server_path() -> Path:
+    """The binary beside our Python, where the wheel installs it, or on the PATH. Raises Rejected."""
     beside = Path(sys.executable).with_name("nats-server")
     found = str(beside) if beside.exists() else shutil.which("nats-server")
     if found is None or find_spec("nats") is None:
-        raise Rejected("no-extra", f"`noetl up` needs its own PostgreSQL and NATS: {EXTRAS}")
+        raise Rejected("no-extra", f"`noetl up` needs its bundled PostgreSQL and NATS: {EXTRAS}")
     return Path(found)
 
 
 def free_port(wanted: int = 0) -> int:
-    """This one on loopback if nobody has it, else any."""
+    """The wanted port on loopback if it is free, or else any free port."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                probe.bind(("127.0.0.1", port))
+                probe.bind((HOST, port))
             except OSError:
                 continue
             found: int = probe.getsockname()[1]
             return found
-    raise Rejected("no-port", "no port is free on 127.0.0.1")
+    raise Rejected("no-port", f"no port is free on {HOST}")
 
 
 def is_free(port: int) -> bool:
     return port == free_port(port)
 
 
-def _remembered(folder: Folder) -> int:
+def _last_port(folder: Folder) -> int:
     try:
         port = int((folder.path / PORT_FILE).read_text("ascii"))
     except (OSError, ValueError):
@@ -101,11 +102,11 @@ def _remembered(folder: Folder) -> int:
 
 
 def _quoted(path: Path) -> str:
-    """As a text in the settings of NATS, whatever stands in the name of a folder. Raises Rejected."""
+    """A string for the configuration of NATS. Raises Rejected for characters that it cannot contain."""
     text = str(path)
     if not text.isprintable() or '"' in text or "\\" in text:
         raise Rejected(
             "bad-folder",
-            "NATS can not use a folder with quotes, backslashes or control characters in its name",
+            "NATS cannot use a folder with quotes, backslashes or control characters in its name",
         )
     return f'"{text}"'

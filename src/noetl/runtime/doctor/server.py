@@ -1,4 +1,4 @@
-"""Checks of a server from outside: does it answer, what may our token, who does the work. They only look."""
+"""Read-only checks of a server from outside: its health, our token, its workers and their pools."""
 
 from __future__ import annotations
 
@@ -7,107 +7,112 @@ from typing import Final
 
 from noetl.client import Client
 from noetl.client.http import is_private
+from noetl.defaults import POOL
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.net.describe import count
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
-from noetl.playbook.model import POOL
 from noetl.playbook.reader import read
 from noetl.runtime.doctor.checks import Diagnosis
+from noetl.runtime.embedded import EMBEDDED_WORKER
 from noetl.secret import Secret
 from noetl.tool import Tools
 
-PLAYBOOKS_MAX: Final = 500  # whose pools are looked up
+PLAYBOOKS_MAX: Final = 500  # whose pools are checked
 NAMES_MAX: Final = 5
-EMBEDDED: Final = "here"  # the worker of a server on a file, which does the work of every pool
 
 
-async def examine_server(url: str, token: Secret | None) -> list[Diagnosis]:
+async def check_server(url: str, token: Secret | None) -> list[Diagnosis]:
     try:
         client = Client(url, token)
     except Rejected as error:
         return [Diagnosis("server-reachable", "error", str(error))]
     async with client:
-        found, answers = privacy(client.url, token), await reachable(client)
+        found, answers = check_tls(client.url, token), await check_reachable(client)
         found.append(answers)
         if answers.grade == "error":
             return found
-        known = await caller(client)
-        found += [await ready(client), known]
+        known = await check_token(client)
+        found += [await check_ready(client), known]
         if known.grade != "error":
-            found += await workers(client)
+            found += await check_workers(client)
         return found
 
 
-def privacy(url: str, token: Secret | None) -> list[Diagnosis]:
+def check_tls(url: str, token: Secret | None) -> list[Diagnosis]:
     if token is None or is_private(url):
         return []
-    words = f"the token goes to {url} in the clear: whoever is on the way can read it"
-    return [Diagnosis("server-tls", "warning", words, "give the server an address with https://")]
+    words = f"the token is sent to {url} without encryption: others on the network can read it"
+    return [Diagnosis("server-tls", "warning", words, "serve the API with https://")]
 
 
-async def reachable(client: Client) -> Diagnosis:
+async def check_reachable(client: Client) -> Diagnosis:
     try:
         await client.http.request("GET", "/health", retry=False)
     except NoetlError as error:
-        cure = "does it run, is the address right, may this machine reach it? noetl server, or noetl up"
+        cure = "check that it runs (noetl server, or noetl up), and that the address is right"
         return Diagnosis("server-reachable", "error", str(error), cure)
     return Diagnosis("server-reachable", "ok", f"{client.url} answers")
 
 
-async def ready(client: Client) -> Diagnosis:
-    """It answers; has it also what it needs?"""
+async def check_ready(client: Client) -> Diagnosis:
+    """Whether the server reaches its own services."""
     try:
         await client.http.request("GET", "/ready", retry=False)
     except NoetlError as error:
-        cure = "it has lost PostgreSQL or NATS: ask noetl doctor on its own machine, with --db and --nats"
+        cure = "it has lost PostgreSQL or NATS: run noetl doctor on its machine, with --db and --nats"
         return Diagnosis("server-ready", "error", str(error), cure)
-    return Diagnosis("server-ready", "ok", "it is ready")
+    return Diagnosis("server-ready", "ok", "the server is ready")
 
 
-async def caller(client: Client) -> Diagnosis:
+async def check_token(client: Client) -> Diagnosis:
     try:
-        said = await client.whoami()
+        identity = await client.whoami()
     except (Rejected, NotFound, Unavailable) as error:
         return Diagnosis(
-            "server-token", "error", str(error), "make one on the server: noetl token create NAME --scope run"
+            "server-token",
+            "error",
+            str(error),
+            "create one on the server: noetl token create NAME --scope run",
         )
-    if said.get("open"):
-        return Diagnosis("server-token", "info", "it asks for no token: right for this machine alone")
-    scopes = ", ".join(str(each) for each in said.get("scopes") or ()) or "none"
-    return Diagnosis(
-        "server-token", "ok", f'the token is that of "{said.get("name")}", with the scopes {scopes}'
-    )
+    if identity.get("open"):
+        return Diagnosis("server-token", "info", "it requires no token, which is only safe for local use")
+    scopes = ", ".join(str(each) for each in identity.get("scopes") or ()) or "none"
+    return Diagnosis("server-token", "ok", f'the token is "{identity.get("name")}", with the scopes {scopes}')
 
 
-async def workers(client: Client) -> list[Diagnosis]:
-    """Is there someone for every pool that a playbook names?"""
+async def check_workers(client: Client) -> list[Diagnosis]:
+    """Whether there is a worker for each pool that a playbook names."""
     try:
-        said = await client.workers()
-        pools = {str(each["pool"]): each for each in said.get("pools") or () if isinstance(each, dict)}
+        answer = await client.workers()
+        pools = {str(each["pool"]): each for each in answer.get("pools") or () if isinstance(each, dict)}
         wanted, more = await _pools_of_playbooks(client)
     except (NoetlError, KeyError, TypeError) as error:
-        return [Diagnosis("server-workers", "error", f"it does not tell of its workers: {error}")]
-    number = len(said.get("workers") or ())
-    found = [Diagnosis("server-workers", "ok", f"{count(number, 'worker')}: {_told(pools)}")]
+        return [Diagnosis("server-workers", "error", f"it does not list its workers: {error}")]
+    number = len(answer.get("workers") or ())
+    found = [Diagnosis("server-workers", "ok", f"{count(number, 'worker')}: {_describe(pools)}")]
     if not number:
-        words = "there is no worker: nothing that is started goes on"
+        words = "there is no worker: executions make no progress"
         found = [
-            Diagnosis("server-workers", "error", words, "noetl worker, with NOETL_NATS and NOETL_LINK_KEY")
+            Diagnosis(
+                "server-workers", "error", words, "start noetl worker with NOETL_NATS and NOETL_LINK_KEY"
+            )
         ]
-    served_by_one = any(isinstance(each, dict) and each.get("name") == EMBEDDED for each in said["workers"])
+    is_embedded = any(
+        isinstance(each, dict) and each.get("name") == EMBEDDED_WORKER for each in answer["workers"]
+    )
     for pool, paths in sorted(wanted.items()):
-        if number and pool not in pools and not served_by_one:
-            words = f'no worker serves the pool "{pool}", which is named by {_some(paths)}'
+        if number and pool not in pools and not is_embedded:
+            words = f'no worker serves the pool "{pool}", which {_some(paths)} use'
             found.append(Diagnosis("server-pools", "error", words, f"noetl worker --pool {pool}"))
     if more:
-        words = f"only the first {PLAYBOOKS_MAX} playbooks were asked for their pools"
+        words = f"only the pools of the first {PLAYBOOKS_MAX} playbooks were checked"
         found.append(Diagnosis("server-pools", "info", words))
     return found
 
 
 async def _pools_of_playbooks(client: Client) -> tuple[dict[str, list[str]], bool]:
-    """Pool → the paths that name it; and whether there are more playbooks than we look at."""
+    """Pool → the paths that name it; and whether there are more playbooks than the limit."""
     kinds = Tools.installed().kinds()
     wanted: dict[str, list[str]] = {}
     seen, after = 0, ""
@@ -123,7 +128,7 @@ async def _pools_of_playbooks(client: Client) -> tuple[dict[str, list[str]], boo
 
 
 def pools_of(text: str, kinds: Kinds) -> set[str]:
-    """Those whose workers run its steps. A playbook that can not be read names none."""
+    """The pools of a playbook. A playbook that cannot be read names none."""
     _document, playbook, _problems = read(text, kinds, "playbook")
     if playbook is None:
         return set()
@@ -131,7 +136,7 @@ def pools_of(text: str, kinds: Kinds) -> set[str]:
     return {str(each.spec.get("pool") or usual) for each in playbook.pipelines}
 
 
-def _told(pools: dict[str, dict[str, JSON]]) -> str:
+def _describe(pools: dict[str, dict[str, JSON]]) -> str:
     return ", ".join(
         f"{name} ({each.get('busy', 0)} of {each.get('slots', 0)} slots busy)"
         for name, each in sorted(pools.items())

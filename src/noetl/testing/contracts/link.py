@@ -15,13 +15,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from noetl.clock import SystemClock
+from noetl.defaults import POOL
 from noetl.engine.commands import Cancel, Pause, Report, Resume, Start
 from noetl.engine.facts import Requested, TaskDone
 from noetl.engine.work import work_of
 from noetl.errors import NotFound, PlaybookError, Rejected, Unavailable
 from noetl.link.secret_channel import Owner
 from noetl.output import JSON, Failure, Output
-from noetl.playbook.model import POOL
 from noetl.ports import (
     EventStore,
     Feed,
@@ -276,7 +276,7 @@ class LinkContract:
     async def test_a_grant_arrives_as_the_owner_gave_it(self) -> None:
         async with self.open({"one": ONE}) as (link, owner, _, digests):
             await link.start("e", digests["one"], Start(workload=WIDE, by="me"))
-            live = await owner.live("e")
+            live = await owner.load("e")
             assert live.state.workload == WIDE
             grant = await link.begin("e", "start#1", "w")
             assert grant is not None
@@ -286,7 +286,7 @@ class LinkContract:
             assert [task.name for task in grant.work.pipeline.tasks] == [
                 task.name for task in work.pipeline.tasks
             ]
-            assert (grant.epoch, grant.lease_s) == (live.out["start#1"].epoch, 30.0)
+            assert (grant.epoch, grant.lease_s) == (live.in_flight["start#1"].epoch, 30.0)
             assert abs((SystemClock().now() - grant.at).total_seconds()) < 10
             assert await link.begin("e", "start#1", "another") is None
 
@@ -339,7 +339,7 @@ class LinkContract:
             assert await link.beat("w", holds) == []
             await link.command("b", Cancel(reason="enough"))
             await link.command("c", Pause(by="me"))
-            statuses = [(await owner.live(id)).state.status for id in ("a", "b", "c")]
+            statuses = [(await owner.load(id)).state.status for id in ("a", "b", "c")]
             assert statuses == ["running", "cancelling", "paused"]
             stale = [("a", "start#1[1]", (holds[0][2][0], 0)), *holds[1:]]
             assert sorted(await link.beat("w", stale)) == sorted(await owner.beat("w", stale)) != []

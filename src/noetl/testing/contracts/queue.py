@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final, NamedTuple, TypeAlias
 
+from noetl.defaults import POOL
 from noetl.errors import Unavailable
-from noetl.playbook.model import POOL
 from noetl.ports import Claim, Pointer, QueueBackend, WorkQueue
 from noetl.testing.contracts import async_test, error_of
 

@@ -157,7 +157,7 @@ async def _executed(tool: type[Tool]) -> State:
         try:
             digest = await runtime.playbooks.add(example_of(tool), None)
             async with asyncio.timeout(CALL_S):
-                return await runtime.rest(await runtime.start(digest, {}))
+                return await runtime.wait_until_idle(await runtime.start(digest, {}))
         finally:
             await runtime.close()
             disk.close()

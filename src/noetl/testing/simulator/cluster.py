@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import NamedTuple
 
 from noetl.adapters.memory.results import MemoryResults
-from noetl.control.deps import ControlPorts, ControlSettings
+from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings
 from noetl.control.executions import Control
 from noetl.control.live_execution import LiveExecution
 from noetl.control.ownership import PartitionOwners
@@ -23,7 +23,7 @@ from noetl.testing.programs import MemoryPrograms
 from noetl.testing.simulator.loop import SimLoop
 from noetl.testing.simulator.ports import FaultRates, SimClock, SimLink, SimQueue, SimStore
 from noetl.views.replay import differences
-from noetl.worker.calls import Ear
+from noetl.worker.calls import CallContext
 from noetl.worker.worker import Worker, WorkerPorts
 
 _COMMANDS: tuple[tuple[Command, ...], ...] = ((Pause(), Resume()), (Cancel(),), (Cancel(), Retry(), Retry()))
@@ -98,7 +98,7 @@ class SimCluster:
     def _settled(self) -> Iterator[tuple[str, LiveExecution]]:
         """The executions in the memory of servers whose state includes the whole log."""
         for _, control in self.link.servers.values():
-            for execution_id, live in control.lives.items():
+            for execution_id, live in control.executions.items():
                 head = self.store.memory.rows[execution_id][-1]
                 if not live.busy and live.state.seq == head.first_seq + len(head.facts) - 1:
                     yield execution_id, live
@@ -167,17 +167,17 @@ class SimCluster:
 
     async def _serve(self, process: str, skew: float) -> None:
         clock = SimClock(self.loop, skew)
-        reach = ControlPorts(self.store, self.queue, self.results)
+        reach = ControlPorts(self.store, self.queue, self.results, self.link)
         settings = ControlSettings(
             lease_s=TTL_S, resend_s=3.0, items_bytes=4, snapshot_bytes=2_000, window=6, settle_s=0.5,
             lost_max=1_000,  # workers are lost at random here, never because of a call
         )  # fmt: skip
         owners = PartitionOwners(self.store, clock, process, ttl_s=TTL_S, count=PARTITIONS)
-        control = self.components.control(reach, self.programs, owners, clock, settings)
-        control.relatives.link, control.roll_call = self.link, self._poll_workers
+        hooks = ControlHooks(on_load=(self._poll_workers,))
+        control = self.components.control(reach, self.programs, owners, clock, settings, hooks=hooks)
         self.link.servers[process] = (process, control)
         while True:
-            await owners.keep(control.set_time)
+            await owners.renew(control.set_time)
             await self.components.sweep(control)
             await clock.sleep(TTL_S / 3)
 
@@ -188,9 +188,9 @@ class SimCluster:
         self.workers[process] = worker
         for _ in range(3):
             self.loop.spawn(process, worker.serve())
-        await worker.beat(TTL_S / 3)
+        await worker.send_heartbeats(TTL_S / 3)
 
-    async def _call(self, called: RunTask, _ear: Ear) -> Output:
+    async def _call(self, called: RunTask, _context: CallContext) -> Output:
         return await self.tools[called.task.kind](called)
 
     async def _tool(self, called: RunTask) -> Output:
@@ -206,7 +206,7 @@ class SimCluster:
         """Every live worker reports the frames that it holds; some reports are lost."""
         for process, worker in self.workers.items():
             if process in self.processes.values():
-                self.loop.spawn(process, worker.tell())
+                self.loop.spawn(process, worker.send_heartbeat())
 
     def _fault(self) -> None:
         random = self.loop.random

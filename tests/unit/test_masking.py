@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from noetl.masking import Mask
 from noetl.output import Failure, Output
-from noetl.worker.masking import Mask
 
 AWKWARD = "p@ss/w\"ö\\rd +\n🎉'<x>&"
 FORMS = {

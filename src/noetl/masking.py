@@ -1,7 +1,7 @@
-"""Secrets in what a tool gives back become `***`, before a rule sees it and before anything is stored (D20).
+"""Replaces known secrets in texts and outputs by `***` (D20).
 
-One pattern for all values that a frame has used: as they are, quoted for URLs, JSON, HTML or Python's repr
-(also twice over), in hex, and in base64 at whatever place of a longer text they stand.
+One pattern finds all encodings of a set of values: plain, quoted for URLs, JSON, HTML or Python's repr (also
+twice), in hex, and in base64 at any position of a longer text.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from msgspec.structs import replace
 from noetl.output import JSON, Failure, Output
 from noetl.secret import SHOWN
 
-SECRET_CHARS_MIN: Final = 4  # shorter ones are not masked: they would take half of the data with them
-PIECE_CHARS: Final = 64  # long values are looked for in pieces, so that a part of one is seen too
-SPLIT_CHARS_MAX: Final = 4_096  # of a value that somebody may take for a part of a URL
-SEEK_CHARS: Final = 16  # of a form that are looked for first: most outputs hold none of it
+SECRET_CHARS_MIN: Final = 4  # shorter ones are not masked: that would hide half of the data
+PIECE_CHARS: Final = 64  # long values are searched in pieces, to find parts of them, too
+SPLIT_CHARS_MAX: Final = 4_096  # of a value that may be used as a part of a URL
+SEEK_CHARS: Final = 16  # of a form that are searched first: most outputs contain none
 PART_CHARS_MIN: Final = 8  # of a line, a field or another part of a value
 
 _DELIMITERS = re.compile(r"[/?#&=@:;,]+")
@@ -38,21 +38,21 @@ _OPTIONS.never_capture = True
 
 
 class Form(NamedTuple):
-    """One way to write a value, in patterns of RE2."""
+    """One encoding of a value, as RE2 patterns."""
 
     core: list[str]  # a pattern for each character
-    head: str = ""  # what is taken with it
+    head: str = ""  # matched together with it
     tail: str = ""
 
 
 class Mask:
-    """Finds all forms of some values at once. It is made once for a set of values, for many outputs."""
+    """Finds all forms of some values at once. Compiled once for a set of values, used for many texts."""
 
     def __init__(self, values: Iterable[str]) -> None:
         known = sorted(values, key=len, reverse=True)
         found = [
             piece for value in known for piece in _pieces(value)
-        ]  # before the parts: the longer one counts
+        ]  # before the parts: the longer match wins
         found += [piece for value in known for part in _parts(value) for piece in _pieces(part)]
         parts = [part for part in dict.fromkeys(found) if len(part) >= SECRET_CHARS_MIN]
         self._forms = [form for part in parts for form in _forms(part)]
@@ -62,12 +62,12 @@ class Mask:
 
     @cached_property
     def _pattern(self) -> Any:
-        """The whole of it, which is needed only when something is to be hidden."""
+        """The full pattern. It is compiled only when there is something to hide."""
         whole = "|".join(f"{form.head}{''.join(form.core)}{form.tail}" for form in self._forms)
         return re2.compile(f"(?:{whole})+", _OPTIONS)
 
     def output(self, output: Output) -> Output:
-        """The same one when there is nothing to hide. A Ref stays: what lies there is the tool's affair."""
+        """The same output when there is nothing to hide. A Ref stays: the tool has stored its data itself."""
         if self._seek is None:
             return output
         data, own, meta = self.value(output.data), self.value(output.own), self.value(output.meta)
@@ -83,7 +83,7 @@ class Mask:
         return replace(failure, message=message, details=details)
 
     def value(self, value: JSON) -> JSON:
-        """Clean JSON in, the same out when it holds no secret: it is looked through as one text first."""
+        """The same value when it contains no secret: it is searched as one JSON text first."""
         if not value or self._seek is None or not self._seek.search(encode(value)):
             return value
         return self._masked(value)
@@ -108,9 +108,9 @@ class Mask:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """What else is secret in a value: its lines, what it holds as JSON, the password of an address.
+    """The secret parts of a value: its lines, its JSON leaves, the password of an address.
 
-    And what is left of it when it is taken for a part of a URL, and cut there.
+    Also its components when it is split as a part of a URL.
     """
     lines = value.splitlines()
     if len(lines) > 1:
@@ -153,7 +153,7 @@ def _password(value: str) -> Iterator[str]:
 
 
 def _number(part: str) -> int | float | None:
-    """A secret of digits may come back as a number."""
+    """A secret of digits may appear as a number."""
     try:
         return int(part) if part.isdecimal() else float(part)
     except ValueError:
@@ -161,7 +161,7 @@ def _number(part: str) -> int | float | None:
 
 
 def _forms(part: str) -> Iterator[Form]:
-    """Character after character, so that every mixture of quoting is seen."""
+    """Each character separately, so that every mixture of quoting matches."""
     characters = [_character(each) for each in part]
     yield Form(characters)
     if len(part) > PART_CHARS_MIN:
@@ -173,9 +173,9 @@ def _forms(part: str) -> Iterator[Form]:
 
 
 def _cut_off(characters: list[str], least: int) -> Form:
-    """The first half of it or more, at the end of a text or where one says that it was cut.
+    """At least the first half of it, at the end of a text or before an ellipsis.
 
-    `least`: that an address begins with `postgresql://` is no secret.
+    `least`: the beginning of an address, such as `postgresql://`, is not secret.
     """
     sure = max(PART_CHARS_MIN, least, len(characters) // 2)
     rest = ""
@@ -185,7 +185,7 @@ def _cut_off(characters: list[str], least: int) -> Form:
 
 
 def _character(character: str) -> str:
-    """One character in all the ways that it is written in, the longest first."""
+    """All encodings of one character, the longest first."""
     quoted = re2.escape(character)
     if character.isascii() and character.isalnum():
         return f"{quoted}"
@@ -209,9 +209,9 @@ def _character(character: str) -> str:
 
 
 def _in_base64(body: bytes, before: int) -> Form:
-    """In a text whose bytes stand `before` bytes, modulo 3, in front of it.
+    """The value in base64, when `before` bytes (modulo 3) precede it.
 
-    Characters that hold bits of a neighbour too are taken with it, whatever they are.
+    The characters that also contain bits of a neighbour are matched with it.
     """
     text = base64.b64encode(b"\0" * before + body).decode().rstrip("=")
     first = (0, 2, 3)[before]

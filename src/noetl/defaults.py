@@ -1,0 +1,19 @@
+"""Operational defaults: each number that several modules, options or settings share stands here once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+LEASE_S: Final = 30.0  # of a granted frame, and of a server's partitions
+SWEEP_S: Final = 2.0  # between two sweeps
+SETTLE_S: Final = 2.0  # for workers to report the frames that they hold to a new owner
+POOL: Final = "default"  # of workers, for steps that name no other
+HOST: Final = "127.0.0.1"  # that servers listen on
+PORT: Final = 8080
+EMBEDDED_SLOTS: Final = 64  # calls at once in one process (D87); CPU-bound tools have their own lower limits
+WORKER_SLOTS: Final = 16  # calls at once in a worker process
+WORKER_SLOTS_MAX: Final = 1_024
+EMBEDDED_GRACE_S: Final = 5.0  # for running calls when the embedded runtime closes
+WORKER_GRACE_S: Final = 10.0  # for running calls when a worker process stops
+CANCEL_GRACE_S: Final = 10.0  # for running calls of a cancelled execution
+DEV_WORKERS: Final = 2  # worker processes of `noetl up`

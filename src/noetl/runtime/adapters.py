@@ -1,0 +1,64 @@
+"""Opens adapters by their URLs: result stores in S3, NATS and PostgreSQL, and API tokens in PostgreSQL.
+
+Their libraries are optional extras, imported only when a URL needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from noetl.clock import SystemClock
+from noetl.errors import Rejected
+from noetl.ports import ApiTokenStore
+from noetl.runtime.settings import RESULTS, Settings
+from noetl.worker.result_stores import NamedStore, ResultStores
+
+
+def open_shared_stores(settings: Settings, nats: str) -> ResultStores:
+    """The result stores of servers and workers, which share no disk: as configured, or else in NATS."""
+    return ResultStores([open_remote_store(settings, name) for name in settings.result_stores(default=nats)])
+
+
+def open_remote_store(settings: Settings, url: str) -> NamedStore:
+    """A result store that is not on our disk. Raises Rejected without the URL: it may contain a password."""
+    scheme, _, rest = url.partition("://")
+    try:
+        match scheme:
+            case "s3":
+                from noetl.adapters.objects.results import ObjectResults
+
+                return NamedStore("s3", ObjectResults(url, settings.s3_endpoint or None), shared=True)
+            case "nats" | "tls":
+                from noetl.adapters.nats.results import BUCKET, NatsResults
+
+                host, _, bucket = rest.partition("/")
+                results = NatsResults(f"{scheme}://{host}", bucket or BUCKET)
+                return NamedStore("nats_object", results, shared=True)
+            case "postgresql" | "postgres":
+                from noetl.adapters.postgres.results import PostgresResults
+
+                return NamedStore("postgres", PostgresResults(url), shared=True)
+    except ImportError as error:
+        extra = {"s3": "objects", "nats": "nats", "tls": "nats"}.get(scheme, "postgres")
+        raise Rejected("no-adapter", f"{RESULTS} requires an extra: pip install 'noetl[{extra}]'") from error
+    known = "files, sqlite, s3://bucket/prefix, nats://host:port/bucket or postgresql://…"
+    raise Rejected("bad-setting", f"{RESULTS} names an unknown store: use {known}")
+
+
+@asynccontextmanager
+async def open_tokens(url: str) -> AsyncIterator[ApiTokenStore]:
+    """The API tokens in a PostgreSQL database. The first token is made here: the API asks for a token itself.
+
+    Raises Rejected when the driver is not installed, and Unavailable when the database does not answer.
+    """
+    try:
+        from noetl.adapters.postgres.database import open_postgres
+        from noetl.adapters.postgres.tokens import PostgresTokens
+    except ImportError as error:
+        raise Rejected("no-adapter", "PostgreSQL requires an extra: pip install 'noetl[postgres]'") from error
+    database = open_postgres(url, SystemClock())
+    try:
+        yield PostgresTokens(database)
+    finally:
+        await database.close()
