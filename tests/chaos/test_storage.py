@@ -92,7 +92,7 @@ def test_a_full_disk_is_told_nothing_is_lost_and_with_space_it_goes_on(
         "unavailable",
     )
     assert document["error"]["message"].startswith(words)
-    assert done.stderr.splitlines()[-1] == f"noetl: nothing is lost; go on with: noetl resume {id[:18]}"
+    assert done.stderr.splitlines()[-1] == f"noetl: nothing is lost; continue with: noetl resume {id[:18]}"
     assert house.look().last == id
     disk.make_space()
     assert house.go_on()["output"] == output

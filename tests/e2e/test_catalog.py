@@ -94,7 +94,7 @@ def test_of_a_folder_all_playbooks_are_registered_in_order_and_others_are_skippe
     done = house.call("register", "books")
     assert (done.returncode, [line.split()[0] for line in done.stdout.splitlines()]) == (0, ["a", "b", "c"])
     assert done.stderr.splitlines() == [
-        f"noetl: books/{name}: skipped: it is no playbook"
+        f"noetl: books/{name}: skipped: this is not a playbook"
         for name in ("list.yml", "torn.yaml", "values.yaml")
     ]
     assert [each["path"] for each in documents(house, "playbooks")] == ["a", "b", "c"]

@@ -157,7 +157,7 @@ def test_problems_are_told_with_their_lines_as_by_check(client: Client) -> None:
     told = client.call("check", file, "--format", "plain").stdout.splitlines()[:-1]
     *problems, last = done.stderr.splitlines()
     assert (done.returncode, problems) == (2, told)
-    assert last.startswith("noetl: the playbook has 1 problem; the request is on record as ")
+    assert last.startswith("noetl: the playbook has 1 problem; the request is logged as ")
     code, document = client.json("run", file)
     assert (code, document["error"]["kind"]) == (2, "problems")
     shown = client.json("show", document["execution_id"])[1]
@@ -224,7 +224,7 @@ def test_hints_carry_the_server_that_the_command_line_named_and_no_other(client:
         assert told.endswith(f"noetl signal {id[:18]} go --server up")
         paused = client.call("pause", id, *there).stdout
         code, closing, _ = looking.end()
-    on = f"go on with: noetl resume {id[:18]} --server up"
+    on = f"continue with: noetl resume {id[:18]} --server up"
     assert (paused, code, closing.splitlines()[-1]) == (f"{id[:18]}: paused; {on}\n", 130, on)
     assert f"─ noetl signal {id[:18]} go --server up\n" in client.call("show", id, *there).stdout
     assert "see `noetl list --server up`" in client.call("show", "0000", *there).stderr
@@ -329,10 +329,9 @@ def test_an_embedded_run_imports_nothing_that_speaks_to_servers(tmp_path: Path) 
     heavy = {
         "aiohttp",
         "noetl.client",
-        "noetl.cli.remote",
-        "noetl.cli.remote_running",
+        "noetl.session.remote",
         "noetl.server",
         "typer",
     }
     assert heavy & set(done.stderr.split()) == set()
-    assert "noetl.cli.contexts" in done.stderr.split()
+    assert "noetl.session.connect" in done.stderr.split()

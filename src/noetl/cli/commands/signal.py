@@ -1,0 +1,54 @@
+"""`noetl signal`: send a signal that an execution waits for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from noetl.cli.options import Db, Format, Id, Server, app, finish
+
+if TYPE_CHECKING:
+    from noetl.cli.execute import Reporter
+    from noetl.session.execution import Execution
+
+
+@app.command()
+def signal(
+    id: Id,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The signal that a `wait` task waits for.")],
+    *,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="YAML", help="Its data: the `output.data` of the task.")
+    ] = None,
+    db: Db = None,
+    server: Server = None,
+    format: Format = "auto",
+) -> None:
+    """Send a signal that an execution waits for, such as an approval.
+
+    Exits with 1 when nothing waits for it. JSON is `{execution_id, status}`.
+
+    \b
+    Examples:
+      noetl signal last approved
+      noetl signal 0199b3c2 approved --data "{by: ann, amount: 12}"
+    """
+
+    def command(reporter: Reporter) -> int:
+        from noetl.cli.connected import on_execution
+        from noetl.cli.output.text import short
+        from noetl.cli.workload import parse_value
+
+        value = None if data is None else parse_value(data, "--data")
+
+        async def work(execution: Execution) -> int:
+            if await execution.session.signal(execution.id, name, value):
+                return reporter.execution(reporter.status, "the signal was delivered")
+            resumed = f"{short(execution.id)}{execution.session.hint}"
+            text = f"the signal is logged; continue with: noetl resume {resumed}"
+            return reporter.execution(reporter.status, text)
+
+        return on_execution(reporter, id, db, server, work)
+
+    finish(format, command)

@@ -1,0 +1,216 @@
+"""The processes of `noetl server`, `worker` and `ui`: they run until a signal, and then stop cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+from noetl.cli.execute import OK, UNAVAILABLE
+from noetl.cli.interrupts import Interrupts
+from noetl.errors import NoetlError
+from noetl.playbook.conform import NAME
+from noetl.runtime import relax_collector
+from noetl.runtime.instrumentation import Instrumentation, begin_log
+from noetl.runtime.settings import LINK_KEY, NATS, database_path, database_url, keep_days, lease_s, nats_url
+from noetl.server.services import Services
+from noetl.session.errors import UsageError
+
+EXTRAS = "install NoETL with the extras `postgres` and `nats`"
+
+
+class ServerCommand(NamedTuple):
+    """The arguments of `noetl server`."""
+
+    database: str | None
+    nats: str | None
+    host: str
+    port: int
+    auth: bool | None  # None: by the kind of database and the address
+    name: str
+    own: bool = False  # `noetl ui`: playbooks may do what `noetl run` may do
+
+
+class WorkerCommand(NamedTuple):
+    """The arguments of `noetl worker`."""
+
+    nats: str | None
+    pool: str
+    slots: int
+    labels: tuple[str, ...]
+    name: str
+
+
+def run_server(options: ServerCommand, on_ready: Callable[[str], None] = lambda _: None) -> int:
+    """`on_ready` receives the address."""
+    url = database_url(options.database)
+    is_open = _is_open(options, embedded=url is None)
+    return _run(_serve(options, url, is_open, on_ready))
+
+
+def _is_open(options: ServerCommand, *, embedded: bool) -> bool:
+    """Without tokens only on a file, and only on a loopback address."""
+    wanted = options.auth is False or (options.auth is None and embedded and _is_loopback(options.host))
+    if wanted and not embedded:
+        raise UsageError("--open needs a database file: with PostgreSQL every client needs a token")
+    if wanted and not _is_loopback(options.host):
+        raise UsageError(
+            f"--open on {options.host} would give everyone access: leave it out, and create tokens"
+        )
+    return wanted
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+async def _serve(
+    options: ServerCommand, url: str | None, is_open: bool, on_ready: Callable[[str], None]
+) -> int:
+    from noetl.server.app import make_app, room_of
+    from noetl.server.http_server import Serving
+    from noetl.server.services import ServerSettings
+
+    async with _deployment(options, url) as (services, instruments, crashed):
+        settings = ServerSettings(open=is_open, registry=instruments.registry())
+        app = make_app(services, settings)
+        serving = Serving(app, options.host, options.port, around=instruments.around)
+        instruments.measures.house.followers.reads(lambda: len(room_of(app).streams))
+        serving.start()
+        access = "every user of this machine has full access" if is_open else "clients need a token"
+        _print(f"ready: {serving.url} ({access})")
+        on_ready(serving.url)
+        try:
+            return await _until_signal(crashed)
+        finally:
+            await serving.stop()
+
+
+@asynccontextmanager
+async def _deployment(
+    options: ServerCommand, url: str | None
+) -> AsyncIterator[tuple[Services, Instrumentation, asyncio.Future[BaseException]]]:
+    crashed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+    if url is None:
+        from noetl.runtime.local_server import open_local_server
+
+        async with open_local_server(database_path(options.database), served=not options.own) as local:
+            yield local.desk, local.instruments, crashed
+        return
+    try:
+        from noetl.runtime.server import ServerOptions, open_server
+    except ImportError as error:
+        raise UsageError(f"a server on PostgreSQL needs more packages: {EXTRAS}") from error
+
+    nats = nats_url(options.nats)
+    if nats is None:
+        raise UsageError(f"a server on PostgreSQL needs NATS: --nats nats://host:port, or {NATS}")
+    server = ServerOptions(url, nats, options.name, os.environ.get(LINK_KEY), _lease(), _keep())
+    async with open_server(server) as runtime:
+        runtime.chores.fell = _reporting(crashed)
+        yield runtime.desk, runtime.instruments, crashed
+
+
+def run_worker(options: WorkerCommand) -> int:
+    return _run(_work(options))
+
+
+async def _work(options: WorkerCommand) -> int:
+    try:
+        from noetl.runtime.worker import WorkerOptions, open_worker
+    except ImportError as error:
+        raise UsageError(f"a worker needs more packages: {EXTRAS}") from error
+
+    nats = nats_url(options.nats)
+    if nats is None:
+        raise UsageError(f"a worker needs NATS: --nats nats://host:port, or {NATS}")
+    if not NAME.match(options.pool):
+        raise UsageError(f'--pool "{options.pool}": a name of letters, digits, _ and -, such as gpu')
+    labels = dict(_label(each) for each in options.labels)
+    worker = WorkerOptions(
+        nats, options.pool, options.slots, options.name, labels, os.environ.get(LINK_KEY), _lease()
+    )
+    crashed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+    async with open_worker(worker) as runtime:
+        runtime.chores.fell = _reporting(crashed)
+        _print(f"ready: {runtime.name} serves the pool {options.pool} with {options.slots} slots")
+        return await _until_signal(crashed)
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise UsageError(f'--label "{text}": write KEY=VALUE')
+    return key, value
+
+
+def _keep() -> float | None:
+    try:
+        return keep_days()
+    except ValueError:
+        raise UsageError("NOETL_KEEP_DAYS is a number of days, such as 90") from None
+
+
+def _lease() -> float:
+    try:
+        return lease_s()
+    except ValueError:
+        raise UsageError("NOETL_LEASE is a number of seconds, such as 30") from None
+
+
+# Until a signal
+
+
+def _reporting(crashed: asyncio.Future[BaseException]) -> Callable[[BaseException], None]:
+    def report(error: BaseException) -> None:
+        if not crashed.done():
+            crashed.set_result(error)
+
+    return report
+
+
+async def _until_signal(crashed: asyncio.Future[BaseException]) -> int:
+    """A signal ends the process cleanly; a crash of a background task ends it with a traceback."""
+    relax_collector()
+    with Interrupts(lambda: _print("stopping")) as interrupts:
+        crashed.add_done_callback(lambda _: interrupts.first.set())
+        await interrupts.first.wait()
+        if crashed.done():
+            raise crashed.result()
+    return OK
+
+
+def _run(work: Coroutine[Any, Any, int]) -> int:
+    """On uvloop, if it is installed."""
+    try:
+        import uvloop
+
+        factory: Callable[[], asyncio.AbstractEventLoop] | None = uvloop.new_event_loop
+    except ImportError:
+        factory = None
+    try:
+        stop = begin_log()
+    except NoetlError as error:
+        work.close()
+        raise UsageError(str(error)) from error
+    try:
+        with asyncio.Runner(loop_factory=factory) as runner:
+            return runner.run(work)
+    except NoetlError as error:
+        _print(str(error))
+        return UNAVAILABLE
+    finally:
+        stop()
+
+
+def _print(text: str) -> None:
+    print(f"noetl: {text}", file=sys.stderr, flush=True)
