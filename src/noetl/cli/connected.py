@@ -2,64 +2,75 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, NoReturn
 
-from noetl.cli.execute import Reporter
-from noetl.cli.output.text import with_hint
-from noetl.errors import Damaged, NotFound
-from noetl.session.connect import Target, open_session, resolve
-from noetl.session.execution import Execution, ExecutionLog, public_status
-from noetl.session.protocol import Session
+from noetl.cli.choices import FormatChoice
+from noetl.cli.execute import Reporter, find, hinting
+from noetl.cli.options import finish
+
+if TYPE_CHECKING:
+    from noetl.session.execution import Execution
+    from noetl.session.protocol import Session
 
 
-def on_session(target: Target, work: Callable[[Session], Awaitable[int]], *, create: bool = False) -> int:
-    """`create`: make the database file when it does not exist."""
+def on_session(
+    format: FormatChoice,
+    db: str | None,
+    server: str | None,
+    work: Callable[[Reporter, Session], Awaitable[int]],
+    *,
+    create: bool = False,
+    before: Callable[[Reporter], object] | None = None,
+    if_missing: Callable[[Reporter], int] | None = None,
+) -> NoReturn:
+    """Open a session, do the work and exit.
 
-    async def run() -> int:
-        async with open_session(target, create=create) as session:
-            with hinting(session.hint):
-                return await work(session)
+    `before` checks options and reads standard input, which must not block an event loop. When the database
+    file does not exist, `create` makes it, and `if_missing` replaces the work.
+    """
 
-    return asyncio.run(run())
+    def command(reporter: Reporter) -> int:
+        import asyncio
+        import gc
+
+        from noetl.session.connect import open_session, resolve
+
+        if before is not None:
+            before(reporter)
+        target = resolve(db, server)
+        if if_missing is not None and not target.exists:
+            return if_missing(reporter)
+
+        gc.set_threshold(100_000, 50, 100)  # facts are no garbage: examining many of them takes a second
+
+        async def run() -> int:
+            async with open_session(target, create=create) as session:
+                with hinting(session.hint):
+                    return await work(reporter, session)
+
+        return asyncio.run(run())
+
+    finish(format, command)
 
 
 def on_execution(
-    reporter: Reporter,
+    format: FormatChoice,
     name: str,
     db: str | None,
     server: str | None,
-    work: Callable[[Execution], Awaitable[int]],
-) -> int:
-    """Find the execution first; the reporter names it and its status in errors."""
+    work: Callable[[Reporter, Execution], Awaitable[int]],
+    *,
+    before: Callable[[Reporter], object] | None = None,
+) -> NoReturn:
+    async def run(reporter: Reporter, session: Session) -> int:
+        return await work(reporter, await find(reporter, session, name))
 
-    async def run(session: Session) -> int:
-        return await work(await find(reporter, session, name))
-
-    return on_session(resolve(db, server), run)
-
-
-async def find(reporter: Reporter, session: Session, name: str) -> Execution:
-    execution = await session.execution(name)
-    info = await execution.info()
-    reporter.execution_id, reporter.status = execution.id, public_status(info.status)
-    return execution
+    on_session(format, db, server, run, before=before)
 
 
-async def read_log(execution: Execution) -> ExecutionLog:
-    log = await execution.log()
-    gc.freeze()  # facts are no garbage: examining 100,000 of them repeatedly takes a second
-    return log
-
-
-@contextmanager
-def hinting(hint: str) -> Iterator[None]:
-    """Commands at the end of error messages get the option that leads to the same place."""
-    try:
-        yield
-    except (NotFound, Damaged) as error:
-        if (message := with_hint(str(error), hint)) == str(error):
-            raise
-        raise type(error)(message) from error
+def nothing_to_list(reporter: Reporter, text: str) -> int:
+    reporter.document([])
+    if not reporter.json:
+        reporter.errors.line(text)
+    return 0

@@ -8,10 +8,12 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from noetl.cli.output.screen import Screen, is_terminal
+from noetl.cli.output.text import short, with_hint
 from noetl.errors import Damaged, NotFound, PlaybookError, Rejected, Unavailable
 from noetl.session.errors import UsageError
 from noetl.views.styled_text import Styled
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from noetl.cli.choices import FormatChoice
     from noetl.errors import Problem
     from noetl.output import JSON
+    from noetl.session.execution import Execution
+    from noetl.session.protocol import Session
 
 OK: Final = 0
 FAILED: Final = 1  # the execution ended in an error or was cancelled, or the command was refused
@@ -80,8 +84,6 @@ class Reporter:
 
     def execution(self, status: str, text: str) -> int:
         """The status of the execution after a command, and what that means for people."""
-        from noetl.cli.output.text import short
-
         assert self.execution_id is not None
         document = {"execution_id": self.execution_id, "status": status}
         self.document(document)
@@ -167,3 +169,27 @@ def _prepare_streams() -> None:
 def _discard_output() -> None:
     """The reader is gone: the rest of the buffer must not raise again when Python exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+# Help for commands on a session
+
+
+async def find(reporter: Reporter, session: Session, name: str) -> Execution:
+    """The execution that is meant; the reporter names it and its status in errors."""
+    from noetl.session.execution import public_status
+
+    execution = await session.execution(name)
+    info = await execution.info()
+    reporter.execution_id, reporter.status = execution.id, public_status(info.status)
+    return execution
+
+
+@contextmanager
+def hinting(hint: str) -> Iterator[None]:
+    """Commands at the end of error messages get the option that leads to the same place."""
+    try:
+        yield
+    except (NotFound, Damaged) as error:
+        if (message := with_hint(str(error), hint)) == str(error):
+            raise
+        raise type(error)(message) from error

@@ -24,8 +24,7 @@ app = typer.Typer(
 File = Annotated[str, typer.Argument(metavar="FILE", help="A playbook; `-` is standard input.")]
 Out = Annotated[str | None, typer.Option("--output", "-o", metavar="OUT", help="Write to this file.")]
 Dialect = Annotated[
-    DialectChoice,
-    typer.Option(help="`auto` upgrades older dialects in memory, like `noetl migrate`."),
+    DialectChoice, typer.Option(help="`auto` upgrades older dialects in memory, like `noetl migrate`.")
 ]
 Id = Annotated[str, typer.Argument(metavar="ID", help="An execution: its id, a prefix of the id, or `last`.")]
 Db = Annotated[

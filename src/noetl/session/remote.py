@@ -33,7 +33,7 @@ from noetl.worker.frame_driver import LogLine
 
 if TYPE_CHECKING:
     from noetl.clock import Clock
-    from noetl.ports import ApiToken, Catalog, ExecutionListing
+    from noetl.ports import ApiToken, Catalog, ExecutionHead, ExecutionListing
     from noetl.secret import Secret
     from noetl.session.garbage import GarbageReport
     from noetl.session.protocol import LogReader, ResultReader, SecretInfo
@@ -351,8 +351,12 @@ class _Follower:
         self._worker_check = asyncio.ensure_future(self._look_for_workers(seen))
         async for each in self._client.stream(seen.id, seen.state.seq):
             self._notify(seen, each)
-            if seen.state.status == "paused":
+            # The stream may replay a pause that is over already.
+            if seen.state.status == "paused" and (await self._head(seen.id)).status == "paused":
                 return
+
+    async def _head(self, id: str) -> ExecutionHead:
+        return await self._client.listing.head(id)
 
     async def close(self) -> None:
         tasks = [*self._children.values(), *([] if self._worker_check is None else [self._worker_check])]
@@ -389,7 +393,7 @@ class _Follower:
         """A child is started after its caller is parked. Raises NotFound when it never is."""
         for _ in range(POLLS_MAX):
             with suppress(NotFound):
-                await self._client.listing.head(id)
+                await self._head(id)
                 return
             await self._client.clock.sleep(POLL_S)
         raise NotFound(f"no execution {id}")

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noetl.cli.options import Db, Format, Server, app, finish
+from noetl.cli.connected import on_session
+from noetl.cli.execute import FAILED, OK, Reporter, find
+from noetl.cli.options import Db, Format, Server, app
+from noetl.views.styled_text import Styled
 
 if TYPE_CHECKING:
-    from noetl.cli.execute import Reporter
     from noetl.session.protocol import Session
     from noetl.session.verify import AuditReport
-    from noetl.views.styled_text import Styled
 
 
 @app.command()
@@ -37,37 +38,26 @@ def audit(
       noetl audit --db other.db --format json
     """
 
-    def command(reporter: Reporter) -> int:
-        from noetl.cli.connected import find, on_session
-        from noetl.cli.execute import FAILED, OK
-        from noetl.session.connect import resolve
-        from noetl.session.verify import audit_executions
+    from noetl.session.verify import audit_executions
 
-        async def work(session: Session) -> int:
-            execution = None if id is None else await find(reporter, session, id)
-            report = await audit_executions(session, execution)
-            reporter.show(report, _lines(report))
-            return FAILED if report.findings else OK
+    async def work(reporter: Reporter, session: Session) -> int:
+        execution = None if id is None else await find(reporter, session, id)
+        report = await audit_executions(session, execution)
+        reporter.show(report, _lines(report))
+        return FAILED if report.findings else OK
 
-        return on_session(resolve(db, server), work)
-
-    finish(format, command)
+    on_session(format, db, server, work)
 
 
 def _lines(report: AuditReport) -> Iterator[list[Styled]]:
     from noetl.net.describe import count
-    from noetl.views.styled_text import Styled
 
     before: str | None = None
     for each in report.findings:
         if each.execution_id != before:
             before = each.execution_id
             yield [Styled(before or "the database", "strong")]
-        yield [
-            Styled(f"  {each.seq}: ", "faint"),
-            Styled(each.code, "error"),
-            Styled(f": {each.message}"),
-        ]
+        yield [Styled(f"  {each.seq}: ", "faint"), Styled(each.code, "error"), Styled(f": {each.message}")]
     checked = ", ".join(
         (count(report.executions, "execution"), count(report.facts, "fact"), count(report.results, "result"))
     )

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noetl.cli.options import Db, Format, Id, Server, app, finish
+from noetl.cli.connected import on_execution
+from noetl.cli.execute import Reporter
+from noetl.cli.options import Db, Format, Id, Server, app
 
 if TYPE_CHECKING:
-    from noetl.cli.execute import Reporter
     from noetl.session.execution import Execution
 
 
@@ -32,16 +33,12 @@ def cancel(
       noetl cancel 0199b3c2 --reason "wrong account"
     """
 
-    def command(reporter: Reporter) -> int:
-        from noetl.cli.connected import on_execution
-        from noetl.engine.state import LIVE
+    from noetl.engine.state import LIVE
 
-        async def work(execution: Execution) -> int:
-            status = await execution.session.cancel(execution.id, reason)
-            if status in LIVE:
-                return reporter.execution("cancelling", "it is being cancelled: running calls have 10 s")
-            return reporter.execution(status, status)
+    async def work(reporter: Reporter, execution: Execution) -> int:
+        status = await execution.session.cancel(execution.id, reason)
+        if status in LIVE:
+            return reporter.execution("cancelling", "it is being cancelled: running calls have 10 s")
+        return reporter.execution(status, status)
 
-        return on_execution(reporter, id, db, server, work)
-
-    finish(format, command)
+    on_execution(format, id, db, server, work)

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from noetl.cli.execute import Reporter
 from noetl.cli.options import Format, app, finish
+from noetl.errors import NotFound
+from noetl.escape import visible
+from noetl.session.contexts import LOCAL, TOKEN_BYTES_MAX, Context, Contexts, is_name, load, read_token, save
+from noetl.session.errors import UsageError
+from noetl.views.styled_text import Styled
 
 if TYPE_CHECKING:
-    from noetl.cli.execute import Reporter
     from noetl.output import JSON
     from noetl.secret import Secret
-    from noetl.session.contexts import Context, Contexts
 
 HELP = """Store servers by name, and choose the one that commands use.
 
@@ -61,9 +65,6 @@ def set_context(
     def command(reporter: Reporter) -> int:
         from noetl.client.http import address, is_private
         from noetl.runtime.settings import contexts_path
-        from noetl.session.contexts import LOCAL, Context, is_name, load, save
-        from noetl.session.errors import UsageError
-        from noetl.views.styled_text import Styled
 
         if not is_name(name):
             reason = f"`{LOCAL}` is the database" if name == LOCAL else "use lower-case letters"
@@ -87,8 +88,6 @@ def set_context(
 
 def _read_token(token: str | None) -> Secret | None:
     from noetl.client.http import token_value
-    from noetl.session.contexts import TOKEN_BYTES_MAX
-    from noetl.session.errors import UsageError
 
     if token is None:
         return None
@@ -104,7 +103,6 @@ def _read_token(token: str | None) -> Secret | None:
 def _checked_file(name: str | None) -> str | None:
     """The file is read now too, so that a mistake is noticed at once."""
     from noetl.client.http import token_value
-    from noetl.session.contexts import read_token
 
     if name is None:
         return None
@@ -126,10 +124,7 @@ def list_contexts(*, format: Format = "auto") -> None:
 
     def command(reporter: Reporter) -> int:
         from noetl.cli.output.tables import titled
-        from noetl.escape import visible
         from noetl.runtime.settings import contexts_path, database_path
-        from noetl.session.contexts import LOCAL, load
-        from noetl.views.styled_text import Styled
 
         contexts = load(contexts_path())
         documents = [_local(contexts)]
@@ -163,8 +158,6 @@ def use_context(name: Name, *, format: Format = "auto") -> None:
 
     def command(reporter: Reporter) -> int:
         from noetl.runtime.settings import DATABASE, SERVER, contexts_path, database_path
-        from noetl.session.contexts import LOCAL, load, save
-        from noetl.views.styled_text import Styled
 
         contexts = load(contexts_path())
         url = str(database_path(None)) if name == LOCAL else _known(contexts, name).url
@@ -189,7 +182,6 @@ def remove_context(name: Name, *, format: Format = "auto") -> None:
 
     def command(reporter: Reporter) -> int:
         from noetl.runtime.settings import contexts_path
-        from noetl.session.contexts import LOCAL, Contexts, load, save
 
         contexts = load(contexts_path())
         _known(contexts, name)
@@ -220,7 +212,6 @@ def show_context(
 
     def command(reporter: Reporter) -> int:
         from noetl.runtime.settings import contexts_path, database_path
-        from noetl.session.contexts import LOCAL, load
 
         if name is None:
             return _show_current(reporter)
@@ -239,7 +230,6 @@ def _show_current(reporter: Reporter) -> int:
     """Where a command without options goes."""
     from noetl.runtime.settings import DATABASE, SERVER, TOKEN
     from noetl.session.connect import Server, resolve
-    from noetl.session.contexts import LOCAL
 
     target = resolve()
     why = next((each for each in (SERVER, DATABASE) if os.environ.get(each)), "the current context")
@@ -253,7 +243,6 @@ def _show_current(reporter: Reporter) -> int:
 
 
 def _known(contexts: Contexts, name: str) -> Context:
-    from noetl.errors import NotFound
 
     if name not in contexts.known:
         raise NotFound(contexts.unknown(name))
@@ -261,7 +250,6 @@ def _known(contexts: Contexts, name: str) -> Context:
 
 
 def _local(contexts: Contexts) -> dict[str, JSON]:
-    from noetl.session.contexts import LOCAL
 
     return {"name": LOCAL, "url": None, "token": None, "current": contexts.current == LOCAL}
 
@@ -272,7 +260,6 @@ def _document(name: str, each: Context, current: str) -> dict[str, JSON]:
 
 
 def _token(each: Context) -> str:
-    from noetl.escape import visible
 
     if each.token_file is not None:
         return f"from {visible(each.token_file)}"

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from noetl.cli.execute import FAILED, OK, Reporter
 from noetl.cli.options import Format, app, finish
+from noetl.cli.output.screen import Screen
+from noetl.views.styled_text import Style, Styled, folded
 
 if TYPE_CHECKING:
-    from noetl.cli.execute import Reporter
-    from noetl.runtime.doctor.checks import DoctorOptions
+    from noetl.runtime.doctor.checks import Diagnosis, DoctorOptions, Grade
 
 
 @app.command()
 def doctor(
     *,
     db: Annotated[
-        str | None,
-        typer.Option("--db", metavar="PATH|URL", help="A database file, or postgresql://…"),
+        str | None, typer.Option("--db", metavar="PATH|URL", help="A database file, or postgresql://…")
     ] = None,
     server: Annotated[
         str | None, typer.Option("--server", metavar="URL", help="A server: its address, or a context.")
@@ -52,15 +54,13 @@ def doctor(
     def command(reporter: Reporter) -> int:
         import asyncio
 
-        from noetl.cli.execute import FAILED, OK
-        from noetl.cli.output.diagnoses import print_diagnoses
         from noetl.runtime.doctor.checks import examine, is_wrong
 
         found = asyncio.run(examine(_options(db, server, nats, monitor)))
         wrong = is_wrong(found, strict=strict)
         reporter.document({"ok": not wrong, "findings": [each._asdict() for each in found]})
         if not reporter.json:
-            print_diagnoses(found, reporter.screen)
+            _print(found, reporter.screen)
         return FAILED if wrong else OK
 
     finish(format, command)
@@ -89,3 +89,32 @@ def _options(db: str | None, server: str | None, nats: str | None, monitor: str 
         token=None if found is None else found.token,
         environment=os.environ,
     )
+
+
+SIGNS: dict[Grade, Styled] = {
+    "ok": Styled("ok       ", "good"),
+    "info": Styled("note     ", "info"),
+    "warning": Styled("warning  ", "warning"),
+    "error": Styled("wrong    ", "error"),
+}
+
+
+def _print(found: Sequence[Diagnosis], screen: Screen) -> None:
+    from noetl.net.describe import count
+
+    indent = len(SIGNS["ok"].text)
+    for each in found:
+        styled: Style = "" if each.grade != "ok" else "faint"
+        words = [Styled(f"{each.check}: ", "name"), Styled(each.words, styled)]
+        for place, line in enumerate(folded(words, screen.columns - indent)):
+            screen.line(Styled(" " * indent) if place else SIGNS[each.grade], *line)
+        if each.cure is not None:
+            for place, line in enumerate(folded([Styled(each.cure)], screen.columns - indent - 2)):
+                screen.line(" " * indent, "  " if place else "→ ", *line)
+    wrong = sum(each.grade == "error" for each in found)
+    doubtful = sum(each.grade == "warning" for each in found)
+    screen.line()
+    if not wrong and not doubtful:
+        screen.line(Styled(f"{count(len(found), 'check')} passed", "good"))
+        return
+    screen.line(f"{count(len(found), 'check')}: {count(wrong, 'error')}, {count(doubtful, 'warning')}")

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from noetl.cli.choices import DialectChoice, FormatChoice, GraphChoice
+from noetl.cli.connected import on_execution
+from noetl.cli.execute import OK, WRONG, Reporter
 from noetl.cli.options import Db, Dialect, Out, Server, app, finish
+from noetl.cli.output.screen import Screen
+from noetl.session.errors import UsageError
+from noetl.views.styled_text import Styled
 
 if TYPE_CHECKING:
-    from noetl.cli.execute import Reporter
     from noetl.net.net import Net
     from noetl.playbook.kinds import Kinds
     from noetl.session.execution import Execution
-    from noetl.views.styled_text import Styled
 
 _ID = re.compile(r"last|[0-9a-fA-F][0-9a-fA-F-]{0,35}")
 
@@ -66,17 +69,14 @@ def explain(
     if not names_execution(file, step):
         finish("auto", lambda reporter: explain_playbook(reporter, file, options))
 
-    def command(reporter: Reporter) -> int:
-        from noetl.cli.connected import on_execution
-        from noetl.session.errors import UsageError
-
+    def before(_reporter: Reporter) -> None:
         if graph or task or output:
             raise UsageError("--graph, --task and --output apply to playbooks, and this is an execution")
-        return on_execution(
-            reporter, file, db, server, lambda execution: _explain_step(reporter, execution, step)
-        )
 
-    finish(format, command)
+    async def work(reporter: Reporter, execution: Execution) -> int:
+        return await _explain_step(reporter, execution, step)
+
+    on_execution(format, file, db, server, work, before=before)
 
 
 def names_execution(name: str, step: str | None) -> bool:
@@ -89,13 +89,10 @@ def names_execution(name: str, step: str | None) -> bool:
 
 def explain_playbook(reporter: Reporter, file: str, options: ExplainOptions) -> int:
     from noetl.cli.checker import installed_kinds
-    from noetl.cli.execute import OK, WRONG
     from noetl.cli.output import files
     from noetl.cli.output.problems import print_notes, print_problems
     from noetl.net.describe import count
-    from noetl.session.errors import UsageError
     from noetl.session.sources import load, read_source
-    from noetl.views.styled_text import Styled
 
     if options.graph is not None and options.task is not None:
         raise UsageError("--graph and --task exclude each other")
@@ -121,7 +118,6 @@ def _draw(net: Net, graph: GraphChoice) -> str:
 
     if graph == "svg":
         from noetl.drawing.svg import DrawingTooLarge, svg
-        from noetl.session.errors import UsageError
 
         try:
             return svg(chart(net))
@@ -138,7 +134,6 @@ def _describe(net: Net, options: ExplainOptions, kinds: Kinds, reporter: Reporte
     import io
 
     from noetl.cli.output import files
-    from noetl.cli.output.screen import Screen
     from noetl.session.sources import STDIN
 
     if options.output in (None, STDIN):
@@ -157,7 +152,6 @@ def _lines(net: Net, task: str | None, kinds: Kinds, columns: int) -> Iterator[l
         from noetl.views.explain.playbook import explain as explained
 
         return told(explained(net, kinds), columns)
-    from noetl.session.errors import UsageError
     from noetl.views.explain.task_details import NoSuchTask, find_task, task_sheet
 
     try:
@@ -172,15 +166,12 @@ def _lines(net: Net, task: str | None, kinds: Kinds, columns: int) -> Iterator[l
 
 async def _explain_step(reporter: Reporter, execution: Execution, step: str | None) -> int:
     from noetl.cli.checker import installed_kinds
-    from noetl.cli.connected import read_log
     from noetl.control.playbooks import Playbooks
-    from noetl.session.errors import UsageError
     from noetl.views.explain.why import why
     from noetl.views.explain.why_text import tell
     from noetl.views.log import readable
-    from noetl.views.styled_text import Styled
 
-    log = await read_log(execution)
+    log = await execution.log()
     await execution.must_have_begun()
     playbooks = Playbooks(execution.session.catalog, installed_kinds())
     program = await playbooks.by_digest(log.info.digest)

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noetl.cli.options import Db, Format, app, finish
+from noetl.cli.connected import on_session
+from noetl.cli.execute import Reporter
+from noetl.cli.options import Db, Format, app
+from noetl.session.errors import UsageError
+from noetl.views.styled_text import Styled
 
 if TYPE_CHECKING:
-    from noetl.cli.execute import Reporter
     from noetl.session.garbage import GarbageReport
     from noetl.session.protocol import Session
-    from noetl.views.styled_text import Styled
 
 REASONS = {"orphan": "orphan", "gone": "of a deleted execution", "expired": "expired", "torn": "unfinished"}
 
@@ -40,40 +42,33 @@ def gc(
       noetl gc --older-than 7d
     """
 
-    def command(reporter: Reporter) -> int:
-        from noetl.cli.connected import on_session
-        from noetl.session.connect import resolve
-        from noetl.session.errors import UsageError
-        from noetl.worker.result_policy import seconds_of
+    async def work(reporter: Reporter, session: Session) -> int:
+        report = await session.collect_garbage(_seconds(older_than), dry_run=dry_run)
+        return reporter.show(report, _lines(report))
 
-        seconds = seconds_of(older_than)
-        if seconds is None:
-            raise UsageError(f'"{older_than}" is not a duration: write it as 24h, 7d or 90m')
+    on_session(format, db, None, work, before=lambda _: _seconds(older_than))
 
-        async def work(session: Session) -> int:
-            report = await session.collect_garbage(seconds, dry_run=dry_run)
-            return reporter.show(report, _lines(report))
 
-        return on_session(resolve(db), work)
+def _seconds(older_than: str) -> float:
+    from noetl.worker.result_policy import seconds_of
 
-    finish(format, command)
+    seconds = seconds_of(older_than)
+    if seconds is None:
+        raise UsageError(f'"{older_than}" is not a duration: write it as 24h, 7d or 90m')
+    return seconds
 
 
 def _lines(report: GarbageReport) -> Iterator[list[Styled]]:
     from collections import Counter
 
     from noetl.net.describe import count
-    from noetl.views.styled_text import Styled
 
     for store in dict.fromkeys(each.store for each in report.dropped):
         results = [each for each in report.dropped if each.store == store]
         reasons = Counter(each.why for each in results)
         text = ", ".join(f"{number:,} {REASONS[why]}" for why, number in reasons.items())
         size = sum(each.bytes for each in results)
-        yield [
-            Styled(store, "name"),
-            Styled(f": {count(len(results), 'result')}, {size:,} bytes ({text})"),
-        ]
+        yield [Styled(store, "name"), Styled(f": {count(len(results), 'result')}, {size:,} bytes ({text})")]
     if not report.dropped:
         yield [Styled("nothing to delete: every result is needed, or too young")]
     elif report.dry_run:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
-from noetl.cli.options import Db, Format, Server, app, finish
+from noetl.cli.connected import nothing_to_list, on_session
+from noetl.cli.execute import Reporter
+from noetl.cli.options import Db, Format, Server, app
 
 if TYPE_CHECKING:
-    from noetl.cli.execute import Reporter
     from noetl.session.protocol import Session
 
 StandingChoice: TypeAlias = Literal["running", "interrupted", "paused", "ok", "error", "cancelled"]
@@ -37,34 +38,23 @@ def list_executions(
       noetl list --open --format json
     """
 
-    def command(reporter: Reporter) -> int:
-        from noetl.cli.connected import on_session
+    nothing = "nothing has run here yet; start with: noetl run FILE"
+
+    async def work(reporter: Reporter, session: Session) -> int:
         from noetl.cli.output.tables import execution_document, execution_table
+
+        found = [each async for each in session.executions(status=status, open_only=open_only, limit=limit)]
+        if not found and status is None and not open_only:
+            return nothing_to_list(reporter, f"{nothing}{session.hint}")
+        if not found:
+            return nothing_to_list(reporter, "nothing to list: no execution matches")
+        if reporter.json:
+            return reporter.show([await execution_document(session, each) for each in found])
+        return reporter.show(None, execution_table(found, session.clock.now(), reporter.screen.columns))
+
+    def if_missing(reporter: Reporter) -> int:
         from noetl.session.connect import resolve
 
-        target = resolve(db, server)
+        return nothing_to_list(reporter, f"{nothing}{resolve(db, server).hint}")
 
-        async def work(session: Session) -> int:
-            found = [
-                each async for each in session.executions(status=status, open_only=open_only, limit=limit)
-            ]
-            if reporter.json:
-                return reporter.show([await execution_document(session, each) for each in found])
-            if found:
-                lines = execution_table(found, session.clock.now(), reporter.screen.columns)
-                return reporter.show(None, lines)
-            if status is None and not open_only:
-                return _nothing(reporter, session.hint)
-            reporter.errors.line("nothing to list: no execution matches")
-            return 0
-
-        return on_session(target, work) if target.exists else _nothing(reporter, target.hint)
-
-    finish(format, command)
-
-
-def _nothing(reporter: Reporter, hint: str) -> int:
-    reporter.document([])
-    if not reporter.json:
-        reporter.errors.line(f"nothing has run here yet; start with: noetl run FILE{hint}")
-    return 0
+    on_session(format, db, server, work, if_missing=if_missing)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
+from noetl.cli.execute import OK, WRONG, Reporter
 from noetl.cli.options import File, Out, app, finish
-
-if TYPE_CHECKING:
-    from noetl.cli.execute import Reporter
-    from noetl.cli.output.screen import Screen
+from noetl.cli.output.screen import Screen
+from noetl.cli.output.text import diff_lines
+from noetl.errors import PlaybookError
+from noetl.session.errors import UsageError
 
 
 class MigrateOptions(NamedTuple):
@@ -51,13 +52,10 @@ def migrate(
 
 
 def migrate_file(reporter: Reporter, file: str, options: MigrateOptions) -> int:
-    from noetl.cli.execute import OK, WRONG
     from noetl.cli.output import files
     from noetl.cli.output.problems import print_notes, print_problems
-    from noetl.errors import PlaybookError
     from noetl.playbook.migrate import migrate as migrated
     from noetl.playbook.source import parse
-    from noetl.session.errors import UsageError
     from noetl.session.sources import STDIN, MigrationNote, read_source
 
     if sum((options.output is not None, options.write, options.diff)) > 1:
@@ -87,8 +85,6 @@ def migrate_file(reporter: Reporter, file: str, options: MigrateOptions) -> int:
 
 def _print_diff(old: str, new: str, name: str, screen: Screen) -> None:
     import difflib
-
-    from noetl.cli.output.text import diff_lines
 
     lines = difflib.unified_diff(old.splitlines(), new.splitlines(), name, name, lineterm="")
     screen.lines(diff_lines(lines))

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noetl.cli.options import Db, Id, Server, app, finish
+from noetl.cli.connected import on_execution
+from noetl.cli.execute import FAILED, OK, Reporter
+from noetl.cli.options import Db, Id, Server, app
+from noetl.cli.output.screen import is_terminal
+from noetl.errors import NotFound
+from noetl.escape import one_line, visible
+from noetl.views.styled_text import Styled
 
 if TYPE_CHECKING:
-    from noetl.cli.execute import Reporter
     from noetl.output import JSON
     from noetl.session.execution import Execution
 
@@ -37,21 +42,12 @@ def output(
       noetl output 0199b3c2 report --raw
     """
 
-    def command(reporter: Reporter) -> int:
-        from noetl.cli.connected import on_execution
-
-        return on_execution(
-            reporter, id, db, server, lambda execution: _output(reporter, execution, step, raw=raw)
-        )
-
-    finish("auto", command)
+    on_execution(
+        "auto", id, db, server, lambda reporter, execution: _output(reporter, execution, step, raw=raw)
+    )
 
 
 async def _output(reporter: Reporter, execution: Execution, step: str | None, *, raw: bool) -> int:
-    from noetl.cli.execute import FAILED, OK
-    from noetl.errors import NotFound
-    from noetl.escape import one_line
-    from noetl.views.styled_text import Styled
 
     found = await execution.find_output(step)
     if found.output is not None and (found.error is None or found.output.data or found.output.ref):
@@ -69,8 +65,6 @@ async def _output(reporter: Reporter, execution: Execution, step: str | None, *,
 def _write(data: JSON, *, raw: bool) -> None:
     from noetl.cli.output import files
     from noetl.cli.output.json import as_document
-    from noetl.cli.output.screen import is_terminal
-    from noetl.escape import visible
 
     if not raw or not isinstance(data, str):
         files.put(as_document(data).encode(), None)

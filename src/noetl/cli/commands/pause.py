@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noetl.cli.options import Db, Format, Id, Server, app, finish
+from noetl.cli.connected import on_execution
+from noetl.cli.execute import Reporter
+from noetl.cli.options import Db, Format, Id, Server, app
+from noetl.cli.output.text import short
 
 if TYPE_CHECKING:
-    from noetl.cli.execute import Reporter
     from noetl.session.execution import Execution
 
 
@@ -23,17 +25,11 @@ def pause(id: Id, *, db: Db = None, server: Server = None, format: Format = "aut
       noetl pause 0199b3c2 --format json
     """
 
-    def command(reporter: Reporter) -> int:
-        from noetl.cli.connected import on_execution
-        from noetl.cli.output.text import short
+    async def work(reporter: Reporter, execution: Execution) -> int:
+        if (await execution.info()).status == "paused":
+            return reporter.execution("paused", "it is paused already")
+        await execution.pause()
+        name = f"{short(execution.id)}{execution.session.hint}"
+        return reporter.execution("paused", f"paused; continue with: noetl resume {name}")
 
-        async def work(execution: Execution) -> int:
-            if (await execution.info()).status == "paused":
-                return reporter.execution("paused", "it is paused already")
-            await execution.pause()
-            name = f"{short(execution.id)}{execution.session.hint}"
-            return reporter.execution("paused", f"paused; continue with: noetl resume {name}")
-
-        return on_execution(reporter, id, db, server, work)
-
-    finish(format, command)
+    on_execution(format, id, db, server, work)

@@ -3,37 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noetl.cli.choices import FormatChoice
-from noetl.cli.options import Db, Format, Server, app, finish
+from noetl.cli.connected import nothing_to_list, on_session
+from noetl.cli.execute import Reporter
+from noetl.cli.options import Db, Format, Server, app
+from noetl.cli.output.screen import is_terminal
+from noetl.cli.output.text import diff_lines
+from noetl.escape import visible
 
 if TYPE_CHECKING:
-    from noetl.cli.execute import Reporter
     from noetl.session.protocol import Session
 
 playbooks = typer.Typer(no_args_is_help=False, rich_markup_mode="rich", invoke_without_command=True)
 app.add_typer(playbooks, name="playbooks")
 
 Path = Annotated[str, typer.Argument(metavar="PATH", help="The `metadata.path` of a playbook.")]
-
-
-def _finish(
-    format: FormatChoice,
-    db: str | None,
-    server: str | None,
-    work: Callable[[Reporter, Session], Awaitable[int]],
-) -> NoReturn:
-    def command(reporter: Reporter) -> int:
-        from noetl.cli.connected import on_session
-        from noetl.session.connect import resolve
-
-        return on_session(resolve(db, server), lambda session: work(reporter, session))
-
-    finish(format, command)
 
 
 @playbooks.callback()
@@ -61,31 +48,18 @@ def list_playbooks(
             raise typer.BadParameter(f"put the options of `{context.invoked_subcommand}` after it")
         return
 
-    def command(reporter: Reporter) -> int:
-        from noetl.cli.connected import on_session
-        from noetl.session.connect import resolve
+    nothing = "nothing to list: no playbook is registered here"
 
-        target = resolve(db, server)
+    async def work(reporter: Reporter, session: Session) -> int:
+        from noetl.cli.output.tables import playbook_table, version_document
 
-        async def work(session: Session) -> int:
-            from noetl.cli.output.tables import playbook_table, version_document
+        found = await session.playbooks.list(limit=limit, archived=archived)
+        if not found:
+            return nothing_to_list(reporter, nothing)
+        documents = [version_document(each) for each in found]
+        return reporter.show(documents, playbook_table(found, session.clock.now()))
 
-            found = await session.playbooks.list(limit=limit, archived=archived)
-            if not found:
-                return _none_registered(reporter)
-            documents = [version_document(each) for each in found]
-            return reporter.show(documents, playbook_table(found, session.clock.now()))
-
-        return on_session(target, work) if target.exists else _none_registered(reporter)
-
-    finish(format, command)
-
-
-def _none_registered(reporter: Reporter) -> int:
-    reporter.document([])
-    if not reporter.json:
-        reporter.errors.line("nothing to list: no playbook is registered here")
-    return 0
+    on_session(format, db, server, work, if_missing=lambda reporter: nothing_to_list(reporter, nothing))
 
 
 @playbooks.command(name="show")
@@ -111,7 +85,6 @@ def show_playbook(
 
     async def work(reporter: Reporter, session: Session) -> int:
         from noetl.cli.output import files
-        from noetl.cli.output.screen import is_terminal
         from noetl.cli.output.tables import version_document
 
         found, text = await session.playbooks.text(path, version)
@@ -122,7 +95,7 @@ def show_playbook(
         files.put(text.encode(), None)  # unchanged, so that its digest is the same
         return 0
 
-    _finish(format, db, server, work)
+    on_session(format, db, server, work)
 
 
 @playbooks.command(name="versions")
@@ -143,7 +116,7 @@ def list_versions(path: Path, *, format: Format = "auto", db: Db = None, server:
         documents = [version_document(each) for each in found]
         return reporter.show(documents, version_table(found, session.clock.now()))
 
-    _finish(format, db, server, work)
+    on_session(format, db, server, work)
 
 
 @playbooks.command(name="diff")
@@ -171,13 +144,12 @@ def show_difference(
     """
 
     async def work(reporter: Reporter, session: Session) -> int:
-        from noetl.cli.output.text import diff_lines
 
         found = await session.playbooks.diff(path, old, new)
         document = {"path": found.path, "from": found.old, "to": found.new, "diff": found.diff}
         return reporter.show(document, diff_lines(found.diff.splitlines()))
 
-    _finish(format, db, server, work)
+    on_session(format, db, server, work)
 
 
 @playbooks.command(name="archive")
@@ -193,10 +165,9 @@ def archive_playbook(path: Path, *, format: Format = "auto", db: Db = None, serv
     """
 
     async def work(reporter: Reporter, session: Session) -> int:
-        from noetl.escape import visible
 
         await session.playbooks.archive(path)
         line = f"{visible(path)}: archived: it cannot be started any more"
         return reporter.show({"path": path, "archived": True}, [[line]])
 
-    _finish(format, db, server, work)
+    on_session(format, db, server, work)

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from noetl.cli.choices import DialectChoice
-from noetl.cli.options import Db, Dialect, Format, Server, app, finish
+from noetl.cli.connected import on_session
+from noetl.cli.execute import WRONG, Reporter
+from noetl.cli.options import Db, Dialect, Format, Server, app
+from noetl.escape import visible
+from noetl.session.errors import UsageError
+from noetl.views.styled_text import Styled, table
 
 if TYPE_CHECKING:
-    from noetl.cli.execute import Reporter
     from noetl.ports import PlaybookText
     from noetl.session.protocol import Session
     from noetl.session.sources import LoadedPlaybook
@@ -43,21 +47,18 @@ def register(
       noetl register old.yaml --dialect auto
     """
 
-    def command(reporter: Reporter) -> int:
-        from noetl.cli.connected import on_session
-        from noetl.session.connect import resolve
+    found: list[_Found] = []
 
-        found = list(_read(reporter, files, dialect))
+    def before(reporter: Reporter) -> None:
+        found.extend(_read(reporter, files, dialect))
+
+    async def work(reporter: Reporter, session: Session) -> int:
         texts = {each.file: each.text for each in found if each.text is not None}
-        if len(texts) < len({each.file for each in found}):
+        if any(each.text is None for each in found):
             return _refuse(reporter, found)
+        return await _register(reporter, session, found, texts)
 
-        async def work(session: Session) -> int:
-            return await _register(reporter, session, found, texts)
-
-        return on_session(resolve(db, server), work, create=True)
-
-    finish(format, command)
+    on_session(format, db, server, work, create=True, before=before)
 
 
 class _Found(NamedTuple):
@@ -70,7 +71,6 @@ def _read(reporter: Reporter, names: Sequence[str], dialect: DialectChoice) -> I
     """Files as they were named; of folders all playbooks, by name. Raises UsageError."""
     from noetl.cli.checker import installed_kinds
     from noetl.cli.output.problems import print_notes
-    from noetl.session.errors import UsageError
     from noetl.session.sources import STDIN, files_in, load, read_source
 
     if names.count(STDIN) > 1:
@@ -94,9 +94,7 @@ def _read(reporter: Reporter, names: Sequence[str], dialect: DialectChoice) -> I
 async def _register(
     reporter: Reporter, session: Session, found: Sequence[_Found], texts: dict[str, PlaybookText]
 ) -> int:
-    from noetl.escape import visible
     from noetl.net.describe import count
-    from noetl.views.styled_text import Styled, table
 
     done = await session.playbooks.register(texts)
     for each in found:
@@ -127,7 +125,6 @@ async def _register(
 def _refuse(reporter: Reporter, found: Sequence[_Found]) -> int:
     import json
 
-    from noetl.cli.execute import WRONG
     from noetl.cli.output.problems import as_json, print_problems
     from noetl.net.describe import count
 

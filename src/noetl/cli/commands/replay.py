@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from noetl.cli.options import Db, Format, Id, Server, app, finish
+from noetl.cli.connected import on_execution
+from noetl.cli.execute import FAILED, OK, Reporter
+from noetl.cli.options import Db, Format, Id, Server, app
+from noetl.views.styled_text import Styled
 
 if TYPE_CHECKING:
-    from noetl.cli.execute import Reporter
     from noetl.session.execution import Execution
     from noetl.session.verify import ReplayReport
-    from noetl.views.styled_text import Styled
 
 
 @app.command()
@@ -26,24 +27,18 @@ def replay(id: Id, *, format: Format = "auto", db: Db = None, server: Server = N
       noetl replay 0199b3c2 --format json
     """
 
-    def command(reporter: Reporter) -> int:
-        from noetl.cli.connected import on_execution
-        from noetl.cli.execute import FAILED, OK
-        from noetl.session.verify import replay_execution
+    from noetl.session.verify import replay_execution
 
-        async def work(execution: Execution) -> int:
-            report = await replay_execution(execution)
-            reporter.show(report, _lines(report))
-            return OK if report.identical else FAILED
+    async def work(reporter: Reporter, execution: Execution) -> int:
+        report = await replay_execution(execution)
+        reporter.show(report, _lines(report))
+        return OK if report.identical else FAILED
 
-        return on_execution(reporter, id, db, server, work)
-
-    finish(format, command)
+    on_execution(format, id, db, server, work)
 
 
 def _lines(report: ReplayReport) -> Iterator[list[Styled]]:
     from noetl.net.describe import count
-    from noetl.views.styled_text import Styled
 
     line = [Styled(report.execution_id, "strong"), Styled(f": {count(report.facts, 'fact')}, ")]
     if report.identical:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from noetl.cli.execute import Reporter
 from noetl.cli.options import Db, Detach, Format, Id, Server, app, finish
-
-if TYPE_CHECKING:
-    from noetl.cli.execute import Reporter
 
 
 @app.command()

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from noetl.cli.execute import OK, Reporter
 from noetl.cli.options import Out, app, finish
-
-if TYPE_CHECKING:
-    from noetl.cli.execute import Reporter
 
 
 @app.command()
@@ -24,7 +20,6 @@ def schema(output: Out = None) -> None:
         import json
 
         from noetl.cli.checker import installed_kinds
-        from noetl.cli.execute import OK
         from noetl.cli.output import files
         from noetl.playbook.schema import json_schema
 

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from noetl.cli.options import Db, Format, Server, app, finish
+from noetl.cli.connected import nothing_to_list, on_session
+from noetl.cli.execute import Reporter
+from noetl.cli.options import Db, Format, Server, app
+from noetl.errors import NotFound
+from noetl.escape import visible
+from noetl.session.errors import UsageError
 
 if TYPE_CHECKING:
-    from noetl.cli.execute import Reporter
     from noetl.session.protocol import Session
 
 VALUE_BYTES_MAX: Final = 1 << 20  # that are read; less may be stored
@@ -58,31 +62,23 @@ def set_secret(
       pass show api | noetl secrets set api_token
     """
 
-    def command(reporter: Reporter) -> int:
-        from noetl.cli.connected import on_session
-        from noetl.escape import visible
-        from noetl.session.connect import resolve
+    text: list[str] = []
 
-        target = resolve(db, server)
-        text = _read_value(reporter, name, value)
+    def before(reporter: Reporter) -> None:
+        text.append(_read_value(reporter, name, value))
 
-        async def work(session: Session) -> int:
-            version = await session.secrets.set(name, text)
-            line = f"{visible(name)}: version {version} is stored"
-            return reporter.show({"name": name, "version": version}, [[line]])
+    async def work(reporter: Reporter, session: Session) -> int:
+        version = await session.secrets.set(name, text[0])
+        line = f"{visible(name)}: version {version} is stored"
+        return reporter.show({"name": name, "version": version}, [[line]])
 
-        return on_session(target, work, create=True)
-
-    finish(format, command)
+    on_session(format, db, server, work, create=True, before=before)
 
 
 def _read_value(reporter: Reporter, name: str, value: str | None) -> str:
     """From the command line only with a warning: others may see it there. Raises UsageError."""
     from getpass import getpass
     from pathlib import Path
-
-    from noetl.escape import visible
-    from noetl.session.errors import UsageError
 
     if value is None and sys.stdin is not None and sys.stdin.isatty():
         return getpass(f"Value of {visible(name)}: ", sys.stderr)
@@ -104,7 +100,6 @@ def _read_value(reporter: Reporter, name: str, value: str | None) -> str:
 
 
 def _decoded(body: bytes, name: str) -> str:
-    from noetl.session.errors import UsageError
 
     try:
         return body.decode().removesuffix("\n").removesuffix("\r")
@@ -124,30 +119,18 @@ def list_secrets(*, db: Db = None, server: Server = None, format: Format = "auto
       noetl secrets list --format json
     """
 
-    def command(reporter: Reporter) -> int:
-        from noetl.cli.connected import on_session
+    nothing = "nothing to list: no secret is stored here"
+
+    async def work(reporter: Reporter, session: Session) -> int:
         from noetl.cli.output.tables import secret_document, secret_table
-        from noetl.session.connect import resolve
 
-        target = resolve(db, server)
+        found = await session.secrets.list()
+        if not found:
+            return nothing_to_list(reporter, nothing)
+        documents = [secret_document(each) for each in found]
+        return reporter.show(documents, secret_table(found, session.clock.now()))
 
-        async def work(session: Session) -> int:
-            found = await session.secrets.list()
-            if not found:
-                return _none_stored(reporter)
-            documents = [secret_document(each) for each in found]
-            return reporter.show(documents, secret_table(found, session.clock.now()))
-
-        return on_session(target, work) if target.exists else _none_stored(reporter)
-
-    finish(format, command)
-
-
-def _none_stored(reporter: Reporter) -> int:
-    reporter.document([])
-    if not reporter.json:
-        reporter.errors.line("nothing to list: no secret is stored here")
-    return 0
+    on_session(format, db, server, work, if_missing=lambda reporter: nothing_to_list(reporter, nothing))
 
 
 @secrets.command(name="rm")
@@ -161,23 +144,14 @@ def remove_secret(name: Name, *, db: Db = None, server: Server = None, format: F
       noetl secrets rm api_token
     """
 
-    def command(reporter: Reporter) -> int:
-        from noetl.cli.connected import on_session
-        from noetl.errors import NotFound
-        from noetl.escape import visible
-        from noetl.session.connect import resolve
+    async def work(reporter: Reporter, session: Session) -> int:
+        await session.secrets.remove(name)
+        return reporter.show({"name": name}, [[f"{visible(name)}: removed"]])
 
-        target = resolve(db, server)
-        if not target.exists:
-            raise NotFound(f'no secret "{name}" is stored')
+    def if_missing(_reporter: Reporter) -> int:
+        raise NotFound(f'no secret "{name}" is stored')
 
-        async def work(session: Session) -> int:
-            await session.secrets.remove(name)
-            return reporter.show({"name": name}, [[f"{visible(name)}: removed"]])
-
-        return on_session(target, work)
-
-    finish(format, command)
+    on_session(format, db, server, work, if_missing=if_missing)
 
 
 @secrets.command(name="rotate")
@@ -192,19 +166,11 @@ def rotate_key(*, db: Db = None, format: Format = "auto") -> None:
       NOETL_KEY=$NEW,$OLD noetl secrets rotate
     """
 
-    def command(reporter: Reporter) -> int:
-        from noetl.cli.connected import on_session
-        from noetl.errors import NotFound
-        from noetl.session.connect import resolve
+    async def work(reporter: Reporter, session: Session) -> int:
+        count = await session.secrets.rotate()
+        return reporter.show({"count": count}, [[f"{count:,} stored under a new key"]])
 
-        target = resolve(db)
-        if not target.exists:
-            raise NotFound("no secret is stored, so there is no key to change")
+    def if_missing(_reporter: Reporter) -> int:
+        raise NotFound("no secret is stored, so there is no key to change")
 
-        async def work(session: Session) -> int:
-            count = await session.secrets.rotate()
-            return reporter.show({"count": count}, [[f"{count:,} stored under a new key"]])
-
-        return on_session(target, work)
-
-    finish(format, command)
+    on_session(format, db, None, work, if_missing=if_missing)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from noetl.cli.execute import Reporter
 from noetl.cli.options import app, finish
-
-if TYPE_CHECKING:
-    from noetl.cli.execute import Reporter
 
 Nats = Annotated[
     str | None,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noetl.cli.options import Db, Format, Id, Server, app, finish
+from noetl.cli.connected import on_execution
+from noetl.cli.execute import Reporter
+from noetl.cli.options import Db, Format, Id, Server, app
 
 if TYPE_CHECKING:
-    from noetl.cli.execute import Reporter
     from noetl.session.execution import Execution
 
 
@@ -23,16 +24,12 @@ def show(id: Id, *, format: Format = "auto", db: Db = None, server: Server = Non
       noetl show 0199b3c2 --format json
     """
 
-    def command(reporter: Reporter) -> int:
-        from noetl.cli.connected import on_execution
-        from noetl.cli.output.tree import tree
+    from noetl.cli.output.tree import tree
 
-        async def work(execution: Execution) -> int:
-            if reporter.json:
-                return reporter.show(await execution.show())
-            reporter.screen.lines([line async for line in tree(execution, reporter.screen.columns)])
-            return 0
+    async def work(reporter: Reporter, execution: Execution) -> int:
+        if reporter.json:
+            return reporter.show(await execution.show())
+        reporter.screen.lines([line async for line in tree(execution, reporter.screen.columns)])
+        return 0
 
-        return on_execution(reporter, id, db, server, work)
-
-    finish(format, command)
+    on_execution(format, id, db, server, work)

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noetl.cli.options import Db, Format, Id, Server, app, finish
+from noetl.cli.connected import on_execution
+from noetl.cli.execute import Reporter
+from noetl.cli.options import Db, Format, Id, Server, app
+from noetl.cli.output.text import short
 
 if TYPE_CHECKING:
-    from noetl.cli.execute import Reporter
+    from noetl.output import JSON
     from noetl.session.execution import Execution
 
 
@@ -35,20 +38,16 @@ def signal(
       noetl signal 0199b3c2 approved --data "{by: ann, amount: 12}"
     """
 
-    def command(reporter: Reporter) -> int:
-        from noetl.cli.connected import on_execution
-        from noetl.cli.output.text import short
+    def value(_reporter: Reporter) -> JSON:
         from noetl.cli.workload import parse_value
 
-        value = None if data is None else parse_value(data, "--data")
+        return None if data is None else parse_value(data, "--data")
 
-        async def work(execution: Execution) -> int:
-            if await execution.session.signal(execution.id, name, value):
-                return reporter.execution(reporter.status, "the signal was delivered")
-            resumed = f"{short(execution.id)}{execution.session.hint}"
-            text = f"the signal is logged; continue with: noetl resume {resumed}"
-            return reporter.execution(reporter.status, text)
+    async def work(reporter: Reporter, execution: Execution) -> int:
+        if await execution.session.signal(execution.id, name, value(reporter)):
+            return reporter.execution(reporter.status, "the signal was delivered")
+        resumed = f"{short(execution.id)}{execution.session.hint}"
+        text = f"the signal is logged; continue with: noetl resume {resumed}"
+        return reporter.execution(reporter.status, text)
 
-        return on_execution(reporter, id, db, server, work)
-
-    finish(format, command)
+    on_execution(format, id, db, server, work, before=value)

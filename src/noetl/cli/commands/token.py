@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from noetl.cli.execute import Reporter
 from noetl.cli.options import Db, Format, Server, app, finish
+from noetl.escape import visible
+from noetl.session.errors import UsageError
 
 if TYPE_CHECKING:
-    from noetl.cli.execute import Reporter
     from noetl.ports import ApiToken
     from noetl.session.protocol import NewToken
 
@@ -29,8 +31,7 @@ app.add_typer(token, name="token", help=HELP)
 @token.command(name="create")
 def create_token(
     name: Annotated[
-        str,
-        typer.Argument(metavar="NAME", help="Its owner; the log names it as the author of requests."),
+        str, typer.Argument(metavar="NAME", help="Its owner; the log names it as the author of requests.")
     ],
     *,
     scopes: Annotated[
@@ -38,8 +39,7 @@ def create_token(
         typer.Option("--scope", metavar="SCOPE", help="`read`, `run`, `write` or `admin`; may be repeated."),
     ] = None,
     expires: Annotated[
-        str | None,
-        typer.Option("--expires", metavar="TIME", help="After 12h, 30d, 52w, …; default: never."),
+        str | None, typer.Option("--expires", metavar="TIME", help="After 12h, 30d, 52w, …; default: never.")
     ] = None,
     db: Db = None,
     server: Server = None,
@@ -62,9 +62,7 @@ def create_token(
 
         from noetl.cli.output.tables import token_document
         from noetl.control.api_tokens import SCOPES
-        from noetl.escape import visible
         from noetl.session.connect import open_token_admin, resolve
-        from noetl.session.errors import UsageError
 
         lasts_s = None if expires is None else _seconds(expires)
         if not scopes:
@@ -83,7 +81,6 @@ def create_token(
 
 
 def _seconds(expires: str) -> float:
-    from noetl.session.errors import UsageError
     from noetl.worker.result_policy import seconds_of
 
     seconds = seconds_of(expires)
@@ -147,7 +144,6 @@ def revoke_token(
     def command(reporter: Reporter) -> int:
         import asyncio
 
-        from noetl.escape import visible
         from noetl.session.connect import open_token_admin, resolve
 
         async def work() -> None:

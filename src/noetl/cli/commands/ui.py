@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from noetl.cli.options import Db, app, finish
+from noetl.session.errors import UsageError
 
 if TYPE_CHECKING:
     pass
@@ -44,7 +45,6 @@ def _serve(db: str | None, port: int, *, browser: bool) -> int:
 
     from noetl.cli.process import ServerCommand, run_server
     from noetl.runtime.settings import LOG, database_url
-    from noetl.session.errors import UsageError
 
     if database_url(db) is not None:
         raise UsageError("a PostgreSQL has its UI at its servers: open the address of one in the browser")

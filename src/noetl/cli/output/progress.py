@@ -232,9 +232,7 @@ class Progress:
         else:
             name = row_name(row) if row is not None else said.frame
             self._add_line(
-                Styled("  ", "faint"),
-                Styled(name, "name"),
-                Styled(f"  {one_line(said.words)}", "faint"),
+                Styled("  ", "faint"), Styled(name, "name"), Styled(f"  {one_line(said.words)}", "faint")
             )
 
     def wait(self, run: str, words: str) -> None:
@@ -243,9 +241,7 @@ class Progress:
         if row is not None and not row.waits:
             row.waits, row.announced = words, True
             self._add_line(
-                Styled("… ", "info"),
-                Styled(row_name(row), "name"),
-                Styled(f"  {one_line(words)}"),
+                Styled("… ", "info"), Styled(row_name(row), "name"), Styled(f"  {one_line(words)}")
             )
 
     def warn(self, text: str) -> None:
@@ -335,9 +331,7 @@ class Progress:
             error = fact.output.error if fact.output is not None else None
             words = f": {failure_text(error)}" if error is not None else ""
             self._add_line(
-                Styled("↻ ", "warning"),
-                Styled(row_name(row), "name"),
-                Styled(f"  {row.note}{words}"),
+                Styled("↻ ", "warning"), Styled(row_name(row), "name"), Styled(f"  {row.note}{words}")
             )
 
     def _parked(self, id: str, event: Event) -> None:
@@ -399,9 +393,7 @@ class Progress:
         if fact.error is not None and id == self.root:
             words = Styled(f"  {failure_text(fact.error)}")
             self._add_line(
-                Styled("✗ ", "error"),
-                Styled(frame_parts(fact.run)[0].partition("#")[0], "name"),
-                words,
+                Styled("✗ ", "error"), Styled(frame_parts(fact.run)[0].partition("#")[0], "name"), words
             )
         elif line is not None:
             self._add_line(*line)

@@ -29,6 +29,12 @@ _RICH: dict[Style, str] = {
     "removed": "red",
 }
 
+# The status of an execution or a run.
+STYLES: dict[str, Style] = {
+    "running": "info", "interrupted": "warning", "paused": "warning", "ok": "good", "error": "error",
+    "cancelled": "warning", "waiting": "info", "scheduled": "faint", "stopped": "warning",
+}  # fmt: skip
+
 
 class Screen:
     """Where lines are written. `colour` None: coloured when the stream is a terminal."""

@@ -37,11 +37,7 @@ def summary(document: ShowDocument, columns: int, hint: str = "") -> Iterator[li
     yield []
     style = _STYLES.get(document.status, "")
     time = f" in {duration(document.duration_s)}" if document.duration_s is not None else ""
-    yield [
-        Styled(document.status, style),
-        Styled(f"{time}  "),
-        Styled(document.execution_id, "faint"),
-    ]
+    yield [Styled(document.status, style), Styled(f"{time}  "), Styled(document.execution_id, "faint")]
     if document.error is not None:
         yield from _error(document.error, columns, hint)
     elif document.output is not None:
@@ -73,11 +69,7 @@ def _row(step: StepShown) -> list[Styled]:
     calls += f", {step.retries:,} retried" if step.retries else ""
     if step.why:
         calls = step.why if not calls else f"{calls}; {step.why}"
-    cells = (
-        Styled(one_line(name)),
-        Styled(status, _STYLES.get(step.status, "")),
-        Styled(time),
-    )
+    cells = (Styled(one_line(name)), Styled(status, _STYLES.get(step.status, "")), Styled(time))
     return [*cells, Styled(iterations), Styled(calls)]
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from shlex import quote
 
 from noetl.cli.output.json import as_lines
+from noetl.cli.output.screen import STYLES
 from noetl.cli.output.summary import NEVER_BEGAN, did_not_begin, printed_lines, suggested_fix
 from noetl.cli.output.text import ago, duration, short, with_hint
 from noetl.engine.facts import ForChild, FrameParked
@@ -17,12 +18,8 @@ from noetl.output import Failure
 from noetl.session.execution import Execution, ExecutionLog
 from noetl.session.protocol import ExecutionInfo, Session
 from noetl.views.documents import ErrorShown, Iterations, OutputShown, ShowDocument, StepShown
-from noetl.views.styled_text import Style, Styled, TreeBranch, branches, table
+from noetl.views.styled_text import Styled, TreeBranch, branches, table
 
-STYLES: dict[str, Style] = {
-    "running": "info", "interrupted": "warning", "paused": "warning", "ok": "good", "error": "error",
-    "cancelled": "warning", "waiting": "info", "scheduled": "faint", "stopped": "warning",
-}  # fmt: skip
 MARKS = {
     "ok": "✓", "error": "✗", "running": "▸", "scheduled": "·", "waiting": "◌",
     "cancelled": "⊘", "stopped": "⊘",
@@ -225,11 +222,7 @@ def _error(error: ErrorShown, hint: str) -> Iterator[list[Styled]]:
 def _output(output: OutputShown, see: str) -> Iterator[list[Styled]]:
     if output.data is None:
         if isinstance(output.ref, dict):
-            yield from (
-                [],
-                [Styled("output", "strong")],
-                [Styled(f"  it is large: {see}", "faint")],
-            )
+            yield from ([], [Styled("output", "strong")], [Styled(f"  it is large: {see}", "faint")])
         return
     yield []
     yield [Styled("output", "strong")]
@@ -270,9 +263,4 @@ async def _called_row(session: Session, fact: FrameParked) -> list[Styled]:
     except NotFound:
         standing = "starting"
     status = Styled(standing, STYLES.get(standing, ""))
-    return [
-        Styled(short(id), "name"),
-        Styled(path),
-        status,
-        Styled(f"by {one_line(fact.frame)}", "faint"),
-    ]
+    return [Styled(short(id), "name"), Styled(path), status, Styled(f"by {one_line(fact.frame)}", "faint")]
