@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from pathlib import PurePath
 from types import ModuleType
 from typing import Any
 
@@ -12,7 +11,7 @@ from typing import Any
 class _CallablePackage(ModuleType):
     """`noetl.check` is this package and a function of the public API: calling it checks a playbook."""
 
-    def __call__(self, playbook: str | PurePath, **options: Any) -> Any:
+    def __call__(self, playbook: Any, **options: Any) -> Any:
         return import_module("noetl.session.api").check(playbook, **options)
 
 

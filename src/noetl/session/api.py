@@ -35,21 +35,21 @@ def run(
     default: `NOETL_DB`, else a file in your home. The same `key` names the same execution: a second call
     returns its result, and continues it if it was interrupted.
 
-    >>> import noetl
-    >>> result = noetl.run("orders.yaml", workload={"day": "2026-11-16"})
-    >>> result.status, result.output, result.ctx, result.error
-    ('ok', {'orders': 3}, {'day': '2026-11-16'}, None)
-    >>> result.raise_for_status().id == result.id
-    True
-
-    A failed execution is a result, too; `raise_for_status` turns it into an exception:
-
-    >>> noetl.run("orders.yaml", workload={"day": "never"}).raise_for_status()
-    Traceback (most recent call last):
-    noetl.session.errors.ExecutionFailed: execution ... ended with status error: ...
+    A failed execution is a result, too; `raise_for_status` turns it into an exception.
 
     Raises StartRefused when the playbook has problems, TimeoutError after `timeout_s`, UsageError inside a
     running event loop: use `connect` there.
+
+    Examples:
+        >>> import noetl
+        >>> result = noetl.run("orders.yaml", workload={"day": "2026-11-16"})
+        >>> result.status, result.output, result.ctx, result.error
+        ('ok', {'orders': 3}, {'day': '2026-11-16'}, None)
+        >>> result.raise_for_status().id == result.id
+        True
+        >>> noetl.run("orders.yaml", workload={"day": "never"}).raise_for_status()
+        Traceback (most recent call last):
+        noetl.session.errors.ExecutionFailed: execution ... ended with status error: ...
     """
     _refuse_running_loop()
 
@@ -81,11 +81,12 @@ def check(playbook: str | Path, *, dialect: Dialect = "canonical") -> list[Probl
     A problem has `code`, `severity` (error, warning, info), `message`, `line`, `column` and `fix`. Only
     errors prevent a run.
 
-    >>> import noetl
-    >>> noetl.check("orders.yaml")
-    []
-    >>> [(problem.code, problem.severity, problem.line) for problem in noetl.check("broken.yaml")]
-    [('unknown-step', 'error', 7)]
+    Examples:
+        >>> import noetl
+        >>> noetl.check("orders.yaml")
+        []
+        >>> [(problem.code, problem.severity, problem.line) for problem in noetl.check("broken.yaml")]
+        [('unknown-step', 'error', 7)]
     """
     from noetl.session.sources import load, read_source
     from noetl.tool import Tools
@@ -100,28 +101,26 @@ def connect(target: str | Path | None = None, *, token: str | Secret | None = No
     file in your home. A `target` is a file, or the `https://…` address of a server; its `token` defaults to
     `NOETL_TOKEN`, or to that of a context with this address.
 
-    >>> import asyncio, noetl
-    >>> async def approve():
-    ...     async with noetl.connect() as session:
-    ...         execution = await session.start(
-    ...             "approval.yaml", workload={"day": "2026-11-16"}, key="approval-2026-11-16"
-    ...         )
-    ...         async for event in execution.events(follow=True):
-    ...             if event.name == "frame.parked":
-    ...                 await execution.signal("approval", {"ok": True})
-    ...         state = await execution.state(at=5)
-    ...         result = await execution.result(timeout_s=60)
-    ...         return result.status, result.output, state.seq
-    >>> asyncio.run(approve())
-    ('ok', {'ok': True}, 5)
-
-    Executions are listed newest first:
-
-    >>> async def failed():
-    ...     async with noetl.connect() as session:
-    ...         return [info.path async for info in session.executions(status="error", path="orders/*")]
-    >>> asyncio.run(failed())
-    []
+    Examples:
+        >>> import asyncio, noetl
+        >>> async def approve():
+        ...     async with noetl.connect() as session:
+        ...         execution = await session.start(
+        ...             "approval.yaml", workload={"day": "2026-11-16"}, key="approval-2026-11-16"
+        ...         )
+        ...         async for event in execution.events(follow=True):
+        ...             if event.name == "frame.parked":
+        ...                 await execution.signal("approval", {"ok": True})
+        ...         state = await execution.state(at=5)
+        ...         result = await execution.result(timeout_s=60)
+        ...         return result.status, result.output, state.seq
+        >>> asyncio.run(approve())
+        ('ok', {'ok': True}, 5)
+        >>> async def failed():
+        ...     async with noetl.connect() as session:
+        ...         return [info.path async for info in session.executions(status="error", path="orders/*")]
+        >>> asyncio.run(failed())
+        []
     """
     if target is None:
         found = resolve()
