@@ -1,4 +1,4 @@
-"""The command `noetl`. What every call pays for is imported here, so it is next to nothing."""
+"""The command `noetl`. Every call pays for the imports here, so they are few."""
 
 from __future__ import annotations
 
@@ -13,15 +13,22 @@ def main() -> None:
         return
     try:
         from noetl.cli import quick
+        from noetl.cli.choices import CheckOptions
 
-        if (asked := quick.parse(sys.argv[1:])) is not None:
-            from noetl.cli.running import run
+        options = quick.parse(sys.argv[1:])
+        if options is None:
+            from noetl.cli.app import app
 
-            sys.exit(run(quick.command(asked)))
-        from noetl.cli.app import app
+            app(prog_name="noetl")
+        elif isinstance(options, CheckOptions):
+            from noetl.cli.checker import check
 
-        app(prog_name="noetl")
-    except KeyboardInterrupt:  # while modules were loaded; a command handles its own
+            sys.exit(check(options))
+        else:
+            from noetl.cli.runner import run
+
+            sys.exit(run(options))
+    except KeyboardInterrupt:  # while modules are loaded; a command handles its own
         sys.exit(130)
 
 

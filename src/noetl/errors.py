@@ -48,6 +48,18 @@ class Problem(NamedTuple):
     fix: str | None = None  # the suggested change, as text or YAML
     related: tuple[Related, ...] = ()
 
+    @property
+    def file(self) -> str:
+        return self.at.file
+
+    @property
+    def line(self) -> int:
+        return self.at.line
+
+    @property
+    def column(self) -> int:
+        return self.at.column
+
     def __str__(self) -> str:
         return f"{self.at}: {self.code}: {self.message}"
 

@@ -8,13 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from noetl.cli.outputs import run_output
-from noetl.cli.overview import run_show
-from noetl.cli.reasons import run_explain_execution
-from noetl.cli.states import run_state
 from noetl.engine.facts import Fact
 from tests.api.servers import FAILING, HELLO, NOOP, WAITING, World, serve
 from tests.playbooks import HEAD
+from tests.unit.cli.invoke import run_explain_execution, run_output, run_show, run_state
 
 LARGE = HEAD + (
     "workload: {count: 3}\nworkflow:\n- step: start\n"

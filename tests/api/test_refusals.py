@@ -234,7 +234,7 @@ def test_a_command_to_a_refused_execution_explains_the_refusal(tmp_path: Path, v
             answer = await world.api.ask("POST", f"/executions/{id}/{verb}", {})
             assert (answer.status, answer.json["code"]) == (409, "never-began")
             assert answer.json["detail"].startswith(f"it never began: {why}")
-            assert answer.json["detail"].endswith("; mend that, and start it anew")
+            assert answer.json["detail"].endswith("; mend that, and start it again")
 
     serve(tmp_path, work)
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 
 import pytest
 
-from noetl.cli.answering import Voice
-from noetl.cli.contexts import Server
-from noetl.cli.remote import ServerDisk
-from noetl.cli.remote_following import follow
-from noetl.client import Client
+from noetl.cli.output.live import drawn
+from noetl.cli.output.progress import Progress
+from noetl.cli.output.screen import Screen
 from noetl.clock import SystemClock
-from noetl.views.runs import Runs
+from noetl.session.remote import RemoteSession
 from tests.api.servers import World, serve
 from tests.playbooks import HEAD
 
@@ -39,13 +38,19 @@ def test_the_screen_reports_a_step_without_workers(
     async def work(world: World) -> None:
         body = {"text": SLOW, "workload": {"flag": str(flag)}}
         id = (await world.api.post("/executions", body, status=201))["execution_id"]
-        client = Client(world.server.url, clock=Hurried())
-        disk = ServerDisk.of(Server(world.server.url, None))._replace(client=client)
+        session = RemoteSession(world.server.url, clock=Hurried())
+        progress = Progress(id, session.clock)
+        session.observe(progress)
+
+        async def follow() -> None:
+            async with session, drawn(progress, Screen(sys.stdout), session.clock):
+                await session.rest(id)
+
         said = ""
-        following = asyncio.ensure_future(follow(Voice("plain"), disk, Runs(id)))
+        following = asyncio.ensure_future(follow())
         while "waits for a worker" not in said and not following.done():
             said += capsys.readouterr().out
-            await client.clock.sleep(1)
+            await session.clock.sleep(1)
         flag.touch()
         await following
         said += capsys.readouterr().out

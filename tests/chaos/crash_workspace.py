@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from noetl.cli.auditing import run_audit
-from noetl.cli.replaying import run_replay
 from noetl.failpoints import VARIABLE
 from tests.chaos.journey import CHILD, ITEMS, JOURNEY, ORDER, Api
 from tests.e2e.processes import NOETL, House
+from tests.unit.cli.invoke import run_audit, run_replay
 
 KILLED = -9
 

@@ -92,7 +92,7 @@ def test_a_run_reports_a_full_disk_and_continues_without_loss_when_there_is_spac
         "unavailable",
     )
     assert document["error"]["message"].startswith(words)
-    assert done.stderr.splitlines()[-1] == f"noetl: nothing is lost; go on with: noetl resume {id[:18]}"
+    assert done.stderr.splitlines()[-1] == f"noetl: nothing is lost; continue with: noetl resume {id[:18]}"
     assert house.look().last == id
     disk.make_space()
     assert house.go_on()["output"] == output

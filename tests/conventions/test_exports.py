@@ -8,8 +8,16 @@ import sys
 import noetl
 
 
-def test_noetl_exports_its_public_names() -> None:
-    assert noetl.__all__ == ["__version__"]
+def test_the_public_names_exist() -> None:
+    assert noetl.__all__ == [
+        "Call", "Failure", "Output", "Problem", "Result", "Session", "Tool", "__version__", "check", "connect", "run",
+    ]  # fmt: skip
+    assert dir(noetl) == sorted(noetl.__all__)
+    for name in noetl.__all__:
+        assert getattr(noetl, name) is not None
+    assert callable(noetl.check)
+    assert callable(noetl.run)
+    assert not hasattr(noetl, "nothing")
 
 
 def test_importing_noetl_imports_no_tool_and_no_library() -> None:

@@ -94,7 +94,7 @@ def test_of_a_folder_all_playbooks_are_registered_in_order_and_others_are_skippe
     done = house.call("register", "books")
     assert (done.returncode, [line.split()[0] for line in done.stdout.splitlines()]) == (0, ["a", "b", "c"])
     assert done.stderr.splitlines() == [
-        f"noetl: books/{name}: skipped: it is no playbook"
+        f"noetl: books/{name}: skipped: this is not a playbook"
         for name in ("list.yml", "torn.yaml", "values.yaml")
     ]
     assert [each["path"] for each in documents(house, "playbooks")] == ["a", "b", "c"]
@@ -108,7 +108,7 @@ def test_when_one_has_problems_none_is_registered(house: House) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert "books/b.yaml:5:" in done.stderr
     assert "books/c.yaml:" in done.stderr
-    assert "nothing is registered: 2 playbooks of 3 can not run" in done.stderr
+    assert "nothing is registered: 2 playbooks of 3 cannot run" in done.stderr
     code, document = house.json("register", "books")
     assert (code, document["status"], document["error"]["kind"]) == (2, "error", "problems")
     assert {Path(each["file"]).name for each in document["problems"]} == {"b.yaml", "c.yaml"}
@@ -182,7 +182,7 @@ def test_a_text_is_shown_to_the_byte_whatever_its_version(house: House) -> None:
     assert (told["version"], told["current"], told["text"]) == (2, True, texts[1])
     done = house.call("playbooks", "show", "t", "--version", "3")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "they are counted from 1 to 2" in done.stderr
+    assert "its versions are 1 to 2" in done.stderr
 
 
 def test_versions_are_compared(house: House) -> None:
@@ -197,7 +197,7 @@ def test_versions_are_compared(house: House) -> None:
     assert documents(house, "playbooks", "diff", "t", "--from", "2", "--to", "2")["diff"] == ""
     done = house.call("playbooks", "diff", "t", "--to", "1")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "nothing before version 1" in done.stderr
+    assert "no version before version 1" in done.stderr
 
 
 def test_a_text_can_not_turn_the_letters_of_a_terminal_around(house: House) -> None:
@@ -218,7 +218,7 @@ def test_options_before_the_command_are_refused_and_not_passed_over(house: House
     house.call("register", house.write(says("one")))
     done = house.call("playbooks", "--db", house.db, "show", "t")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "behind" in done.stderr
+    assert "after it" in done.stderr
 
 
 # Archiving

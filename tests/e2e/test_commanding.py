@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from noetl.cli.commanding import carried_out
 from noetl.engine.commands import Signal
 from noetl.engine.facts import FrameResumed
 from noetl.runtime import open_local_store
+from noetl.session.local_commands import deliver
 from tests.e2e.processes import House
 from tests.playbooks import HEAD
 
@@ -75,7 +75,7 @@ def test_cancel_from_another_process_ends_the_execution(house: House) -> None:
             code, stdout, _ = cancel.end()
         assert (code, json.loads(stdout)) == (0, {"execution_id": id, "status": "cancelled"})
         code, stdout, _ = run.end()
-    assert said == "cancelling (wrong account): calls that run have 10 s"
+    assert said == "cancelling (wrong account): running calls have 10 s"
     assert (code, "cancelled in " in stdout) == (1, True)
     assert log.read_text() == "start "
     done = house.call("cancel", id)
@@ -122,7 +122,7 @@ def test_who_takes_the_execution_meanwhile_gets_the_command(house: House) -> Non
         try:
             head = (await disk.listing.head(id))._replace(owner_alive=False)
             came = Signal(name="approved", data=None)
-            return await carried_out(disk, head, came, lambda fact: isinstance(fact, FrameResumed))
+            return await deliver(disk, head, came, lambda fact: isinstance(fact, FrameResumed), "")
         finally:
             disk.close()
 

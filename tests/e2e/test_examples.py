@@ -158,7 +158,7 @@ def test_a_refusal_orders_nothing_and_the_wait_outlives_its_process(
     with reader.started("run", "examples/approval.yaml") as running:
         running.read_until("waits for the signal")
     refused = reader.call("signal", "last", "decision", "--data", "{approved: false, by: bob}")
-    assert "it is on record; go on with: noetl resume" in refused.stdout
+    assert "the signal is logged; continue with: noetl resume" in refused.stdout
     code, document = reader.json("resume", "last")
     assert (code, document["output"]["data"]) == (0, {"ordered": False, "reason": "refused by bob"})
     assert asked["purchases"].lines() == ["POST /board"]

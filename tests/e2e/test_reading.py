@@ -83,8 +83,8 @@ def test_output_can_be_piped_and_says_beside_it_that_the_execution_failed(mixed:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["show", "0199b3c2"], 2, '"0199b3c2" is the beginning of several ids'),
-        (["show", "0299"], 2, 'no execution has an id that begins with "0299"'),
+        (["show", "0199b3c2"], 2, 'several execution ids start with "0199b3c2"'),
+        (["show", "0299"], 2, 'no execution id starts with "0299"'),
         (["state", "last", "--at", "99"], 2, "--at 99: there is no such fact"),
         (["output", "last"], 1, f"{LEFT} has not ended"),
         (["list", "--limit", "0"], 2, "greater than or equal to 1"),
@@ -110,7 +110,7 @@ def test_a_file_that_is_no_database_or_a_result_that_is_gone_is_exit_code_3(tmp_
         file.unlink()
     code, out, err = call("output", "last", db=db)
     assert (code, out) == (3, "")
-    assert "its file is gone" in err
+    assert "its file is missing" in err
 
 
 def test_a_step_of_an_execution_is_explained_and_a_file_still_is(mixed: str) -> None:
@@ -122,7 +122,11 @@ def test_a_step_of_an_execution_is_explained_and_a_file_still_is(mixed: str) -> 
         "",
     )
     code, out, err = call("explain", "last", db=mixed)
-    assert (code, out, err) == (2, "", "noetl: name a step: there are start, each, gate, ask, flaky, never\n")
+    assert (code, out, err) == (
+        2,
+        "",
+        "noetl: name a step: its steps are start, each, gate, ask, flaky, never\n",
+    )
     assert call("explain", "last", "ask", "--graph", "dot", db=mixed)[0] == 2
     assert call("explain", str(HELLO))[1].startswith("hello  examples/hello")
 
@@ -188,5 +192,5 @@ def test_who_follows_what_nobody_runs_is_told_so(mixed: str) -> None:
             await process.communicate()
             return said
 
-    said = f"no process has it now: go on with noetl resume 0199b3c2-0004-7000 --db {mixed}\n"
+    said = f"no process runs it now: continue with noetl resume 0199b3c2-0004-7000 --db {mixed}\n"
     assert asyncio.run(work()) == said.encode()

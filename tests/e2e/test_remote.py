@@ -157,7 +157,7 @@ def test_problems_are_told_with_their_lines_as_by_check(client: Client) -> None:
     told = client.call("check", file, "--format", "plain").stdout.splitlines()[:-1]
     *problems, last = done.stderr.splitlines()
     assert (done.returncode, problems) == (2, told)
-    assert last.startswith("noetl: the playbook has 1 problem; the request is on record as ")
+    assert last.startswith("noetl: the playbook has 1 problem; the request is logged as ")
     code, document = client.json("run", file)
     assert (code, document["error"]["kind"]) == (2, "problems")
     shown = client.json("show", document["execution_id"])[1]
@@ -171,7 +171,7 @@ def test_a_playbook_that_lies_beside_its_caller_is_to_be_registered_first(client
     child = client.write(HELLO.replace("path: t", "path: remote/child"), "child.yaml")
     done = client.call("run", client.file(CALLER.replace("CHILD", "./child.yaml"), "caller.yaml"))
     assert done.returncode == 2
-    assert 'caller.yaml:6:32: "./child.yaml" lies beside this file' in done.stderr
+    assert 'caller.yaml:6:32: "./child.yaml" is a file beside this one' in done.stderr
     assert f'first noetl register {child}, and call it by its path "remote/child"' in done.stderr
     assert client.call("register", child).returncode == 0
     done = client.call("run", client.file(CALLER.replace("CHILD", "remote/child"), "caller.yaml"))
@@ -184,7 +184,7 @@ def test_ctrl_c_ends_the_looking_on_and_the_execution_goes_on(client: Client) ->
         run.process.send_signal(signal.SIGINT)
         code, _, errors = run.end()
     assert code == 130
-    assert f"the execution goes on at the server: see noetl show {id[:18]}" in errors
+    assert f"the execution continues on the server: see noetl show {id[:18]}" in errors
     assert client.json("show", id)[1]["status"] == "running"
     with client.started("resume", id) as looking:
         looking.read_until(id)
@@ -218,13 +218,13 @@ def test_hints_carry_the_server_that_the_command_line_named_and_no_other(client:
     there = ("--server", "up")
     done = client.call("run", client.file(WAITING), "--detach", *there)
     id = done.stdout.strip()
-    assert done.stderr.endswith(f"look on with: noetl events {id[:18]} --server up --follow\n")
+    assert done.stderr.endswith(f"follow it with: noetl events {id[:18]} --server up --follow\n")
     with client.started("resume", id, *there) as looking:
         told = looking.read_until("waits for the signal")[-1]
         assert told.endswith(f"noetl signal {id[:18]} go --server up")
         paused = client.call("pause", id, *there).stdout
         code, closing, _ = looking.end()
-    on = f"go on with: noetl resume {id[:18]} --server up"
+    on = f"continue with: noetl resume {id[:18]} --server up"
     assert (paused, code, closing.splitlines()[-1]) == (f"{id[:18]}: paused; {on}\n", 130, on)
     assert f"─ noetl signal {id[:18]} go --server up\n" in client.call("show", id, *there).stdout
     assert "see `noetl list --server up`" in client.call("show", "0000", *there).stderr
@@ -276,7 +276,7 @@ def test_secrets_of_a_server_are_kept_there(client: Client) -> None:
 
 def test_what_works_on_the_stores_themselves_is_refused_and_drops_nothing(looped: Client) -> None:
     done = looped.call("gc", "--older-than", "0s")
-    assert (done.returncode, "--db PATH names a file" in done.stderr) == (2, True)
+    assert (done.returncode, "name the file with --db PATH" in done.stderr) == (2, True)
     assert looped.call("output", "last", "start").returncode == 0
 
 
@@ -329,10 +329,9 @@ def test_an_embedded_run_imports_nothing_that_speaks_to_servers(tmp_path: Path) 
     heavy = {
         "aiohttp",
         "noetl.client",
-        "noetl.cli.remote",
-        "noetl.cli.remote_running",
+        "noetl.session.remote",
         "noetl.server",
         "typer",
     }
     assert heavy & set(done.stderr.split()) == set()
-    assert "noetl.cli.contexts" in done.stderr.split()
+    assert "noetl.session.connect" in done.stderr.split()

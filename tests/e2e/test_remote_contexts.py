@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from noetl.cli.contexts import Server, place_of, server_at
-from noetl.cli.exits import Usage
 from noetl.secret import Secret
+from noetl.session.connect import DatabaseTarget, Server, Target, resolve
+from noetl.session.errors import UsageError
 from tests.e2e.processes import House
 from tests.e2e.test_remote import HELLO, serving
 
@@ -30,8 +30,8 @@ class Home(House):
     def contexts(self) -> Path:
         return self.config / "noetl" / "contexts.json"
 
-    def server(self, place: str | None = None, **environment: str) -> Server | None:
-        return server_at(place, {**self.environment, **environment})
+    def target(self, db: str | None = None, server: str | None = None, **environment: str) -> Target:
+        return resolve(db, server, {**self.environment, **environment})
 
 
 def test_contexts_are_set_listed_used_shown_and_forgotten(tmp_path: Path) -> None:
@@ -49,9 +49,11 @@ def test_contexts_are_set_listed_used_shown_and_forgotten(tmp_path: Path) -> Non
     for line in ("list", "show", "show two", "list --format json", "show two --format json"):
         done = home.call("context", *line.split())
         assert (done.returncode, TOKEN in done.stdout + done.stderr) == (0, False)
-    assert home.server() == Server("https://two.example", Secret(TOKEN), "two")
-    assert home.call("context", "rm", "two").stdout == "two: forgotten; commands go to the database again\n"
-    assert home.server() is None
+    assert home.target() == Server("https://two.example", Secret(TOKEN), "two")
+    assert (
+        home.call("context", "rm", "two").stdout == "two: removed; commands go to the database file again\n"
+    )
+    assert home.target() == DatabaseTarget()
     assert home.call("context", "rm", "two").returncode == 1
     assert TOKEN not in home.contexts.read_text()
 
@@ -68,13 +70,13 @@ def test_the_file_of_contexts_is_for_its_owner_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["local", "http://h"], "always there"),
-        (["Two words", "http://h"], "can not be the name"),
+        (["local", "http://h"], "is the database"),
+        (["Two words", "http://h"], "cannot be the name"),
         (["one", "host:80"], "write it as https://host:port"),
         (["one", "http://user:pass@h"], "no user and no password"),
-        (["one", "http://h", "--token", "abc"], "others can see a command line"),
+        (["one", "http://h", "--token", "abc"], "other users can see a command line"),
         (["one", "http://h", "--token", "-", "--token-file", "x"], "exclude each other"),
-        (["one", "http://h", "--token-file", "nowhere"], "can not be read"),
+        (["one", "http://h", "--token-file", "nowhere"], "cannot be read"),
         (["one", "http://h", "--token", "-"], "a token is one word"),
     ],
 )
@@ -100,22 +102,22 @@ def test_the_command_line_beats_the_environment_and_that_the_context(tmp_path: P
     home.call("context", "set", "kept", "http://kept.example")
     home.call("context", "use", "kept")
     variables = {"NOETL_SERVER": "http://variable.example", "NOETL_DB": "some.db"}
-    assert home.server(place_of(None, "http://given.example"), **variables) == Server(
-        "http://given.example", None, given="http://given.example"
+    assert home.target(None, "http://given.example", **variables) == Server(
+        "http://given.example", None, option="http://given.example"
     )
     kept = Server("http://kept.example", None, "kept")
-    assert home.server(place_of(None, "kept"), **variables) == kept._replace(given="kept")
-    assert home.server(**variables) == Server("http://variable.example", None)
-    assert home.server(NOETL_DB="some.db") is None
-    assert home.server() == kept
-    assert home.server(place_of("some.db", None), **variables) is None
-    assert home.server(place_of(None, "local"), **variables) is None
-    assert home.server(NOETL_SERVER="local") is None
-    assert home.server(NOETL_SERVER="kept") == kept
-    with pytest.raises(Usage, match="exclude each other"):
-        place_of("some.db", "kept")
-    with pytest.raises(Usage, match="there are local, kept"):
-        home.server(NOETL_SERVER="another")
+    assert home.target(None, "kept", **variables) == kept._replace(option="kept")
+    assert home.target(**variables) == Server("http://variable.example", None)
+    assert home.target(NOETL_DB="some.db") == DatabaseTarget()
+    assert home.target() == kept
+    assert home.target("some.db", **variables) == DatabaseTarget("some.db")
+    assert home.target(None, "local", **variables) == DatabaseTarget()
+    assert home.target(NOETL_SERVER="local") == DatabaseTarget()
+    assert home.target(NOETL_SERVER="kept") == kept
+    with pytest.raises(UsageError, match="exclude each other"):
+        resolve("some.db", "kept")
+    with pytest.raises(UsageError, match="known contexts: local, kept"):
+        home.target(NOETL_SERVER="another")
 
 
 def test_the_token_of_the_environment_goes_to_no_other_server_than_that_of_the_environment(
@@ -124,18 +126,18 @@ def test_the_token_of_the_environment_goes_to_no_other_server_than_that_of_the_e
     home = Home(tmp_path)
     mine, other = "http://mine.example", "http://other.example"
     variables = {"NOETL_SERVER": mine, "NOETL_TOKEN": TOKEN}
-    assert home.server(**variables) == Server(mine, Secret(TOKEN))
-    assert home.server(f"{mine}/", **variables) == Server(mine, Secret(TOKEN), given=f"{mine}/")
-    assert home.server(other, **variables) == Server(other, None, given=other)
-    assert home.server(other, NOETL_TOKEN=TOKEN) == Server(other, Secret(TOKEN), given=other)
+    assert home.target(**variables) == Server(mine, Secret(TOKEN))
+    assert home.target(None, f"{mine}/", **variables) == Server(mine, Secret(TOKEN), option=f"{mine}/")
+    assert home.target(None, other, **variables) == Server(other, None, option=other)
+    assert home.target(None, other, NOETL_TOKEN=TOKEN) == Server(other, Secret(TOKEN), option=other)
 
 
 def test_commands_in_hints_carry_the_server_that_the_command_line_names() -> None:
-    assert Server("http://up.example", None, "up", "up").flag == " --server up"
+    assert Server("http://up.example", None, "up", "up").hint == " --server up"
     assert (
-        Server("http://up.example", None, given="http://[::1]:8080").flag == " --server 'http://[::1]:8080'"
+        Server("http://up.example", None, option="http://[::1]:8080").hint == " --server 'http://[::1]:8080'"
     )
-    assert Server("http://up.example", None, "up").flag == ""
+    assert Server("http://up.example", None, "up").hint == ""
 
 
 def test_a_current_context_that_is_not_there_is_told_and_no_file_is_used_in_its_place(tmp_path: Path) -> None:
@@ -143,12 +145,12 @@ def test_a_current_context_that_is_not_there_is_told_and_no_file_is_used_in_its_
     home.call("context", "set", "one", "http://one.example")
     text = home.contexts.read_text()
     home.contexts.write_text(text.replace('"current": "local"', '"current": "gone"'))
-    with pytest.raises(Usage, match='no context "gone"'):
-        home.server()
+    with pytest.raises(UsageError, match='no context "gone"'):
+        home.target()
     for broken in ("{", "[]", '{"current": 1, "contexts": {}}', '{"current": "a", "contexts": {"a": {}}}'):
         home.contexts.write_text(broken)
-        with pytest.raises(Usage, match="no file of contexts"):
-            home.server()
+        with pytest.raises(UsageError, match="not a file of contexts"):
+            home.target()
 
 
 def test_a_server_that_asks_for_tokens_is_reached_by_a_context_that_has_one(tmp_path: Path) -> None:
@@ -184,4 +186,4 @@ def test_a_server_that_asks_for_tokens_is_reached_by_a_context_that_has_one(tmp_
 
 
 def test_a_file_that_is_missing_costs_one_look(tmp_path: Path) -> None:
-    assert server_at(None, {"XDG_CONFIG_HOME": os.fspath(tmp_path)}) is None
+    assert resolve(environment={"XDG_CONFIG_HOME": os.fspath(tmp_path)}) == DatabaseTarget()

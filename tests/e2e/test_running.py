@@ -162,12 +162,12 @@ def test_set_beats_workload_beats_defaults_and_maps_merge_deep(house: House) -> 
     ("arguments", "words"),
     [
         (["--set", "novalue"], "key=value"),
-        (["--set", "a..b=1"], "is no key"),
+        (["--set", "a..b=1"], "is not a key"),
         (["--set", "a={"], "--set a: "),
         (["--set", "a=!!python/object:x 1"], "not allowed"),
         (["--set", "a=1e999"], "finite"),
         (["--workload", "none.yaml"], "none.yaml: there is no such file"),
-        (["--workload", "list.yaml"], "it must hold a mapping"),
+        (["--workload", "list.yaml"], "it must contain a mapping"),
         (["--workload", "bad.yaml"], "bad.yaml:2:2: "),
     ],
 )

@@ -20,7 +20,7 @@ def house(tmp_path: Path) -> House:
 
 
 def hint(id: str) -> str:
-    return f"noetl: interrupted: nothing is lost; go on with: noetl resume {id[:18]}"
+    return f"noetl: interrupted: nothing is lost; continue with: noetl resume {id[:18]}"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -30,7 +30,9 @@ def test_a_signal_stops_cleanly_and_resume_goes_on(number: signal.Signals, house
     with house.started(*arguments) as run:
         id = run.read_until("▶ slow")[0]
         run.process.send_signal(number)
-        assert run.error_line() == ("noetl: stopping: calls that run have 5 s; press again to stop at once")
+        assert run.error_line() == (
+            "noetl: stopping: running calls have 5 s; press Ctrl-C again to stop at once"
+        )
         flag.touch()
         code, _, stderr = run.end()
     assert (code, stderr) == (130, hint(id) + "\n")
@@ -149,6 +151,6 @@ def test_a_full_disk_is_told_after_a_while_and_nothing_is_lost(house: House) -> 
         "interrupted",
         "unavailable",
     )
-    assert done.stderr.splitlines()[-1] == f"noetl: nothing is lost; go on with: noetl resume {id[:18]}"
+    assert done.stderr.splitlines()[-1] == f"noetl: nothing is lost; continue with: noetl resume {id[:18]}"
     code, document = house.json("resume", id)
     assert (code, document["status"], document["steps"][0]["calls"]) == (0, "ok", 200)

@@ -21,7 +21,7 @@ def test_a_token_is_told_once_and_stands_nowhere(house: House) -> None:
     assert done.returncode == 0
     found = re.fullmatch(r"noetl_([0-9a-f]{16})_([A-Za-z0-9_-]{43})\n", done.stdout)
     assert found is not None
-    assert done.stderr == "ci: keep it safe, it is not shown again\n"
+    assert done.stderr == "ci: store it safely, it is not shown again\n"
     id, secret = found.groups()
     listed = house.call("token", "list")
     words = listed.stdout.splitlines()[1].split()

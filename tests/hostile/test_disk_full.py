@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from noetl.cli.auditing import run_audit
 from tests.api.servers import World, serve
 from tests.chaos.disks import small_disk
 from tests.conftest import Measuring
 from tests.playbooks import HEAD
+from tests.unit.cli.invoke import run_audit
 
 MEGABYTES = 16
 EXECUTIONS = 50

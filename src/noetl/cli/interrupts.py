@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first asks for a clean stop, the second for one at once. Neither loses anything."""
+"""Ctrl-C and SIGTERM: the first requests a clean stop, the second an immediate one. Neither loses data."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(Exception):
-    """Someone wants us to stop."""
+    """A signal requests that the command stops."""
 
 
 class Interrupts:
-    """`with` it the signals are ours; `on_first` says that the first one was heard."""
+    """Handles the signals inside `with`; `on_first` is called at the first one."""
 
     def __init__(self, on_first: Callable[[], None]) -> None:
         self._on_first = on_first
@@ -27,7 +27,7 @@ class Interrupts:
     def __enter__(self) -> Interrupts:
         loop = asyncio.get_running_loop()
         for each in SIGNALS:
-            loop.add_signal_handler(each, self._heard)
+            loop.add_signal_handler(each, self._received)
         return self
 
     def __exit__(
@@ -37,7 +37,7 @@ class Interrupts:
         for each in SIGNALS:
             loop.remove_signal_handler(each)
 
-    def _heard(self) -> None:
+    def _received(self) -> None:
         if self.first.is_set():
             self.second.set()
             return
@@ -45,11 +45,11 @@ class Interrupts:
         self._on_first()
 
     async def unless(self, work: Coroutine[object, object, T]) -> T:
-        """Do it, and give it up at the first signal: Interrupted."""
+        """Await it. Raises Interrupted at the first signal."""
         return await self._race(work, self.first)
 
     async def unless_again(self, work: Coroutine[object, object, T]) -> T:
-        """Do it, and give it up at the second signal: Interrupted."""
+        """Await it. Raises Interrupted at the second signal."""
         return await self._race(work, self.second)
 
     async def _race(self, work: Coroutine[object, object, T], stop: asyncio.Event) -> T:

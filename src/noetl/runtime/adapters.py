@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from noetl.clock import SystemClock
-from noetl.errors import Rejected
+from noetl.errors import Rejected, install_hint
 from noetl.ports import ApiTokenStore
 from noetl.runtime.settings import RESULTS, Settings
 from noetl.worker.result_stores import NamedStore, ResultStores
@@ -41,7 +41,7 @@ def open_remote_store(settings: Settings, url: str) -> NamedStore:
                 return NamedStore("postgres", PostgresResults(url), shared=True)
     except ImportError as error:
         extra = {"s3": "objects", "nats": "nats", "tls": "nats"}.get(scheme, "postgres")
-        raise Rejected("no-adapter", f"{RESULTS} requires an extra: pip install 'noetl[{extra}]'") from error
+        raise Rejected("no-adapter", f"{RESULTS} requires an extra: {install_hint(extra)}") from error
     known = "files, sqlite, s3://bucket/prefix, nats://host:port/bucket or postgresql://…"
     raise Rejected("bad-setting", f"{RESULTS} names an unknown store: use {known}")
 
@@ -56,7 +56,7 @@ async def open_tokens(url: str) -> AsyncIterator[ApiTokenStore]:
         from noetl.adapters.postgres.database import open_postgres
         from noetl.adapters.postgres.tokens import PostgresTokens
     except ImportError as error:
-        raise Rejected("no-adapter", "PostgreSQL requires an extra: pip install 'noetl[postgres]'") from error
+        raise Rejected("no-adapter", f"PostgreSQL requires an extra: {install_hint('postgres')}") from error
     database = open_postgres(url, SystemClock())
     try:
         yield PostgresTokens(database)

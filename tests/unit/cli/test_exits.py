@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from noetl.cli.exits import EXIT_CODES, Usage
+from noetl.cli.execute import EXIT_CODES
 from noetl.errors import Damaged, NotFound, PlaybookError, Rejected, Unavailable
+from noetl.session.errors import UsageError
 
 
 def test_every_error_has_its_exit_code() -> None:
     assert dict(EXIT_CODES) == {
         PlaybookError: 2,
-        Usage: 2,
+        UsageError: 2,
         Rejected: 1,
         NotFound: 1,
         Unavailable: 3,

@@ -8,31 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from noetl.cli import files
-from noetl.cli.exits import Usage
-
-
-def test_a_file_is_read_as_bytes(tmp_path: Path) -> None:
-    file = tmp_path / "a.yaml"
-    file.write_bytes(b"\xff\r\n")
-    assert files.read(str(file)) == files.Source(str(file), b"\xff\r\n")
-
-
-def test_what_can_not_be_read_is_said_in_words(tmp_path: Path) -> None:
-    with pytest.raises(Usage) as missing:
-        files.read(str(tmp_path / "no.yaml"))
-    with pytest.raises(Usage) as folder:
-        files.read(str(tmp_path))
-    assert [str(missing.value), str(folder.value)] == [
-        f"{tmp_path / 'no.yaml'}: there is no such file",
-        f"{tmp_path}: this is a folder, not a file",
-    ]
-
-
-def test_reading_stops_at_the_limit(tmp_path: Path) -> None:
-    file = tmp_path / "large"
-    file.write_bytes(b"x" * (files.READ_BYTES_MAX + 10))
-    assert len(files.read(str(file)).data) == files.READ_BYTES_MAX
+from noetl.cli.output import files
+from noetl.session.errors import UsageError
 
 
 def test_a_file_is_replaced_whole_and_keeps_its_permissions(tmp_path: Path) -> None:
@@ -55,9 +32,9 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 
 
 def test_what_can_not_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
-    with pytest.raises(Usage) as folder:
+    with pytest.raises(UsageError) as folder:
         files.write(str(tmp_path), b"x")
-    with pytest.raises(Usage) as nowhere:
+    with pytest.raises(UsageError) as nowhere:
         files.write(str(tmp_path / "no" / "a.yaml"), b"x")
     assert [str(folder.value), str(nowhere.value)] == [
         f"{tmp_path}: this is a folder, not a file",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
@@ -13,8 +14,6 @@ from typing import Any
 import pytest
 
 from noetl.adapters.sqlite.ownership import SqliteOwnership
-from noetl.cli.exits import Usage
-from noetl.cli.gc_clearing import run_gc
 from noetl.clock import SystemClock
 from noetl.engine.facts import Fact, Finished, LoopStarted, Processed, Requested, TaskDone
 from noetl.engine.state import Status
@@ -23,6 +22,7 @@ from noetl.paging import put_pages
 from noetl.ports import Append
 from noetl.runtime import LocalStore, open_local_store
 from noetl.worker.result_policy import ResultPolicy
+from tests.unit.cli.invoke import run_gc
 
 OLD = timedelta(days=3)
 BODY = b'"' + b"x" * 70_000 + b'"'
@@ -221,16 +221,16 @@ def test_people_read_what_and_how_much(cellar: Cellar, capsys: pytest.CaptureFix
     capsys.readouterr()
     run_gc("24h", "plain", str(cellar.path), dry_run=True)
     assert capsys.readouterr().out.splitlines() == [
-        "files: 2 results, 1,500 bytes (1 orphan, 1 of a gone execution)",
-        "would drop 2 results, 1,500 bytes",
+        "files: 2 results, 1,500 bytes (1 orphan, 1 of a deleted execution)",
+        "would delete 2 results, 1,500 bytes",
     ]
     run_gc("24h", "plain", str(cellar.path), dry_run=False)
-    assert "dropped 2 results, 1,500 bytes" in capsys.readouterr().out
+    assert "deleted 2 results, 1,500 bytes" in capsys.readouterr().out
     run_gc("24h", "plain", str(cellar.path), dry_run=False)
-    assert capsys.readouterr().out == "nothing to clear: every result is needed, or too young\n"
+    assert capsys.readouterr().out == "nothing to delete: every result is needed, or too young\n"
 
 
-def test_a_time_that_is_none_is_refused(cellar: Cellar) -> None:
+def test_a_time_that_is_none_is_refused(cellar: Cellar, capsys: pytest.CaptureFixture[str]) -> None:
     cellar.record("e", *ENDED)
-    with pytest.raises(Usage, match="no length of time"):
-        run_gc("soon", "plain", str(cellar.path), dry_run=True)
+    assert run_gc("soon", "plain", str(cellar.path), dry_run=True) == 2
+    assert re.search("not a duration", capsys.readouterr().err)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from noetl.cli.problems import Excerpts, as_json, clipped, for_people, plain, tally
+from noetl.cli.output.problems import Excerpts, as_json, clipped, plain, rich, tally
 from noetl.errors import Mark, Problem, Related
 from noetl.views.styled_text import Styled
 
@@ -36,7 +36,7 @@ def test_a_plain_problem_has_its_place_first_then_the_line_a_caret_the_fix_and_r
 
 
 def test_people_get_a_line_number_too() -> None:
-    assert lines(list(for_people(PROBLEM, Excerpts("workflow:\n  step: valdate\n")))) == [
+    assert lines(list(rich(PROBLEM, Excerpts("workflow:\n  step: valdate\n")))) == [
         "error unknown-step  a.yaml:2:9",
         '  arc leads to "valdate"',
         "     2 │   step: valdate",

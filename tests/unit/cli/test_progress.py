@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from noetl.cli.progress import PENDING_MAX, Progress
-from noetl.cli.rows import loop_words, per_second
+from noetl.cli.output.progress import PENDING_MAX, Progress, loop_text, per_second
 from noetl.control.live_execution import LiveExecution
 from noetl.engine import Event, apply
 from noetl.engine.facts import (
@@ -97,7 +96,7 @@ def test_a_step_that_was_done_and_could_not_be_routed_is_told_once() -> None:
 
 def test_what_was_done_and_is_not_routed_is_told_when_it_is_paused_and_at_the_end() -> None:
     watched = Watched()
-    pausing = "pausing: what runs comes to an end first"
+    pausing = "pausing: running calls finish first"
     assert watched.see(scheduled("a#1"), scheduled("b#1"), StepDone(run="a#1")) == []
     assert watched.see(Paused()) == ["✓ a  1.00 s", pausing]
     assert watched.see(StepDone(run="b#1")) == ["✓ b  1.50 s"]
@@ -143,15 +142,15 @@ def test_a_loop_is_counted_and_its_rate_comes_from_two_looks() -> None:
     watched.see(scheduled("a#1", loop=True))
     row = watched.progress.rows[ROOT, "a#1"]
     row.total = 10_000
-    watched.progress.look()
+    watched.progress.sample()
     watched.see(*(IterationDone(run="a#1", index=index) for index in range(2_499)))
     assert (
         watched.see(IterationFailed(run="a#1", index=2_499, error=NOT_YET), retried("a#1[9]", attempt=1))
         == []
     )
     watched.clock.advance(2)
-    watched.progress.look()
-    assert loop_words(row) == "2,500/10,000 iterations, 1,250/s, 1 failed, 1 retried"
+    watched.progress.sample()
+    assert loop_text(row) == "2,500/10,000 iterations, 1,250/s, 1 failed, 1 retried"
     lines = watched.see(LoopDone(run="a#1", output=Output()), NextEvaluated(run="a#1"))
     assert lines[0].endswith("  2,500 iterations, 1 failed, 1 retried")
 
@@ -240,7 +239,7 @@ def test_a_list_of_loops_tells_how_many_iterations_its_last_one_had_and_what_was
         IterationDone(run="a#1", index=0),
     )
     watched.progress.rows[ROOT, "a#1"].total = 1
-    assert loop_words(watched.progress.rows[ROOT, "a#1"]) == "1/1 iterations, 2 inside, 1 retried"
+    assert loop_text(watched.progress.rows[ROOT, "a#1"]) == "1/1 iterations, 2 inside, 1 retried"
     assert watched.see(LoopDone(run="a#1", output=Output()), NextEvaluated(run="a#1")) == [
         "✓ a  5.00 s  1 iteration, 2 inside, 1 retried"
     ]
@@ -249,8 +248,8 @@ def test_a_list_of_loops_tells_how_many_iterations_its_last_one_had_and_what_was
 def test_pausing_and_cancelling_are_told() -> None:
     watched = Watched()
     assert watched.see(Paused(), Cancelled(reason="wrong\naccount")) == [
-        "pausing: what runs comes to an end first",
-        "cancelling (wrong account): calls that run have 10 s",
+        "pausing: running calls finish first",
+        "cancelling (wrong account): running calls have 10 s",
     ]
 
 

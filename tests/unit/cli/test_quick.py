@@ -8,58 +8,62 @@ from typer.core import TyperGroup
 
 from noetl.cli import quick
 from noetl.cli.app import app
-from noetl.cli.asked import RunAsked
-from noetl.cli.quick import Check
+from noetl.cli.choices import CheckOptions, RunOptions
 
 
 @pytest.mark.parametrize(
     ("line", "check"),
     [
-        ("check a.yaml", Check(["a.yaml"], "auto", "canonical", False)),
-        ("check a.yaml - b.yaml", Check(["a.yaml", "-", "b.yaml"], "auto", "canonical", False)),
-        ("check --strict a", Check(["a"], "auto", "canonical", True)),
-        ("check a --format json", Check(["a"], "json", "canonical", False)),
-        ("check --format=plain a --dialect=auto", Check(["a"], "plain", "auto", False)),
-        ("check --format rich --format json a", Check(["a"], "json", "canonical", False)),
+        ("check a.yaml", CheckOptions(["a.yaml"], "auto", "canonical", False)),
+        ("check a.yaml - b.yaml", CheckOptions(["a.yaml", "-", "b.yaml"], "auto", "canonical", False)),
+        ("check --strict a", CheckOptions(["a"], "auto", "canonical", True)),
+        ("check a --format json", CheckOptions(["a"], "json", "canonical", False)),
+        ("check --format=plain a --dialect=auto", CheckOptions(["a"], "plain", "auto", False)),
+        ("check --format rich --format json a", CheckOptions(["a"], "json", "canonical", False)),
     ],
 )
-def test_a_command_line_that_leaves_no_question_is_read_as_typer_reads_it(line: str, check: Check) -> None:
+def test_a_command_line_that_leaves_no_question_is_read_as_typer_reads_it(
+    line: str, check: CheckOptions
+) -> None:
     assert quick.parse(line.split()) == check
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     context = group.commands["check"].make_context("check", line.split()[1:])
     assert context.params == {
         "files": check.files,
-        "format": check.form,
+        "format": check.format,
         "dialect": check.dialect,
         "strict": check.strict,
     }
 
 
 @pytest.mark.parametrize(
-    ("line", "asked"),
+    ("line", "options"),
     [
-        ("run a.yaml", RunAsked("a.yaml")),
-        ("run -", RunAsked("-")),
-        ("run a --set k=v --set=a.b=c=d --set x=", RunAsked("a", ("k=v", "a.b=c=d", "x="))),
-        ("run --workload w.yaml a --db=x.db", RunAsked("a", workload="w.yaml", db="x.db")),
-        ("run a --format json --dialect auto --db x --db y", RunAsked("a", (), None, "y", "auto", "json")),
+        ("run a.yaml", RunOptions("a.yaml")),
+        ("run -", RunOptions("-")),
+        ("run a --set k=v --set=a.b=c=d --set x=", RunOptions("a", ("k=v", "a.b=c=d", "x="))),
+        ("run --workload w.yaml a --db=x.db", RunOptions("a", workload="w.yaml", db="x.db")),
+        (
+            "run a --format json --dialect auto --db x --db y",
+            RunOptions("a", (), None, "y", None, "auto", "json"),
+        ),
     ],
 )
-def test_a_run_that_leaves_no_question_is_read_as_typer_reads_it(line: str, asked: RunAsked) -> None:
-    assert quick.parse(line.split()) == asked
+def test_a_run_that_leaves_no_question_is_read_as_typer_reads_it(line: str, options: RunOptions) -> None:
+    assert quick.parse(line.split()) == options
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     context = group.commands["run"].make_context("run", line.split()[1:])
     assert context.params == {
-        "file": asked.file,
-        "sets": list(asked.sets) or (),
-        "workload": asked.workload,
-        "db": asked.db,
+        "file": options.file,
+        "sets": list(options.sets) or (),
+        "workload": options.workload,
+        "db": options.db,
         "server": None,
         "detach": False,
-        "dialect": asked.dialect,
-        "format": asked.form,
+        "dialect": options.dialect,
+        "format": options.format,
     }
 
 

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from noetl.cli.screen import PLAIN_COLUMNS, Screen
+from noetl.cli.output.screen import PLAIN_COLUMNS, Screen
 from noetl.views.styled_text import Styled
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from noetl.cli.exits import Usage
-from noetl.cli.workload import given_value, given_workload, undeclared
+from noetl.cli.workload import parse_value, read_workload, undeclared
 from noetl.output import JSON
+from noetl.session.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,8 @@ from noetl.output import JSON
 )
 def test_values_are_yaml(text: str, value: JSON) -> None:
     """D77."""
-    assert given_workload(None, [f"a={text}"]) == {"a": value}
-    assert given_value(text, "--data") == value
+    assert read_workload(None, [f"a={text}"]) == {"a": value}
+    assert parse_value(text, "--data") == value
 
 
 def test_keys_go_deep_and_later_ones_beat_earlier_ones(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_keys_go_deep_and_later_ones_beat_earlier_ones(tmp_path: Path) -> None:
     file = tmp_path / "w.yaml"
     file.write_text("a: {b: 1, c: 2}\nd: [1, 2]\n")
     sets = ["a.b=3", "a.b=4", "e.f.g=5", "d=[3]", "x=1", "x.y=2"]
-    assert given_workload(str(file), sets) == {
+    assert read_workload(str(file), sets) == {
         "a": {"b": 4, "c": 2}, "d": [3], "e": {"f": {"g": 5}}, "x": {"y": 2},
     }  # fmt: skip
 
@@ -42,11 +42,11 @@ def test_keys_go_deep_and_later_ones_beat_earlier_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("novalue", '--set "novalue": give it as key=value'),
-        ("=1", '--set: "" is no key; write it as name or as name.inner'),
-        ("a..b=1", '--set: "a..b" is no key; write it as name or as name.inner'),
-        ("a.=1", '--set: "a." is no key; write it as name or as name.inner'),
-        (f"{'a.' * 64}a=1", f'--set: the key "{"a." * 19}a…" goes deeper than 64 levels'),
+        ("novalue", '--set "novalue": write it as key=value'),
+        ("=1", '--set: "" is not a key; write it as name or name.inner'),
+        ("a..b=1", '--set: "a..b" is not a key; write it as name or name.inner'),
+        ("a.=1", '--set: "a." is not a key; write it as name or name.inner'),
+        (f"{'a.' * 64}a=1", f'--set: the key "{"a." * 19}a…" is more than 64 levels deep'),
         ("a=99999999999999999999", None),
         ("a=*x", None),
         ("a={", None),
@@ -58,8 +58,8 @@ def test_keys_go_deep_and_later_ones_beat_earlier_ones(tmp_path: Path) -> None:
     ],
 )
 def test_what_can_not_be_read_says_where(given: str, message: str | None) -> None:
-    with pytest.raises(Usage, match="--set") as error:
-        given_workload(None, [given])
+    with pytest.raises(UsageError, match="--set") as error:
+        read_workload(None, [given])
     assert message in (None, str(error.value))
 
 

@@ -1,0 +1,112 @@
+"""`noetl check` and `noetl register` read files and folders the same way; `check` prints all problems."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from noetl.cli.choices import CheckOptions, DialectChoice, FormatChoice
+from noetl.cli.execute import OK, WRONG, Reporter, execute
+from noetl.cli.output import problems
+from noetl.cli.output.screen import Screen, is_terminal
+from noetl.errors import Problem
+from noetl.playbook.kinds import Kinds
+from noetl.session.errors import UsageError
+from noetl.session.sources import LoadedPlaybook, files_in, load, read_source
+from noetl.tool import Tools
+from noetl.views.styled_text import Styled
+
+VERDICTS: Final = {
+    "sound": Styled("sound: with guards free, every token has a way to its end", "good"),
+    "unsound": Styled("not sound: a token can be caught in a cycle", "error"),
+    "not-provable": Styled("soundness not provable: the target of an arc is a template", "warning"),
+    None: Styled("soundness not checked, because of the errors", "faint"),
+}
+
+
+def installed_kinds() -> Kinds:
+    return Tools.installed().kinds()
+
+
+def check(options: CheckOptions) -> int:
+    # Standard output is one array of problems, also when a file cannot be read: no error document.
+    return execute("auto", lambda reporter: _check(reporter, options))
+
+
+def _check(reporter: Reporter, options: CheckOptions) -> int:
+    kinds, printer = installed_kinds(), _Printer(options.format)
+    found: list[Problem] = []
+    unreadable = False
+    for loaded in _playbooks(options.files, options.dialect, kinds, reporter):
+        if loaded is None:
+            unreadable = True
+            continue
+        problems.print_notes(loaded.notes, reporter.errors)
+        found += loaded.problems
+        printer.show(loaded)
+    printer.finish(found)
+    counted = {"error", "warning"} if options.strict else {"error"}
+    return WRONG if unreadable or any(each.severity in counted for each in found) else OK
+
+
+def _playbooks(
+    names: Sequence[str], dialect: DialectChoice, kinds: Kinds, reporter: Reporter
+) -> Iterator[LoadedPlaybook | None]:
+    """None: the file could not be read, and the reason was printed."""
+    for name in names:
+        if os.path.isdir(name):
+            found = False
+            for loaded in _in_folder(name, dialect, kinds, reporter):
+                found = True
+                yield loaded
+            if found:
+                continue
+            reporter.warn(f"{name}: there is no playbook in this folder")
+            yield None
+        else:
+            yield _loaded(name, dialect, kinds, reporter)
+
+
+def _in_folder(
+    folder: str, dialect: DialectChoice, kinds: Kinds, reporter: Reporter
+) -> Iterator[LoadedPlaybook | None]:
+    for file in files_in(folder):
+        loaded = _loaded(file, dialect, kinds, reporter)
+        if loaded is None or loaded.is_playbook:
+            yield loaded
+        else:
+            reporter.warn(f"{file}: skipped: this is not a playbook")
+
+
+def _loaded(file: str, dialect: DialectChoice, kinds: Kinds, reporter: Reporter) -> LoadedPlaybook | None:
+    try:
+        return load(read_source(file), dialect, kinds)
+    except UsageError as error:
+        reporter.warn(str(error))
+        return None
+
+
+class _Printer:
+    """Prints playbooks as they are checked; JSON is one array, printed at the end."""
+
+    def __init__(self, format: FormatChoice) -> None:
+        if format == "auto":
+            format = "rich" if is_terminal(sys.stdout) else "plain"
+        self.json = format == "json"
+        self.screen = Screen(sys.stdout, colour=format == "rich")
+
+    def show(self, loaded: LoadedPlaybook) -> None:
+        if self.json:
+            return
+        problems.print_problems(loaded.problems, loaded.text, self.screen)
+        verdict = Styled("cannot be upgraded", "faint")
+        if loaded.checked is not None:
+            verdict = VERDICTS[loaded.checked.verdict]
+        tally = problems.tally(loaded.problems)
+        self.screen.line(Styled(loaded.name, "strong"), ": ", *tally, "; ", verdict)
+
+    def finish(self, found: Sequence[Problem]) -> None:
+        if self.json:
+            self.screen.stream.write(problems.as_json(found) + "\n")

@@ -1,0 +1,35 @@
+"""`noetl check`: all problems of playbooks, and where."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from noetl.cli.choices import CheckOptions, FormatChoice
+from noetl.cli.options import Dialect, app
+
+
+@app.command()
+def check(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE", help="Playbooks, or folders of them; `-` is standard input."),
+    ],
+    format: Annotated[FormatChoice, typer.Option(help="`auto` is rich on a terminal, else plain.")] = "auto",
+    strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,
+    dialect: Dialect = "canonical",
+) -> None:
+    """Report all problems of playbooks, with file, line and column.
+
+    Exits with 0 when there are no errors, with 2 when there are.
+
+    \b
+    Examples:
+      noetl check hello.yaml
+      noetl check playbooks/ --strict
+      noetl check old.yaml --dialect auto --format json
+    """
+    from noetl.cli import checker
+
+    raise typer.Exit(checker.check(CheckOptions(files, format, dialect, strict)))

@@ -1,0 +1,90 @@
+"""`noetl migrate`: rewrite a playbook of an older dialect in the canonical form (D79)."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+import typer
+
+from noetl.cli.execute import OK, WRONG, Reporter
+from noetl.cli.options import File, Out, app, finish
+from noetl.cli.output.screen import Screen
+from noetl.cli.output.text import diff_lines
+from noetl.errors import PlaybookError
+from noetl.session.errors import UsageError
+
+
+class MigrateOptions(NamedTuple):
+    """The options of `noetl migrate`."""
+
+    output: str | None = None
+    write: bool = False
+    diff: bool = False
+    exact: bool = False
+    annotate: bool = False
+
+
+@app.command()
+def migrate(
+    file: File,
+    *,
+    output: Out = None,
+    write: Annotated[bool, typer.Option("--write", help="Rewrite the file itself.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Show the changes only.")] = False,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Let unguarded arcs carry failures too, as the old dialect did.")
+    ] = False,
+    annotate: Annotated[bool, typer.Option("--annotate", help="Add the notes as comments.")] = False,
+) -> None:
+    """Rewrite a playbook of an older dialect (v2, v10) in the canonical form.
+
+    Comments and order are kept. Differences in meaning are noted on standard error.
+    Exits with 2 when something cannot be migrated.
+
+    \b
+    Examples:
+      noetl migrate old.yaml
+      noetl migrate old.yaml --diff
+      noetl migrate old.yaml --write --annotate
+    """
+    options = MigrateOptions(output, write, diff, exact, annotate)
+    finish("auto", lambda reporter: migrate_file(reporter, file, options))
+
+
+def migrate_file(reporter: Reporter, file: str, options: MigrateOptions) -> int:
+    from noetl.cli.output import files
+    from noetl.cli.output.problems import print_notes, print_problems
+    from noetl.playbook.migrate import migrate as migrated
+    from noetl.playbook.source import parse
+    from noetl.session.sources import STDIN, MigrationNote, read_source
+
+    if sum((options.output is not None, options.write, options.diff)) > 1:
+        raise UsageError("--output, --write and --diff exclude each other")
+    if options.write and file == STDIN:
+        raise UsageError("--write needs a file; standard input cannot be rewritten")
+    source = read_source(file)
+    try:
+        text = source.data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise PlaybookError(parse(source.data, source.name).problems) from error
+    try:
+        migration = migrated(text, source.name, exact=options.exact, annotate=options.annotate)
+    except PlaybookError as error:
+        print_problems(error.problems, text, reporter.errors)
+        return WRONG
+    notes = [MigrationNote(note.at, note.code, note.message) for note in migration.notes]
+    print_notes(notes, reporter.errors)
+    if options.diff:
+        _print_diff(text, migration.text, source.name, reporter.screen)
+    elif not options.write:
+        files.put(migration.text.encode("utf-8"), options.output)
+    elif migration.changed:
+        files.write(file, migration.text.encode("utf-8"))
+    return OK
+
+
+def _print_diff(old: str, new: str, name: str, screen: Screen) -> None:
+    import difflib
+
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), name, name, lineterm="")
+    screen.lines(diff_lines(lines))

@@ -1,0 +1,60 @@
+"""`noetl run`: run a playbook to its end. noetl.cli.runner does the work, so that it starts without typer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from noetl.cli.choices import RunOptions
+from noetl.cli.options import Db, Detach, Dialect, Format, Server, app
+
+
+@app.command(name="run")
+def run(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|PATH",
+            help="A playbook, `-` is standard input; or, if there is no such file, the path of a registered"
+            " playbook, also as `PATH@VERSION`.",
+        ),
+    ],
+    *,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="A value of the workload, as YAML; the key `a.b` names a nested value.",
+        ),
+    ] = None,
+    workload: Annotated[
+        str | None,
+        typer.Option("--workload", metavar="FILE", help="Values of the workload: a mapping in YAML or JSON."),
+    ] = None,
+    db: Db = None,
+    server: Server = None,
+    detach: Detach = False,
+    dialect: Dialect = "canonical",
+    format: Format = "auto",
+) -> None:
+    """Run a playbook to its end, and show its progress.
+
+    Ctrl-C stops it cleanly: finished work is logged, and `noetl resume` continues it.
+    With a server, a file is registered and runs there; Ctrl-C then only stops the progress display.
+    JSON is `{execution_id, status, output, error, duration_s, steps}`; after an interruption the status is
+    `interrupted`.
+    Exits with 0 when it succeeded, 1 when it failed or was cancelled, 2 when the playbook has problems,
+    130 when it was interrupted or paused.
+
+    \b
+    Examples:
+      noetl run hello.yaml --set name=you --set options.depth=2
+      noetl run team/hello@2
+      noetl run old.yaml --dialect auto --workload values.json --format json
+    """
+    from noetl.cli import runner
+
+    options = RunOptions(file, tuple(sets or ()), workload, db, server, dialect, format, detach)
+    raise typer.Exit(runner.run(options))

@@ -1,0 +1,123 @@
+"""`noetl state`: the state of an execution after any of its facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from noetl.cli.connected import on_execution
+from noetl.cli.execute import Reporter
+from noetl.cli.options import Db, Format, Id, Server, app
+from noetl.cli.output.screen import STYLES
+from noetl.cli.output.text import duration
+from noetl.escape import one_line
+from noetl.views.styled_text import Styled, table
+
+if TYPE_CHECKING:
+    from noetl.output import JSON
+    from noetl.session.execution import Execution, ExecutionLog
+    from noetl.views.documents import IterationCounts, StateDocument
+    from noetl.views.runs import Runs
+
+
+@app.command()
+def state(
+    id: Id,
+    *,
+    at: Annotated[
+        int | None, typer.Option("--at", metavar="SEQ", help="After this fact; default: the last one.")
+    ] = None,
+    format: Format = "auto",
+    db: Db = None,
+    server: Server = None,
+) -> None:
+    """Show the state of an execution after any of its facts: tokens, runs, `workload` and `ctx`.
+
+    JSON is `{seq, status, workload, ctx, tokens, runs}`.
+
+    \b
+    Examples:
+      noetl state last
+      noetl state last --at 12
+      noetl state 0199b3c2 --at 12 --format json
+    """
+
+    from noetl.views.documents import state_document
+
+    async def work(reporter: Reporter, execution: Execution) -> int:
+        log, runs = await execution.log_at(at)
+        document = state_document(runs)
+        return reporter.show(document, _lines(log, runs, document))
+
+    on_execution(format, id, db, server, work)
+
+
+LISTED_MAX = 100  # tokens, and runs; JSON has all of them
+
+
+def _lines(log: ExecutionLog, runs: Runs, document: StateDocument) -> Iterator[list[Styled]]:
+    yield [Styled(log.id, "strong"), Styled(f"  {log.info.path}", "faint")]
+    yield [
+        Styled(document.status, STYLES[document.status]),
+        Styled(f" after fact {document.seq:,} of {log.last_seq:,}"),
+        *_when(runs),
+    ]
+    yield from _values("workload", document.workload)
+    yield from _values("ctx", document.ctx)
+    tokens = [
+        (
+            Styled(one_line(token.id), "name"),
+            Styled(f"to {one_line(token.step)}"),
+            _waits(waiting=token.waiting),
+        )
+        for token in document.tokens[:LISTED_MAX]
+    ]
+    yield from _listed("tokens", tokens, len(document.tokens))
+    rows = [
+        (
+            Styled(one_line(run.id), "name"),
+            Styled(run.status, STYLES.get(run.status, "")),
+            _loop(run.iterations),
+        )
+        for run in document.runs[:LISTED_MAX]
+    ]
+    yield from _listed("runs", rows, len(document.runs))
+
+
+def _when(runs: Runs) -> Iterator[Styled]:
+    from noetl.views.log import instant
+
+    at, begun_at = runs.state.at, runs.begun_at
+    if at is not None and begun_at is not None:
+        passed = duration((at - begun_at).total_seconds())
+        yield Styled(f", {passed} after the start, at {instant(at)}", "faint")
+
+
+def _values(name: str, value: dict[str, JSON]) -> Iterator[list[Styled]]:
+    from noetl.cli.output.json import as_lines
+
+    yield [Styled(name, "strong"), *([] if value else [Styled(" none", "faint")])]
+    for line in as_lines(value) if value else ():
+        yield [Styled(f"  {line}")]
+
+
+def _listed(name: str, rows: Sequence[Sequence[Styled]], total: int) -> Iterator[list[Styled]]:
+    yield [Styled(name, "strong"), *([] if rows else [Styled(" none", "faint")])]
+    yield from table(rows)
+    if total > len(rows):
+        yield [Styled(f"  … {total - len(rows):,} more, see --format json", "faint")]
+
+
+def _waits(*, waiting: bool) -> Styled:
+    return Styled("waits", "info") if waiting else Styled("")
+
+
+def _loop(loop: IterationCounts | None) -> Styled:
+    from noetl.net.describe import count
+
+    if loop is None:
+        return Styled("")
+    failed = f", {loop.failed:,} failed" if loop.failed else ""
+    return Styled(f"{loop.succeeded:,} of {count(loop.count, 'iteration')}{failed}")

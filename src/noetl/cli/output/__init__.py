@@ -1,0 +1,1 @@
+"""What commands print: styled lines for people, JSON documents for programs."""

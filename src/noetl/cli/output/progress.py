@@ -1,0 +1,424 @@
+"""Progress of an execution and its children, from its facts as they are committed: rows and lines.
+
+A fact costs little, because loops produce hundreds of thousands; a view reads the rows a few times a second.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from shlex import quote
+
+from msgspec import Struct, field
+
+from noetl.cli.output.text import duration, short
+from noetl.clock import Clock
+from noetl.engine import Event, facts
+from noetl.engine.facts import Fact, ForChild, ForSignal, ForTime, Until
+from noetl.engine.state import Run
+from noetl.escape import one_line, shorten
+from noetl.ids import frame_parts, run_id
+from noetl.net.describe import count
+from noetl.output import Failure
+from noetl.session.protocol import Watched
+from noetl.views.runs import owner_of_list
+from noetl.views.styled_text import Styled
+from noetl.worker.frame_driver import LogLine
+
+SAMPLES = 32  # of a loop, from which its rate is computed
+PENDING_MAX = 2_000  # lines between two drawings; more are counted and not shown
+MESSAGE_MAX = 160  # characters of an error in a line
+
+
+class Row(Struct, kw_only=True):
+    """A run that has not ended, as a row on the screen."""
+
+    execution_id: str
+    id: str
+    step: str
+    depth: int  # of its execution below the followed one, plus one per block
+    scheduled_at: datetime
+    announced: bool = False  # its start was shown
+    total: int | None = None  # iterations, of a loop
+    done: int = 0  # ended iterations, failed ones included
+    failed: int = 0
+    retries: int = 0  # including its blocks
+    caller: Row | None = None  # of a block: its caller
+    inside: int = 0  # of nested loops: ended iterations of the innermost
+    note: str = ""  # progress, or what happens between two attempts
+    waits: str = ""
+    samples: deque[tuple[float, int]] = field(default_factory=deque)
+
+    @property
+    def rate(self) -> float | None:
+        """Recent iterations per second; None: not known yet."""
+        if len(self.samples) < 2:
+            return None
+        (then, before), (now, done) = self.samples[0], self.samples[-1]
+        return (done - before) / (now - then) if now > then and done > before else None
+
+    def callers(self) -> Iterator[Row]:
+        """Its caller, the caller of that, and so on."""
+        row = self
+        while row.caller is not None:
+            yield (row := row.caller)
+
+    def end_iteration(self) -> None:
+        self.done += 1
+        owner = owner_of_list(self.step) if self.caller is not None else None
+        for row in self.callers() if owner is not None else ():
+            row.inside += 1
+            if row.step == owner:
+                break
+
+
+def row_name(row: Row) -> str:
+    """A step by its name, its second run by its id."""
+    return one_line(row.step if row.id == run_id(row.step, 1) else row.id)
+
+
+def tally(row: Row) -> str:
+    text = ""
+    if row.total is not None:
+        text += f"  {count(row.done, 'iteration')}"
+    if row.failed:
+        text += f", {row.failed:,} failed"
+    if row.inside:
+        text += f", {row.inside:,} inside"
+    if row.retries:
+        text += f"{',' if text else ' '} {row.retries:,} retried"
+    return text
+
+
+def loop_text(row: Row) -> str:
+    """`1,200/10,000 iterations, 350/s, 3 failed`."""
+    assert row.total is not None
+    parts = [f"{min(row.done, row.total):,}/{row.total:,} iterations"]
+    if row.rate is not None:
+        parts.append(per_second(row.rate))
+    if row.failed:
+        parts.append(f"{row.failed:,} failed")
+    if row.inside:
+        parts.append(f"{row.inside:,} inside")
+    if row.retries:
+        parts.append(f"{row.retries:,} retried")
+    if row.waits:
+        parts.append(row.waits)
+    return ", ".join(parts)
+
+
+def per_second(rate: float) -> str:
+    """`350/s`, `2.5/s`, `12.0/min`."""
+    if rate >= 10:
+        return f"{rate:,.0f}/s"
+    return f"{rate:.1f}/s" if rate >= 0.5 else f"{rate * 60:.1f}/min"
+
+
+def failure_text(error: Failure) -> str:
+    return shorten(one_line(f"{error.kind}: {error.message}"), MESSAGE_MAX)
+
+
+def wait_text(id: str, until: Until, hint: str) -> str:
+    """What it waits for, and the command that ends the wait."""
+    match until:
+        case ForTime(at=at):
+            return f"waits until {at.astimezone().strftime('%Y-%m-%d %H:%M:%S %Z').strip()}"
+        case ForSignal(name=name):
+            # Quoted: a foreign playbook must not inject commands into the shell of a reader who copies this.
+            line = one_line(name)
+            return f'waits for the signal "{line}": noetl signal {short(id)} {quote(line)}{hint}'
+        case ForChild(execution_id=child, path=path):
+            return f"runs {one_line(path)} ({short(child)})"
+    return "runs a block"
+
+
+class Progress:
+    """An observer of a session. Without `root` it follows the first execution that starts."""
+
+    def __init__(self, root: str | None, clock: Clock, *, hint: str = "") -> None:
+        self.root = root
+        self.rows: dict[tuple[str, str], Row] = {}
+        self.left_out = 0  # lines that were not shown
+        self._clock = clock
+        self.hint = hint  # of commands in hints
+        self._lines: list[list[Styled]] = []
+        self._done_lines: dict[str, list[Styled]] = {}  # of runs whose arcs are not evaluated yet
+        self._routes = True  # arcs are evaluated right after a run is done
+        self._depths: dict[str, int] = {}
+        self._recount: list[str] = []  # runs whose counts are read from the state
+        self._known: dict[type[Fact], Callable[[str, Event], None]] = {
+            facts.Requested: self._requested,
+            facts.StepScheduled: self._scheduled,
+            facts.StepStarted: self._started,
+            facts.LoopStarted: self._loop_started,
+            facts.IterationDone: self._iteration_done,
+            facts.IterationFailed: self._iteration_failed,
+            facts.TaskDone: self._task_done,
+            facts.FrameParked: self._parked,
+            facts.FrameResumed: self._resumed,
+            facts.StepDone: self._done,
+            facts.LoopDone: self._done,
+            facts.StepFailed: self._step_failed,
+            facts.NextEvaluated: self._routed,
+            facts.Paused: self._paused,
+            facts.Cancelled: self._cancelled,
+            facts.Finished: self._finished,
+        }
+
+    def watch(self, live: Watched, events: Sequence[Event]) -> None:
+        id, known = live.id, self._known
+        for event in events:
+            if (see := known.get(type(event.fact))) is not None:
+                see(id, event)
+        for name in self._recount:
+            if (run := live.state.runs.get(name)) is not None and (id, name) in self.rows:
+                self._count(self.rows[id, name], run)
+        self._recount.clear()
+
+    def seed(self, live: Watched) -> None:
+        """Rows for what is already running."""
+        at = live.state.at or self._clock.now()
+        if live.state.parent is not None:
+            self._add_child(live.id, live.state.parent)
+        for run in live.state.runs.values():
+            if run.output is None and (live.id, run.id) not in self.rows:
+                self._add(live.id, run.id, run.step, parent=run.parent, at=run.scheduled_at or at)
+                self._inherit(live.id, run)
+
+    def _inherit(self, id: str, run: Run) -> None:
+        self._count(self.rows[id, run.id], run)
+        for frame in run.frames.values():
+            if frame.parked is not None:
+                self._wait(id, frame.id, frame.parked)
+
+    def _count(self, row: Row, run: Run) -> None:
+        """A retried loop starts with the iterations that succeeded before (D69)."""
+        if run.loop is not None:
+            row.total, row.done = run.loop.count, run.loop.succeeded + run.loop.failed
+            row.failed = run.loop.failed
+
+    # Read by views
+
+    def sample(self) -> None:
+        """Note how far loops are: their rate is computed from one sample to the next."""
+        now = self._clock.monotonic()
+        for row in self.rows.values():
+            if row.total is not None:
+                row.samples.append((now, row.done))
+                if len(row.samples) > SAMPLES:
+                    row.samples.popleft()
+
+    def lines(self, *, last: bool = False) -> list[list[Styled]]:
+        """New lines since the last call. `last`: no more will come."""
+        if last:
+            self._flush_done()
+        lines, self._lines = self._lines, []
+        return lines
+
+    def running(self) -> Iterator[Row]:
+        """Runs of the followed execution whose start was not announced yet; they are now."""
+        for row in self.rows.values():
+            if not row.announced and row.depth == 0:
+                row.announced = True
+                yield row
+
+    def hear(self, said: LogLine) -> None:
+        """Output of a tool: a separate line, or a note at the row of its step."""
+        row = self.rows.get((said.execution_id, frame_parts(said.frame)[0]))
+        if said.kind == "progress":
+            if row is not None:
+                row.note = said.text
+        else:
+            name = row_name(row) if row is not None else said.frame
+            self._add_line(
+                Styled("  ", "faint"), Styled(name, "name"), Styled(f"  {one_line(said.text)}", "faint")
+            )
+
+    def wait(self, run: str, words: str) -> None:
+        """A run waits for something that no fact shows, such as a worker; shown once."""
+        row = self.rows.get((self.root or "", run))
+        if row is not None and not row.waits:
+            row.waits, row.announced = words, True
+            self._add_line(
+                Styled("… ", "info"), Styled(row_name(row), "name"), Styled(f"  {one_line(words)}")
+            )
+
+    def warn(self, text: str) -> None:
+        """Another line, in order with the others."""
+        self._add_line(Styled(text, "warning"))
+
+    def _add_line(self, *pieces: Styled) -> None:
+        if len(self._lines) < PENDING_MAX:
+            self._lines.append(list(pieces))
+        else:
+            self.left_out += 1
+
+    # Facts
+
+    def _requested(self, id: str, event: Event) -> None:
+        fact = event.fact
+        assert isinstance(fact, facts.Requested)
+        if fact.parent is not None:
+            self._add_child(id, fact.parent)
+            return
+        if self.root is None:
+            self.root = id
+        if id == self.root:
+            self._add_line(Styled(id, "faint"))  # now that it is logged
+
+    def _add_child(self, id: str, parent: str) -> None:
+        self._depths[id] = self._depths.get(parent.partition("/")[0], 0) + 1
+
+    def _scheduled(self, id: str, event: Event) -> None:
+        fact = event.fact
+        assert isinstance(fact, facts.StepScheduled)
+        self._add(id, fact.run, fact.step, parent=fact.parent, at=event.at)
+        if fact.retry_of is not None:
+            self._recount.append(fact.run)
+
+    def _add(self, id: str, run: str, step: str, *, parent: str | None, at: datetime) -> None:
+        depth = self._depths.get(id, 0)
+        caller = None
+        if parent is not None:
+            caller = self.rows.get((id, frame_parts(parent)[0]))
+            depth = caller.depth + 1 if caller else depth + 1
+        self.rows[id, run] = Row(
+            execution_id=id, id=run, step=step, depth=depth, scheduled_at=at, caller=caller
+        )
+
+    def _started(self, id: str, event: Event) -> None:
+        fact = event.fact
+        assert isinstance(fact, facts.StepStarted)
+        if (row := self.rows.get((id, fact.run))) is not None:
+            row.waits = ""
+
+    def _loop_started(self, id: str, event: Event) -> None:
+        del id
+        fact = event.fact
+        assert isinstance(fact, facts.LoopStarted)
+        self._recount.append(fact.run)
+
+    def _iteration_done(self, id: str, event: Event) -> None:
+        fact = event.fact
+        assert isinstance(fact, facts.IterationDone)
+        if (row := self.rows.get((id, fact.run))) is not None:
+            row.end_iteration()
+
+    def _iteration_failed(self, id: str, event: Event) -> None:
+        fact = event.fact
+        assert isinstance(fact, facts.IterationFailed)
+        if (row := self.rows.get((id, fact.run))) is not None:
+            row.end_iteration()
+            row.failed += 1
+
+    def _task_done(self, id: str, event: Event) -> None:
+        fact = event.fact
+        assert isinstance(fact, facts.TaskDone)
+        if fact.directive != "retry" and fact.attempt == 1:
+            return  # the usual case
+        row = self.rows.get((id, frame_parts(fact.frame)[0]))
+        if row is None:
+            return
+        row.note = ""
+        if fact.directive != "retry":
+            return
+        for each in (row, *row.callers()):
+            each.retries += 1
+        wait = max(0.0, (fact.until - event.at).total_seconds()) if fact.until is not None else 0.0
+        row.note = f"attempt {fact.attempt + 1}" + (f" in {duration(wait)}" if wait >= 0.1 else "")
+        if row.total is None and row.depth == 0:
+            error = fact.output.error if fact.output is not None else None
+            words = f": {failure_text(error)}" if error is not None else ""
+            self._add_line(
+                Styled("↻ ", "warning"), Styled(row_name(row), "name"), Styled(f"  {row.note}{words}")
+            )
+
+    def _parked(self, id: str, event: Event) -> None:
+        fact = event.fact
+        assert isinstance(fact, facts.FrameParked)
+        self._wait(id, fact.frame, fact.until)
+
+    def _wait(self, id: str, frame: str, until: Until) -> None:
+        """Of iterations and children only waits for a signal are shown, because a person must send it."""
+        row = self.rows.get((id, frame_parts(frame)[0]))
+        awaited = isinstance(until, ForSignal)
+        if row is None or (row.total is not None and not awaited):
+            return
+        words = wait_text(id, until, self.hint)
+        if words != row.waits and (awaited or row.depth == 0):  # once, not for each iteration
+            row.announced = True
+            self._add_line(Styled("… ", "info"), Styled(row_name(row), "name"), Styled(f"  {words}"))
+        row.waits = words
+
+    def _resumed(self, id: str, event: Event) -> None:
+        fact = event.fact
+        assert isinstance(fact, facts.FrameResumed)
+        if (row := self.rows.get((id, frame_parts(fact.frame)[0]))) is not None:
+            row.waits = row.note = ""
+
+    def _done(self, id: str, event: Event) -> None:
+        fact = event.fact
+        assert isinstance(fact, facts.StepDone | facts.LoopDone)
+        if (row := self.rows.pop((id, fact.run), None)) is not None and row.depth == 0:
+            time = Styled(f"  {duration((event.at - row.scheduled_at).total_seconds())}", "faint")
+            line = [Styled("✓ ", "good"), Styled(row_name(row), "name"), time, Styled(tally(row))]
+            if self._routes:
+                self._done_lines[fact.run] = line
+            else:
+                self._add_line(*line)
+
+    def _flush_done(self) -> None:
+        for line in self._done_lines.values():
+            self._add_line(*line)
+        self._done_lines.clear()
+
+    def _step_failed(self, id: str, event: Event) -> None:
+        fact = event.fact
+        assert isinstance(fact, facts.StepFailed)
+        row = self.rows.pop((id, fact.run), None) if fact.run is not None else None
+        if row is not None and row.depth > 0:
+            return
+        words = Styled(f"  {failure_text(fact.error)}")
+        if row is not None:
+            self._add_line(Styled("✗ ", "error"), Styled(row_name(row), "name"), words, Styled(tally(row)))
+        elif id == self.root:
+            self._add_line(Styled("✗ ", "error"), words)
+
+    def _routed(self, id: str, event: Event) -> None:
+        """A run succeeded only now: its `set` and arcs may have failed to evaluate (D16)."""
+        fact = event.fact
+        assert isinstance(fact, facts.NextEvaluated)
+        line = self._done_lines.pop(fact.run, None) if id == self.root else None
+        if fact.error is not None and id == self.root:
+            words = Styled(f"  {failure_text(fact.error)}")
+            self._add_line(
+                Styled("✗ ", "error"), Styled(frame_parts(fact.run)[0].partition("#")[0], "name"), words
+            )
+        elif line is not None:
+            self._add_line(*line)
+
+    def _paused(self, id: str, event: Event) -> None:
+        del event
+        if id == self.root:
+            self._stop_routing()
+            self._add_line(Styled("pausing: running calls finish first", "warning"))
+
+    def _cancelled(self, id: str, event: Event) -> None:
+        fact = event.fact
+        assert isinstance(fact, facts.Cancelled)
+        if id == self.root:
+            self._stop_routing()
+            why = f" ({one_line(fact.reason)})" if fact.reason else ""
+            self._add_line(Styled(f"cancelling{why}: running calls have 10 s", "warning"))
+
+    def _stop_routing(self) -> None:
+        self._flush_done()
+        self._routes = False
+
+    def _finished(self, id: str, event: Event) -> None:
+        del event
+        if id == self.root:
+            self._flush_done()
+        for key in [key for key in self.rows if key[0] == id]:
+            del self.rows[key]

@@ -1,0 +1,208 @@
+"""The processes of `noetl server`, `worker` and `ui`: they run until a signal, and then stop cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+from noetl.cli.execute import OK, UNAVAILABLE
+from noetl.cli.interrupts import Interrupts
+from noetl.errors import NoetlError, Rejected, install_hint
+from noetl.playbook.validation import NAME
+from noetl.runtime import relax_collector
+from noetl.runtime.instrumentation import Instrumentation, configure_logging
+from noetl.runtime.settings import NATS, Settings, database_path, database_url, nats_url
+from noetl.server.services import Services
+from noetl.session.errors import UsageError
+
+EXTRAS = install_hint("postgres", "nats")
+
+
+class ServerCommand(NamedTuple):
+    """The arguments of `noetl server`."""
+
+    database: str | None
+    nats: str | None
+    host: str
+    port: int
+    auth: bool | None  # None: by the kind of database and the address
+    name: str
+    own: bool = False  # `noetl ui`: playbooks may do what `noetl run` may do
+
+
+class WorkerCommand(NamedTuple):
+    """The arguments of `noetl worker`."""
+
+    nats: str | None
+    pool: str
+    slots: int
+    labels: tuple[str, ...]
+    name: str
+
+
+def run_server(options: ServerCommand, on_ready: Callable[[str], None] = lambda _: None) -> int:
+    """`on_ready` receives the address."""
+    url = database_url(options.database)
+    is_open = _is_open(options, embedded=url is None)
+    return _run(_serve(options, url, is_open, on_ready))
+
+
+def _is_open(options: ServerCommand, *, embedded: bool) -> bool:
+    """Without tokens only on a file, and only on a loopback address."""
+    wanted = options.auth is False or (options.auth is None and embedded and _is_loopback(options.host))
+    if wanted and not embedded:
+        raise UsageError("--open needs a database file: with PostgreSQL every client needs a token")
+    if wanted and not _is_loopback(options.host):
+        raise UsageError(
+            f"--open on {options.host} would give everyone access: leave it out, and create tokens"
+        )
+    return wanted
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+async def _serve(
+    options: ServerCommand, url: str | None, is_open: bool, on_ready: Callable[[str], None]
+) -> int:
+    from noetl.server.app import context_of, make_app
+    from noetl.server.http_server import HttpServer
+    from noetl.server.services import ServerSettings
+
+    async with _deployment(options, url) as (services, instruments, crashed):
+        settings = ServerSettings(open=is_open, registry=instruments.registry())
+        app = make_app(services, settings)
+        serving = HttpServer(app, options.host, options.port, wrap=instruments.wrap)
+        instruments.metrics.process.followers.read_from(lambda: len(context_of(app).streams))
+        serving.start()
+        access = "every user of this machine has full access" if is_open else "clients need a token"
+        _print(f"ready: {serving.url} ({access})")
+        on_ready(serving.url)
+        try:
+            return await _until_signal(crashed)
+        finally:
+            await serving.stop()
+
+
+@asynccontextmanager
+async def _deployment(
+    options: ServerCommand, url: str | None
+) -> AsyncIterator[tuple[Services, Instrumentation, asyncio.Future[BaseException]]]:
+    crashed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+    if url is None:
+        from noetl.runtime.local_server import open_local_server
+
+        async with open_local_server(database_path(options.database), served=not options.own) as local:
+            yield local.services, local.instruments, crashed
+        return
+    try:
+        from noetl.runtime.server import ServerOptions, open_server
+    except ImportError as error:
+        raise UsageError(f"a server on PostgreSQL needs more packages: {EXTRAS}") from error
+
+    nats = nats_url(options.nats)
+    if nats is None:
+        raise UsageError(f"a server on PostgreSQL needs NATS: --nats nats://host:port, or {NATS}")
+    link_key, lease_s, keep_days = _cluster_settings()
+    server = ServerOptions(url, nats, options.name, link_key, lease_s, keep_days)
+    async with open_server(server, on_error=[_reporting(crashed)]) as runtime:
+        yield runtime.services, runtime.instruments, crashed
+
+
+def run_worker(options: WorkerCommand) -> int:
+    return _run(_work(options))
+
+
+async def _work(options: WorkerCommand) -> int:
+    try:
+        from noetl.runtime.worker import WorkerOptions, open_worker
+    except ImportError as error:
+        raise UsageError(f"a worker needs more packages: {EXTRAS}") from error
+
+    nats = nats_url(options.nats)
+    if nats is None:
+        raise UsageError(f"a worker needs NATS: --nats nats://host:port, or {NATS}")
+    if not NAME.match(options.pool):
+        raise UsageError(f'--pool "{options.pool}": a name of letters, digits, _ and -, such as gpu')
+    labels = dict(_label(each) for each in options.labels)
+    link_key, lease_s, _ = _cluster_settings()
+    worker = WorkerOptions(nats, options.pool, options.slots, options.name, labels, link_key, lease_s)
+    crashed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+    async with open_worker(worker, on_error=[_reporting(crashed)]) as runtime:
+        _print(f"ready: {runtime.name} serves the pool {options.pool} with {options.slots} slots")
+        return await _until_signal(crashed)
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise UsageError(f'--label "{text}": write KEY=VALUE')
+    return key, value
+
+
+def _cluster_settings() -> tuple[str | None, float, float | None]:
+    """The link key, the lease in seconds, and the number of days to keep executions. Raises UsageError."""
+    settings = Settings.from_environment()
+    try:
+        return settings.link_key or None, settings.lease_s, settings.keep_days
+    except Rejected as error:
+        raise UsageError(str(error)) from error
+
+
+# Until a signal
+
+
+def _reporting(crashed: asyncio.Future[BaseException]) -> Callable[[BaseException], None]:
+    def report(error: BaseException) -> None:
+        if not crashed.done():
+            crashed.set_result(error)
+
+    return report
+
+
+async def _until_signal(crashed: asyncio.Future[BaseException]) -> int:
+    """A signal ends the process cleanly; a crash of a background task ends it with a traceback."""
+    relax_collector()
+    with Interrupts(lambda: _print("stopping")) as interrupts:
+        crashed.add_done_callback(lambda _: interrupts.first.set())
+        await interrupts.first.wait()
+        if crashed.done():
+            raise crashed.result()
+    return OK
+
+
+def _run(work: Coroutine[Any, Any, int]) -> int:
+    """On uvloop, if it is installed."""
+    try:
+        import uvloop
+
+        factory: Callable[[], asyncio.AbstractEventLoop] | None = uvloop.new_event_loop
+    except ImportError:
+        factory = None
+    try:
+        stop = configure_logging(Settings.from_environment())
+    except NoetlError as error:
+        work.close()
+        raise UsageError(str(error)) from error
+    try:
+        with asyncio.Runner(loop_factory=factory) as runner:
+            return runner.run(work)
+    except NoetlError as error:
+        _print(str(error))
+        return UNAVAILABLE
+    finally:
+        stop()
+
+
+def _print(text: str) -> None:
+    print(f"noetl: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,263 @@
+"""`noetl run`, `resume` and `retry`: start or continue an execution, show its progress, print how it ended.
+
+On a file the execution runs in this process, and Ctrl-C stops it cleanly: its log is kept and `noetl resume`
+continues it. On a server Ctrl-C only stops the progress display.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Final, TypeAlias
+
+import msgspec
+
+from noetl.cli.choices import RunOptions
+from noetl.cli.execute import FAILED, INTERRUPTED, OK, WRONG, Reporter, execute, find, hinting
+from noetl.cli.interrupts import Interrupted, Interrupts
+from noetl.cli.output.live import drawn
+from noetl.cli.output.problems import print_notes
+from noetl.cli.output.progress import Progress
+from noetl.cli.output.summary import summary
+from noetl.cli.output.text import short
+from noetl.cli.workload import read_workload, undeclared
+from noetl.control.refusals import describe_problems
+from noetl.errors import NotFound, Unavailable
+from noetl.net.describe import count
+from noetl.output import JSON
+from noetl.session.connect import Target, open_session, resolve
+from noetl.session.errors import StartRefused, UsageError
+from noetl.session.execution import Execution
+from noetl.session.protocol import GRACE_S, Session
+from noetl.session.sources import STDIN, find_source
+from noetl.views.documents import ShowDocument
+from noetl.views.styled_text import Styled
+
+Begin: TypeAlias = Callable[[], Awaitable[Execution]]
+
+PAUSED_GRACE_S: Final = 86_400.0  # running calls of a paused execution finish (D67)
+UNDECLARED_MAX: Final = 5  # undeclared keys of the workload that are named
+CODES: Final = {
+    "ok": OK, "error": FAILED, "cancelled": FAILED, "paused": INTERRUPTED, "running": INTERRUPTED
+}  # fmt: skip
+
+
+def run(options: RunOptions) -> int:
+    return execute(options.format, lambda reporter: _run(reporter, options))
+
+
+def _run(reporter: Reporter, options: RunOptions) -> int:
+    target = resolve(options.db, options.server)
+    session = open_session(target, create=True, dedicated=True)
+    if options.detach:
+        session.detach()
+    if options.file == STDIN == options.workload:
+        raise UsageError("standard input can be read only once: for the playbook or for the workload")
+    workload = read_workload(options.workload, options.sets)
+    source = find_source(options.file)
+    is_new_file = target.is_new_file
+
+    async def begin() -> Execution:
+        try:
+            execution = await session.start(source, workload=workload, dialect=options.dialect)
+        finally:
+            if is_new_file and target.exists:
+                reporter.warn(f"a new database: {target.option}")
+        _print_notes(reporter, execution, options.file, workload)
+        return execution
+
+    async def work() -> int:
+        async with session:
+            return await _until_rest(reporter, session, begin, detach=options.detach)
+
+    try:
+        return asyncio.run(work())
+    except StartRefused as refused:
+        return _refuse(reporter, refused)
+
+
+def _print_notes(reporter: Reporter, execution: Execution, file: str, workload: dict[str, JSON]) -> None:
+    """Warnings about the playbook, and keys of the workload that it does not declare."""
+    notes = execution.notes
+    print_notes(notes.migration, reporter.errors)
+    warnings = sum(problem.severity == "warning" for problem in notes.problems)
+    if warnings:
+        reporter.warn(f"{count(warnings, 'warning')}; see noetl check {file}")
+    unknown = list(undeclared(notes.declared, workload))
+    for sentence in unknown[:UNDECLARED_MAX]:
+        reporter.warn(sentence)
+    if len(unknown) > UNDECLARED_MAX:
+        reporter.warn(f"… and {len(unknown) - UNDECLARED_MAX:,} more keys that it does not declare")
+
+
+def _refuse(reporter: Reporter, refused: StartRefused) -> int:
+    if refused.not_recorded is not None:
+        reporter.warn(f"this request is not logged: {refused.not_recorded}")
+    reporter.execution_id = refused.execution_id
+    reporter.problems(refused.problems, refused.text)
+    if refused.execution_id is not None:
+        reporter.warn(
+            f"{describe_problems(refused.problems)}; the request is logged as {refused.execution_id}"
+        )
+    return WRONG
+
+
+def continue_execution(
+    reporter: Reporter,
+    name: str,
+    target: Target,
+    command: Callable[[Execution], Awaitable[None]],
+    *,
+    detach: bool,
+    show_if_ended: bool = False,
+) -> int:
+    """For `resume` and `retry`. `show_if_ended`: an execution that has ended is only shown."""
+
+    async def work() -> int:
+        async with open_session(target, dedicated=True) as session:
+            if detach:
+                session.detach()
+            execution = await find(reporter, session, name)
+            if show_if_ended and not (info := await execution.info()).live:
+                reporter.warn(f"it has ended already: {info.status}")
+                return conclude(reporter, await execution.show(), session.hint)
+
+            async def begin() -> Execution:
+                await command(execution)
+                return execution
+
+            with hinting(session.hint):
+                return await _until_rest(reporter, session, begin, known=execution.id, detach=detach)
+
+    return asyncio.run(work())
+
+
+async def _until_rest(
+    reporter: Reporter, session: Session, begin: Begin, *, known: str | None = None, detach: bool = False
+) -> int:
+    """Until it has ended, is paused or interrupted; the exit code. `known`: an execution that exists."""
+    progress = Progress(known, session.clock, hint=session.hint)
+    session.observe(progress)
+
+    def on_first_signal() -> None:
+        if session.runs_here:
+            text = f"stopping: running calls have {GRACE_S:g} s; press Ctrl-C again to stop at once"
+            # On a terminal only the view may write between the rows that it draws.
+            (progress.warn if reporter.screen.colour else reporter.warn)(text)
+
+    with Interrupts(on_first_signal) as interrupts:
+        try:
+            execution = await _begin(session, begin, interrupts)
+            reporter.execution_id, reporter.status = execution.id, "running"
+            if detach:
+                return await _detached(reporter, execution)
+            if known is not None:
+                reporter.screen.line(Styled(known, "faint"))
+            await _rest(reporter, execution, progress, interrupts)
+        except Interrupted:
+            return await _interrupted(reporter, session, progress.root)
+        except Unavailable:
+            _advise(reporter, session, progress.root)
+            raise
+        return conclude(reporter, await execution.show(), session.hint)
+
+
+async def _begin(session: Session, begin: Begin, interrupts: Interrupts) -> Execution:
+    try:
+        return await interrupts.unless(_awaited(begin))
+    except BaseException:
+        await session.drain(0)
+        raise
+
+
+async def _awaited(begin: Begin) -> Execution:
+    return await begin()
+
+
+async def _rest(reporter: Reporter, execution: Execution, progress: Progress, interrupts: Interrupts) -> None:
+    session, grace_s = execution.session, GRACE_S
+    async with drawn(progress, reporter.screen, session.clock):
+        try:
+            if await interrupts.unless(_status(execution)) == "paused":
+                grace_s = PAUSED_GRACE_S
+        except Unavailable:
+            grace_s = 0  # results that arrive now could not be stored
+            raise
+        finally:
+            await _drain(session, grace_s, interrupts)
+
+
+async def _status(execution: Execution) -> str:
+    return await execution.session.rest(execution.id)
+
+
+async def _drain(session: Session, grace_s: float, interrupts: Interrupts) -> None:
+    """One more signal than so far ends the wait for running calls."""
+    unless = interrupts.unless_again if interrupts.first.is_set() else interrupts.unless
+    try:
+        await unless(_drained(session, grace_s))
+    except Interrupted:
+        await session.drain(0)
+
+
+async def _drained(session: Session, grace_s: float) -> None:
+    await session.drain(grace_s)
+
+
+# How it ended
+
+
+def conclude(reporter: Reporter, document: ShowDocument, hint: str) -> int:
+    if reporter.json:
+        reporter.document(document)
+    else:
+        reporter.screen.lines(summary(document, reporter.screen.columns, hint))
+    return CODES[document.status]
+
+
+async def _detached(reporter: Reporter, execution: Execution) -> int:
+    status, id = (await execution.info()).status, execution.id
+    reporter.document({"execution_id": id, "status": status})
+    if not reporter.json:
+        reporter.screen.line(id)
+        hint = execution.session.hint
+        reporter.warn(f"it runs on the server; follow it with: noetl events {short(id)}{hint} --follow")
+    return OK
+
+
+async def _interrupted(reporter: Reporter, session: Session, id: str | None) -> int:
+    if id is None:
+        reporter.warn("interrupted before it was logged: nothing has run")
+        reporter.document({"execution_id": None, "status": "interrupted"})
+        return INTERRUPTED
+    name = f"{short(id)}{session.hint}"
+    if session.runs_here:
+        if reporter.json:
+            document: Mapping[str, JSON] = msgspec.to_builtins(await session.show(id))
+            reporter.document({**document, "status": "interrupted"})
+        reporter.warn(f"interrupted: nothing is lost; continue with: noetl resume {name}")
+        return INTERRUPTED
+    live = True
+    with suppress(Unavailable, NotFound):
+        shown = await session.show(id)
+        reporter.document(shown)
+        live = shown.status == "running"
+    if live:
+        advice = f"see noetl show {name}; noetl cancel {name} ends it"
+        reporter.warn(f"stopped following; the execution continues on the server: {advice}")
+    else:
+        reporter.warn(f"it has just ended: noetl show {name}")
+    return INTERRUPTED
+
+
+def _advise(reporter: Reporter, session: Session, id: str | None) -> None:
+    """What to do when storage or the server fails."""
+    if id is None:
+        return
+    name = f"{short(id)}{session.hint}"
+    if session.runs_here:
+        reporter.status = "interrupted"
+        reporter.advice = f"nothing is lost; continue with: noetl resume {name}"
+    else:
+        reporter.advice = f"the execution continues on the server; see: noetl show {name}"

@@ -1,0 +1,1 @@
+"""The verbs on playbooks and executions: one protocol, implemented on a database file and on a server."""

@@ -1,0 +1,328 @@
+"""One execution, as a handle with verbs; and the Result that it ends with.
+
+Everything here reads through the ports of a Session, so that a file and a server give the same answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from noetl.engine.state import LIVE, State
+from noetl.errors import Damaged, NotFound, Problem
+from noetl.output import JSON, Failure, Output
+from noetl.session.errors import ExecutionFailed, UsageError
+from noetl.session.protocol import ExecutionInfo, Session, Standing
+from noetl.session.sources import MigrationNote
+from noetl.views.documents import ShowDocument, StateDocument, read_runs, show_document, state_document
+from noetl.views.log import STARTUP_FACTS, events_of, readable, require_started
+from noetl.views.runs import Runs
+
+if TYPE_CHECKING:
+    from noetl.engine import Event
+    from noetl.engine.state import Status
+    from noetl.ports import ExecutionListing, LogRow
+    from noetl.views.envelopes import Envelope
+    from noetl.views.outputs import OutputLocation
+
+LAST: Final = "last"
+PAGE: Final = 200  # executions in one request
+MATCHES_SHOWN_MAX: Final = 10  # ids with the same prefix
+NESTED_RESULTS_MAX: Final = 16  # results that are lists of results
+POLL_S: Final = 0.1
+CANCEL_S: Final = 15.0  # running calls of a cancelled execution have 10 s
+
+_ID_PART: Final = re.compile(r"[0-9a-f-]{1,36}\Z")
+_STATUS: Final[dict[Status, str]] = {"new": "running", "cancelling": "running"}  # the others keep their name
+
+
+def public_status(status: Status) -> str:
+    """As documents show it."""
+    return _STATUS.get(status, status)
+
+
+class Result(NamedTuple):
+    """How an execution ended, or that it is paused.
+
+    `status` is `ok`, `error`, `cancelled` or `paused`; `output` the data that the playbook returned; `ctx`
+    the values that its steps set; `error` the first failure that no arc handled.
+    """
+
+    id: str
+    status: str
+    output: JSON
+    ctx: dict[str, JSON]
+    error: Failure | None
+    duration_s: float | None = None
+
+    def raise_for_status(self) -> Result:
+        """Itself when the status is `ok`. Raises ExecutionFailed otherwise."""
+        if self.status != "ok":
+            raise ExecutionFailed(self)
+        return self
+
+
+class ExecutionLog(NamedTuple):
+    """An execution with all of its facts."""
+
+    info: ExecutionInfo
+    rows: list[LogRow]
+
+    @property
+    def id(self) -> str:
+        return self.info.execution_id
+
+    @property
+    def last_seq(self) -> int:
+        return last_seq(self.rows)
+
+    def events(self) -> Iterator[Event]:
+        return events_of(self.rows)
+
+    def runs(self, up_to: int | None = None) -> Runs:
+        """What a reader remembers of it. Raises Damaged."""
+        with readable(self.id):
+            return read_runs(self.id, self.events(), up_to=up_to)
+
+
+class StartNotes(NamedTuple):
+    """Remarks about a playbook that was started."""
+
+    problems: tuple[Problem, ...] = ()  # warnings and advice; a playbook with errors does not start
+    migration: tuple[MigrationNote, ...] = ()
+    declared: dict[str, JSON] = {}  # the workload that the playbook declares
+
+
+class Execution:
+    """A handle on one execution; it holds no state of it, so each call asks anew."""
+
+    def __init__(self, session: Session, id: str, notes: StartNotes | None = None) -> None:
+        self.session = session
+        self.id = id
+        self.notes = notes or StartNotes()
+
+    def __repr__(self) -> str:
+        return f"Execution({self.id!r})"
+
+    # Reading
+
+    async def info(self) -> ExecutionInfo:
+        """Its path, status, owner and times, without a look into its log. Raises NotFound."""
+        return ExecutionInfo(*await self.session.listing.head(self.id))
+
+    async def status(self) -> Standing:
+        return (await self.info()).standing
+
+    async def log(self) -> ExecutionLog:
+        info = await self.info()
+        return ExecutionLog(info, await self.session.log.read(self.id))
+
+    async def events(
+        self, *, after: int = 0, follow: bool = False, on_ownerless: Callable[[], None] | None = None
+    ) -> AsyncIterator[Envelope]:
+        """Its events in order, those of facts after `after`; with `follow` until it has ended."""
+        from noetl.views.envelopes import Envelopes
+
+        envelopes, seq = Envelopes(State(execution_id=self.id)), 0
+        async for rows in self._rows(follow=follow, on_ownerless=on_ownerless):
+            found: list[Envelope] = []
+            with readable(self.id):
+                # Rows are read whole: the first one may contain facts that were shown already.
+                for event in events_of(rows, after=seq):
+                    seq = event.seq
+                    found += (each for each in envelopes.feed(event) if each.seq > after)
+            for envelope in found:
+                yield envelope
+
+    async def _rows(
+        self, *, follow: bool, on_ownerless: Callable[[], None] | None
+    ) -> AsyncIterator[list[LogRow]]:
+        log = await self.log()
+        yield log.rows
+        if follow:
+            async for rows in self.session.follow(self.id, log.last_seq, on_ownerless):
+                yield rows
+
+    async def state(self, at: int | None = None) -> StateDocument:
+        """Tokens, runs, `workload` and `ctx` after fact `at`; None: after the last one. Raises UsageError."""
+        return state_document((await self.log_at(at))[1])
+
+    async def log_at(self, at: int | None) -> tuple[ExecutionLog, Runs]:
+        log = await self.log()
+        if at is not None and not 1 <= at <= log.last_seq:
+            raise UsageError(f"--at {at}: there is no such fact: the log of {log.id} has 1 to {log.last_seq}")
+        return log, log.runs(at)
+
+    async def show(self) -> ShowDocument:
+        """Its steps, output and error: what `noetl show --format json` prints."""
+        return await self.session.show(self.id)
+
+    async def children(self) -> list[ExecutionInfo]:
+        """The executions that its steps started, in the order of their starts."""
+        return [ExecutionInfo(*head) for head in await self.session.listing.children(self.id)]
+
+    async def output(self, step: str | None = None) -> JSON:
+        """The data that it returned, or that a step did. Raises NotFound when there is none."""
+        found = await self.find_output(step)
+        if found.output is None:
+            raise NotFound(found.why)
+        return await self.fetch(found.output)
+
+    async def find_output(self, step: str | None = None) -> OutputLocation:
+        from noetl.views.outputs import OutputLocation, given_by_playbook, given_by_step
+
+        if step is not None:
+            log = await self.log()
+            with readable(self.id):
+                return given_by_step(self.id, log.events(), step)
+        info = await self.info()
+        if info.live:
+            return OutputLocation(None, None, f"{self.id} has not ended")
+        # The last facts contain it, however long the log is.
+        rows = await self.session.log.read(self.id, max(0, info.seq - 2))
+        return given_by_playbook(self.id, [fact for row in rows for fact in row.facts])
+
+    async def fetch(self, output: Output, depth: int = 0) -> JSON:
+        """The data of an output; stored results are fetched. Raises Damaged."""
+        from noetl.views.outputs import decoded
+
+        if output.data is not None or output.ref is None:
+            return output.data
+        match output.ref:
+            case {"type": "relational", "locator": {"execution_id": str(execution_id), "run": str(run)}}:
+                if depth >= NESTED_RESULTS_MAX:
+                    raise Damaged(
+                        f"the results of {run} are nested more than {NESTED_RESULTS_MAX} levels deep"
+                    )
+                return await self._loop_results(execution_id, run, depth)
+            case {"locator": {"key": str()}}:
+                try:
+                    body = await self.session.results.get(output.ref)
+                except NotFound as error:
+                    raise Damaged(f"{error}: it was stored, and its file is missing") from error
+                return decoded(body, output.ref)
+        return output.ref  # only its tool can read it (D56)
+
+    async def _loop_results(self, execution_id: str, run: str, depth: int) -> JSON:
+        """The results of a loop are in the log, by index; failed iterations are null (D30)."""
+        from noetl.engine.iterations import iteration_outputs
+
+        facts = [fact for row in await self.session.log.read(execution_id) for fact in row.facts]
+        if not facts:
+            raise Damaged(f"the results of {run} are in the log of {execution_id}, which does not exist")
+        with readable(execution_id):
+            outputs = [output for _, output in iteration_outputs(facts, run)]
+        return [None if each is None else await self.fetch(each, depth + 1) for each in outputs]
+
+    # Waiting
+
+    async def result(self, timeout_s: float | None = None) -> Result:
+        """Wait until it has ended or is paused. Raises TimeoutError, or Unavailable when nothing runs it."""
+        async with asyncio.timeout(timeout_s):
+            await self.session.rest(self.id)
+        log = await self.log()
+        runs = log.runs()
+        document = show_document(runs)
+        output = runs.state.end_output
+        return Result(
+            id=self.id,
+            status=document.status,
+            output=None if output is None else await self.fetch(output),
+            ctx=runs.state.ctx,
+            error=runs.state.failure,
+            duration_s=document.duration_s,
+        )
+
+    # Commands
+
+    async def pause(self) -> None:
+        """Running calls finish, nothing new starts."""
+        await self.session.pause(self.id)
+
+    async def resume(self) -> None:
+        """Continue it after a pause or an interruption."""
+        await self.session.resume(self.id)
+
+    async def retry(self, step: str | None = None, *, from_start: bool = False) -> None:
+        """Retry its failed parts; what succeeded is kept. Raises Rejected when nothing failed."""
+        await self.session.retry(self.id, step, from_start=from_start)
+
+    async def cancel(self, reason: str = "") -> None:
+        """End it and its children; running calls have 10 seconds."""
+        await self.session.cancel(self.id, reason)
+
+    async def signal(self, name: str, data: JSON = None) -> None:
+        """Send the signal that a `wait` task waits for. Raises Rejected when none waits for it."""
+        await self.session.signal(self.id, name, data)
+
+    async def require_started(self) -> None:
+        """Raises Rejected for a request that could not run: it has no step to explain or retry."""
+        first = events_of(await self.session.log.read(self.id, 0, STARTUP_FACTS))
+        require_started(first, f"run it again: noetl run FILE{self.session.hint}")
+
+
+def last_seq(rows: list[LogRow]) -> int:
+    return rows[-1].first_seq + len(rows[-1].facts) - 1 if rows else 0
+
+
+async def until_ended(session: Session, execution_id: str) -> Status:
+    """Its status when it has ended, or when a cancellation takes too long."""
+    until = session.clock.monotonic() + CANCEL_S
+    while (head := await session.listing.head(execution_id)).status in LIVE:
+        if session.clock.monotonic() >= until:
+            break
+        await session.clock.sleep(POLL_S)
+    return head.status
+
+
+async def list_executions(
+    listing: ExecutionListing,
+    *,
+    status: Standing | None = None,
+    path: str | None = None,
+    open_only: bool = False,
+    limit: int | None = None,
+) -> AsyncIterator[ExecutionInfo]:
+    """A page at a time: whether an owner is alive is known only when the page is read."""
+    from fnmatch import fnmatchcase
+
+    before: str | None = None
+    left = limit if limit is not None else -1
+    open_only = open_only or status in ("running", "interrupted", "paused")
+    pattern = path if path is not None and any(each in path for each in "*?[") else None
+    exact = path if pattern is None else None
+    while left:
+        page = await listing.executions(PAGE, before=before, open_only=open_only, path=exact)
+        for head in page:
+            info = ExecutionInfo(*head)
+            if status not in (None, info.standing) or (pattern and not fnmatchcase(info.path, pattern)):
+                continue
+            yield info
+            left -= 1
+            if not left:
+                return
+        if len(page) < PAGE:
+            return
+        before = page[-1].execution_id
+
+
+async def find_execution(listing: ExecutionListing, name: str, hint: str = "") -> str:
+    """The id of the execution that a person means: an id, a prefix of it, or `last`. Raises UsageError."""
+    if name == LAST:
+        async for info in list_executions(listing):
+            if info.parent is None:  # a child belongs to its caller
+                return info.execution_id
+        raise UsageError("no execution has been started yet")
+    prefix = name.strip().lower()
+    if not _ID_PART.match(prefix):
+        raise UsageError(f'"{name}" is not an execution id: give an id, a prefix of one, or `{LAST}`')
+    found = await listing.find(prefix)
+    if not found:
+        raise UsageError(f'no execution id starts with "{name}"; see `noetl list{hint}`')
+    if len(found) > 1:
+        names = "".join(f"\n  {each}" for each in found[:MATCHES_SHOWN_MAX])
+        more = "\n  …" if len(found) > MATCHES_SHOWN_MAX else ""
+        raise UsageError(f'several execution ids start with "{name}"; give more of it:{names}{more}')
+    return found[0]

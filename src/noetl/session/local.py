@@ -1,0 +1,433 @@
+"""A session on a database file: executions run in this process, by the embedded runtime."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, NamedTuple
+from uuid import UUID
+
+from noetl.clock import Clock, SystemClock
+from noetl.control.refusals import Refusal, path_in, reason_of
+from noetl.engine.commands import Cancel, Pause, Resume, Retry, Signal
+from noetl.engine.facts import Cancelled, Fact, Paused, Requested
+from noetl.engine.state import LIVE, Status
+from noetl.errors import Damaged, PlaybookError, Rejected, Unavailable
+from noetl.output import JSON
+from noetl.playbook.kinds import Kinds
+from noetl.runtime import (
+    EmbeddedRuntime,
+    LocalStore,
+    RuntimeHooks,
+    open_local_store,
+    record_refused,
+    relax_collector,
+)
+from noetl.session.catalog import PlaybookCatalog
+from noetl.session.errors import StartRefused, UsageError, unsupported
+from noetl.session.execution import (
+    Execution,
+    ExecutionLog,
+    StartNotes,
+    find_execution,
+    last_seq,
+    list_executions,
+    until_ended,
+)
+from noetl.session.protocol import GRACE_S, ExecutionInfo, NewToken, Observer, Standing
+from noetl.session.sources import (
+    Dialect,
+    LoadedPlaybook,
+    PlaybookSource,
+    digest_of,
+    document_of,
+    find_registered,
+    find_source,
+    load,
+    load_text,
+    unknown_playbook,
+)
+from noetl.tool import Tools
+from noetl.views.documents import ShowDocument, show_document
+
+if TYPE_CHECKING:
+    from noetl.errors import Problem
+    from noetl.ports import ApiToken, ApiTokenStore, Catalog, ExecutionListing, LogRow
+    from noetl.session.garbage import GarbageReport
+    from noetl.session.protocol import LogReader, ResultReader, SecretAdmin, TokenAdmin
+
+POLL_S: Final = 0.2
+POLLS_PER_OWNER_CHECK: Final = 10  # polls without a change until the owner is looked for
+KEY_CHARS_MAX: Final = 255
+
+
+class InstalledTools(NamedTuple):
+    """The tools of this environment, described once: that takes 10 ms."""
+
+    tools: Tools
+    kinds: Kinds
+
+    @classmethod
+    def load(cls) -> InstalledTools:
+        tools = Tools.installed()
+        return cls(tools, tools.kinds())
+
+
+class StoredTokens:
+    """API tokens in a database of ours."""
+
+    def __init__(self, tokens: ApiTokenStore, clock: Clock) -> None:
+        self._tokens = tokens
+        self._clock = clock
+
+    async def create(self, name: str, scopes: frozenset[str], lasts_s: float | None) -> NewToken:
+        from noetl.control.api_tokens import digest_of, new_token
+
+        expires_at = None if lasts_s is None else self._clock.now() + timedelta(seconds=lasts_s)
+        token, text = new_token(name, scopes, expires_at, self._clock, os.urandom)
+        await self._tokens.add(token, digest_of(text))
+        return NewToken(token, text)
+
+    async def list(self) -> list[ApiToken]:
+        return await self._tokens.list()
+
+    async def remove(self, id: str) -> None:
+        await self._tokens.remove(id)
+
+
+class LocalSession:
+    """The file is opened at first use, and the runtime at the first start, resume or retry."""
+
+    runs_here = True
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        hint: str = "",
+        create: bool = True,
+        dedicated: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        """`create`: make the file when it does not exist; else using it raises UsageError.
+
+        `dedicated`: this process does nothing but run executions; its garbage collector is tuned for that.
+        """
+        self.hint = hint
+        self.clock = clock or SystemClock()
+        self.playbooks = PlaybookCatalog(lambda: self.catalog)
+        self._path = path
+        self._create = create
+        self._dedicated = dedicated
+        self._store: LocalStore | None = None
+        self._runtime: EmbeddedRuntime | None = None
+        self._ours: set[str] = set()  # executions that this session started, resumed or retried
+        self._observers: list[Observer] = []
+
+    async def __aenter__(self) -> LocalSession:
+        if not self._create:
+            _ = self.store
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def drain(self, grace_s: float = GRACE_S) -> None:
+        if self._runtime is not None:
+            runtime, self._runtime = self._runtime, None
+            await runtime.close(grace_s)
+            self._ours.clear()
+
+    async def close(self) -> None:
+        await self.drain()
+        if self._store is not None:
+            store, self._store = self._store, None
+            await store.results.close()
+            store.close()
+
+    # Ports
+
+    @property
+    def store(self) -> LocalStore:
+        if self._store is None:
+            if not self._create and not self._path.exists():
+                raise UsageError(
+                    f"{self._path}: there is no such database: nothing has run there yet;"
+                    " --db names another file"
+                )
+            self._store = open_local_store(self._path, self.clock)
+        return self._store
+
+    @property
+    def listing(self) -> ExecutionListing:
+        return self.store.listing
+
+    @property
+    def log(self) -> LogReader:
+        return self.store.store
+
+    @property
+    def results(self) -> ResultReader:
+        return self.store.results
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.store.catalog
+
+    @property
+    def secrets(self) -> SecretAdmin:
+        return self.store.secrets
+
+    @property
+    def tokens(self) -> TokenAdmin:
+        return StoredTokens(self.store.tokens, self.clock)
+
+    @cached_property
+    def installed(self) -> InstalledTools:
+        return InstalledTools.load()
+
+    async def check_storage(self) -> list[str]:
+        rows = self.store.database.fetch("PRAGMA quick_check")
+        return [str(finding) for (finding,) in rows if finding != "ok"]
+
+    async def collect_garbage(self, older_than_s: float, *, dry_run: bool = False) -> GarbageReport:
+        from noetl.session.garbage import collect_garbage
+
+        return await collect_garbage(self.store, older_than_s, dry_run=dry_run)
+
+    # Start
+
+    async def check(
+        self, playbook: str | Path | PlaybookSource, *, dialect: Dialect = "canonical"
+    ) -> list[Problem]:
+        return list((await self._load(find_source(playbook), None, dialect))[0].problems)
+
+    async def start(
+        self,
+        playbook: str | Path | PlaybookSource,
+        *,
+        workload: Mapping[str, JSON] | None = None,
+        key: str | None = None,
+        version: int | None = None,
+        dialect: Dialect = "canonical",
+    ) -> Execution:
+        source, values = find_source(playbook), dict(workload or {})
+        loaded, digest = await self._load(source, version, dialect)
+        checked = loaded.runnable
+        if checked is None or checked.playbook is None:
+            raise await self._refuse(loaded, values)
+        notes = StartNotes(loaded.problems, loaded.notes, checked.playbook.workload)
+        execution_id = self.clock.new_id() if key is None else _derived_id(key)
+        if key is not None and await self.store.store.status(execution_id) is not None:
+            await self._compare(execution_id, digest or digest_of(loaded.text), values)
+            return await self._continue(Execution(self, execution_id, notes))
+        runtime = self._running()
+        if digest is None:
+            origin = source.origin if isinstance(source, PlaybookSource) else None
+            digest = await runtime.playbooks.add(loaded.text, origin, checked)
+        self._ours.add(execution_id)
+        await runtime.start(digest, values, execution_id=execution_id)
+        return Execution(self, execution_id, notes)
+
+    async def _load(
+        self, source: PlaybookSource | str, version: int | None, dialect: Dialect
+    ) -> tuple[LoadedPlaybook, str | None]:
+        """Checked; and its digest, if it is registered and stays as it is."""
+        if isinstance(source, PlaybookSource):
+            if version is not None:
+                raise UsageError(f"{source.name}: only registered playbooks have versions, files have none")
+            return load(source, dialect, self.installed.kinds), None
+        if self._store is None and not self._path.exists():
+            raise unknown_playbook(source)
+        text = await find_registered(self.catalog, source, version)
+        return load_text(text, self.installed.kinds), text.digest
+
+    async def _refuse(self, loaded: LoadedPlaybook, workload: dict[str, JSON]) -> StartRefused:
+        """The request is logged all the same (D65, D78), unless the text has no path."""
+        id = reason = None
+        path = path_in(document_of(loaded))
+        if path is not None:
+            failure = reason_of(PlaybookError(loaded.problems))
+            try:
+                id = await record_refused(
+                    self.store, Refusal(path, workload, failure, digest_of(loaded.text))
+                )
+            except Unavailable as error:
+                reason = str(error)
+        return StartRefused(loaded.problems, loaded.text, id, reason)
+
+    async def _compare(self, execution_id: str, digest: str, workload: dict[str, JSON]) -> None:
+        """Raises Rejected when the key belongs to another request."""
+        rows = await self.log.read(execution_id, 0, 1)
+        first = rows[0].facts[0] if rows else None
+        if not isinstance(first, Requested):
+            raise Damaged(f"the log of {execution_id} does not begin with a request: see noetl audit")
+        if (first.digest, first.workload) != (digest, workload):
+            raise Rejected("idempotency-mismatch", "this key was used for another start: use a new key")
+
+    async def _continue(self, execution: Execution) -> Execution:
+        """An execution that was interrupted continues here; one that is paused, ended or running is left."""
+        if (await execution.info()).standing == "interrupted":
+            await self.resume(execution.id)
+        return execution
+
+    def _running(self) -> EmbeddedRuntime:
+        if self._runtime is None:
+            tools, kinds = self.installed
+            hooks = RuntimeHooks(
+                on_commit=[observer.watch for observer in self._observers],
+                on_log_line=[observer.hear for observer in self._observers],
+            )
+            runtime = EmbeddedRuntime(self.store, self.clock, tools, kinds=kinds, hooks=hooks)
+            if self._dedicated:
+                relax_collector()
+            runtime.open()
+            self._runtime = runtime
+        return self._runtime
+
+    # Reading
+
+    async def execution(self, name: str) -> Execution:
+        return Execution(self, await find_execution(self.listing, name, self.hint))
+
+    def executions(
+        self,
+        *,
+        status: Standing | None = None,
+        path: str | None = None,
+        open_only: bool = False,
+        limit: int | None = None,
+    ) -> AsyncIterator[ExecutionInfo]:
+        return list_executions(self.listing, status=status, path=path, open_only=open_only, limit=limit)
+
+    async def show(self, execution_id: str) -> ShowDocument:
+        log: ExecutionLog = await Execution(self, execution_id).log()
+        # Without a live owner there is no progress: the clock stops at the last fact.
+        return show_document(log.runs(), self.clock.now() if log.info.owner_alive else None)
+
+    async def follow(
+        self, execution_id: str, after: int = 0, on_ownerless: Callable[[], None] | None = None
+    ) -> AsyncIterator[list[LogRow]]:
+        """SQLite counts the changes of a file, so that a poll without news costs next to nothing."""
+        version, quiet, warned = None, 0, False
+        while True:
+            seen = self.store.database.fetch("PRAGMA data_version")
+            quiet += 1
+            if seen != version or quiet >= POLLS_PER_OWNER_CHECK or execution_id in self._ours:
+                version, quiet = seen, 0
+                info = await Execution(self, execution_id).info()
+                if info.seq > after:
+                    rows = await self.log.read(execution_id, after)
+                    after = last_seq(rows)
+                    yield rows
+                    continue  # there may be more, or this was the end
+                if not info.live:
+                    return
+                if not info.owner_alive and not warned and on_ownerless is not None:
+                    warned = True
+                    on_ownerless()
+            await self.clock.sleep(POLL_S)
+
+    def observe(self, observer: Observer) -> None:
+        assert self._runtime is None, "observers are attached before the runtime starts"
+        self._observers.append(observer)
+
+    async def rest(self, execution_id: str) -> Status:
+        if self._runtime is not None and execution_id in self._ours:
+            for live in list(self._runtime.control.executions.values()):  # its own, and those of children
+                for observer in self._observers:
+                    observer.seed(live)
+            return (await self._runtime.wait_until_idle(execution_id)).status
+        while True:
+            info = await Execution(self, execution_id).info()
+            if not info.live or info.status == "paused":
+                return info.status
+            if not info.owner_alive:
+                raise Unavailable(f"no process runs {execution_id}: resume continues it")
+            await self.clock.sleep(POLL_S)
+
+    # Commands
+
+    async def pause(self, execution_id: str) -> Status:
+        info = await self._live(execution_id)
+        if info.status == "paused":
+            return "paused"
+        if info.status != "running":
+            raise Rejected("not-running", f"it cannot be paused: its status is {info.status}")
+        if not await self._command_here(execution_id, Pause()):
+            from noetl.session.local_commands import deliver
+
+            await deliver(self.store, info, Pause(), lambda fact: isinstance(fact, Paused), self.hint)
+        return "paused"
+
+    async def cancel(self, execution_id: str, reason: str = "") -> Status:
+        info, command = await self._live(execution_id), Cancel(reason=reason)
+        if await self._command_here(execution_id, command):
+            return await until_ended(self, execution_id)
+        from noetl.session.local_commands import cancel_ownerless, post, unless_taken
+
+        if not info.owner_alive:
+            with unless_taken():
+                return await cancel_ownerless(self.store, execution_id, command)
+        if info.status != "cancelling":
+            await post(self.store, execution_id, command, _is_cancelled, self.hint)
+        return await until_ended(self, execution_id)
+
+    async def signal(self, execution_id: str, name: str, data: JSON = None) -> bool:
+        from noetl.session.local_commands import deliver, frames_awaiting, is_resumed
+
+        log = await Execution(self, execution_id).log()
+        frames = frames_awaiting(log, name)
+        command = Signal(name=name, data=data)
+        if await self._command_here(execution_id, command):
+            return True
+        return await deliver(self.store, log.info, command, is_resumed(frames), self.hint)
+
+    async def resume(self, execution_id: str) -> None:
+        info = await self._live(execution_id)
+        runtime = self._running()
+        if info.status == "paused":
+            await runtime.command(execution_id, Resume())
+        await runtime.adopt(execution_id)
+        self._ours.add(execution_id)
+
+    async def retry(self, execution_id: str, step: str | None = None, *, from_start: bool = False) -> None:
+        await Execution(self, execution_id).require_started()
+        runtime = self._running()
+        await runtime.command(execution_id, Retry(step=step, from_start=from_start))
+        await runtime.adopt(execution_id)
+        self._ours.add(execution_id)
+
+    def detach(self) -> None:
+        raise unsupported("detach")
+
+    async def _live(self, execution_id: str) -> ExecutionInfo:
+        """Raises Rejected when it has ended."""
+        info = await Execution(self, execution_id).info()
+        if info.status not in LIVE:
+            raise Rejected("execution-over", f"it has ended: {info.status}")
+        return info
+
+    async def _command_here(self, execution_id: str, command: Pause | Cancel | Signal) -> bool:
+        """False: this session does not run the execution."""
+        if self._runtime is None or execution_id not in self._ours:
+            return False
+        await self._runtime.command(execution_id, command)
+        return True
+
+
+def _is_cancelled(fact: Fact) -> bool:
+    return isinstance(fact, Cancelled)
+
+
+def _derived_id(key: str) -> str:
+    if not key.isprintable() or not 0 < len(key) <= KEY_CHARS_MAX:
+        raise Rejected("bad-key", f"a key has 1 to {KEY_CHARS_MAX} printable characters")
+    return str(UUID(bytes=hashlib.sha256(f"start local {key}".encode()).digest()[:16], version=5))

@@ -1,0 +1,304 @@
+"""Session: everything that can be asked of a deployment, whether it is a database file or a server.
+
+The command line, the Python API and the tests use only this. noetl.session.local and noetl.session.remote
+implement it; logic that both share reads through the four ports `listing`, `log`, `results` and `catalog`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
+
+from noetl.engine.state import LIVE, State, Status
+from noetl.ports import ExecutionHead
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from noetl.clock import Clock
+    from noetl.engine import Event
+    from noetl.errors import Problem
+    from noetl.output import JSON
+    from noetl.ports import ApiToken, Catalog, ExecutionListing, LogRow, Snapshot
+    from noetl.session.catalog import PlaybookCatalog
+    from noetl.session.execution import Execution
+    from noetl.session.garbage import GarbageReport
+    from noetl.session.sources import Dialect, PlaybookSource
+    from noetl.views.documents import ShowDocument
+    from noetl.worker.frame_driver import LogLine
+
+Standing: TypeAlias = Literal["running", "interrupted", "paused", "ok", "error", "cancelled"]
+GRACE_S = 5.0  # that running calls get when a session is closed
+
+
+class ExecutionInfo(ExecutionHead):
+    """An execution as lists show it, without a look into its log."""
+
+    __slots__ = ()
+
+    @property
+    def id(self) -> str:
+        return self.execution_id
+
+    @property
+    def live(self) -> bool:
+        """It has not ended."""
+        return self.status in LIVE
+
+    @property
+    def standing(self) -> Standing:
+        """The status for people: a live execution without a live owner is `interrupted`."""
+        match self.status:
+            case "new" | "running" | "cancelling":
+                return "running" if self.owner_alive else "interrupted"
+            case status:
+                return status
+
+
+class LogReader(Protocol):
+    """The reading part of EventStore."""
+
+    async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]: ...
+
+    async def snapshot(self, execution_id: str) -> Snapshot | None: ...
+
+
+class ResultReader(Protocol):
+    """The reading part of ResultStore."""
+
+    async def get(self, ref: dict[str, JSON]) -> bytes:
+        """Raises NotFound, Damaged or Unavailable."""
+        ...
+
+
+class Watched(Protocol):
+    """An execution as an observer sees it."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def state(self) -> State: ...
+
+
+class Observer(Protocol):
+    """Receives what happens in the executions that a session runs or follows."""
+
+    def seed(self, live: Watched) -> None:
+        """This execution is already running when the observer is attached."""
+        ...
+
+    def watch(self, live: Watched, events: Sequence[Event]) -> None:
+        """These facts were committed."""
+        ...
+
+    def hear(self, said: LogLine) -> None:
+        """A tool wrote a line or reported progress."""
+        ...
+
+    def wait(self, run: str, words: str) -> None:
+        """A run waits for something that no fact shows, such as a worker of its pool."""
+        ...
+
+
+class SecretInfo(Protocol):
+    """A stored secret, without its value."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def at(self) -> datetime: ...
+
+
+class SecretAdmin(Protocol):
+    """Stored secrets. Values go in; none comes out."""
+
+    async def set(self, name: str, value: str) -> int:
+        """The new version. Raises Rejected when the value cannot be a secret."""
+        ...
+
+    async def remove(self, name: str) -> None:
+        """Raises NotFound."""
+        ...
+
+    async def rotate(self) -> int:
+        """Encrypt all secrets with a new key; how many. Raises Unsupported on a server."""
+        ...
+
+    async def list(self) -> Sequence[SecretInfo]: ...
+
+
+class NewToken(NamedTuple):
+    """An API token, and its text, which is shown only once."""
+
+    token: ApiToken
+    text: str
+
+
+class TokenAdmin(Protocol):
+    """The API tokens of a server."""
+
+    async def create(self, name: str, scopes: frozenset[str], lasts_s: float | None) -> NewToken: ...
+
+    async def list(self) -> list[ApiToken]: ...
+
+    async def remove(self, id: str) -> None:
+        """Raises NotFound."""
+        ...
+
+
+class Session(Protocol):
+    """A connection to a database file or to a server. Use it as `async with noetl.connect() as session`."""
+
+    @property
+    def hint(self) -> str:
+        """The option that commands in hints carry, so that they reach the same place: ` --db x.db`."""
+        ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether executions run in this process and stop with it."""
+        ...
+
+    # Ports to read from
+
+    @property
+    def listing(self) -> ExecutionListing: ...
+
+    @property
+    def log(self) -> LogReader: ...
+
+    @property
+    def results(self) -> ResultReader: ...
+
+    @property
+    def catalog(self) -> Catalog: ...
+
+    # Administration
+
+    @property
+    def playbooks(self) -> PlaybookCatalog:
+        """The registered playbooks: list, versions, text, diff, register, archive."""
+        ...
+
+    @property
+    def secrets(self) -> SecretAdmin: ...
+
+    @property
+    def tokens(self) -> TokenAdmin: ...
+
+    async def check_storage(self) -> list[str]:
+        """What is wrong with the database file. A server checks its own storage: nothing is reported."""
+        ...
+
+    async def collect_garbage(self, older_than_s: float, *, dry_run: bool = False) -> GarbageReport:
+        """Delete stored results that nothing refers to. Raises Unsupported on a server."""
+        ...
+
+    # Executions
+
+    async def check(
+        self, playbook: str | Path | PlaybookSource, *, dialect: Dialect = "canonical"
+    ) -> list[Problem]:
+        """All problems of a playbook, checked against the tools that would run it."""
+        ...
+
+    async def start(
+        self,
+        playbook: str | Path | PlaybookSource,
+        *,
+        workload: Mapping[str, JSON] | None = None,
+        key: str | None = None,
+        version: int | None = None,
+        dialect: Dialect = "canonical",
+    ) -> Execution:
+        """Start a playbook: a file, or the path of a registered one, also as `path@version`.
+
+        The same `key` names the same execution: a second call with it returns that execution. Raises
+        StartRefused when the playbook cannot run, Rejected when the key was used for another request.
+        """
+        ...
+
+    async def execution(self, name: str) -> Execution:
+        """By its id, a prefix of it, or `last`. Raises UsageError."""
+        ...
+
+    def executions(
+        self,
+        *,
+        status: Standing | None = None,
+        path: str | None = None,
+        open_only: bool = False,
+        limit: int | None = None,
+    ) -> AsyncIterator[ExecutionInfo]:
+        """Newest first. `path` may be a pattern such as `orders/*`."""
+        ...
+
+    async def show(self, execution_id: str) -> ShowDocument:
+        """Its steps, output and error: what `noetl show --format json` prints."""
+        ...
+
+    def follow(
+        self, execution_id: str, after: int = 0, on_ownerless: Callable[[], None] | None = None
+    ) -> AsyncIterator[list[LogRow]]:
+        """Rows of its log after `after`, as they are committed, until it has ended.
+
+        `on_ownerless` is called once when no process runs the execution any more.
+        """
+        ...
+
+    def observe(self, observer: Observer) -> None:
+        """Attach an observer. Do it before `start`, so that it sees all facts."""
+        ...
+
+    async def rest(self, execution_id: str) -> Status:
+        """Wait until it has ended or is paused; observers receive what happens meanwhile.
+
+        Raises Unavailable when no process runs it, or when storage or the server fails.
+        """
+        ...
+
+    async def pause(self, execution_id: str) -> Status: ...
+
+    async def resume(self, execution_id: str) -> None:
+        """Continue a paused or interrupted execution. Raises Rejected when it has ended."""
+        ...
+
+    async def retry(self, execution_id: str, step: str | None = None, *, from_start: bool = False) -> None:
+        """Retry the failed parts of a finished execution. Raises Rejected when nothing failed."""
+        ...
+
+    async def cancel(self, execution_id: str, reason: str = "") -> Status:
+        """The status afterwards: `cancelling` while running calls use their 10 seconds."""
+        ...
+
+    async def signal(self, execution_id: str, name: str, data: JSON = None) -> bool:
+        """Whether a process received it; False: it is logged, and takes effect on resume."""
+        ...
+
+    def detach(self) -> None:
+        """Declare that executions continue without this session. Raises Unsupported on a file."""
+        ...
+
+    # Its end
+
+    async def drain(self, grace_s: float = GRACE_S) -> None:
+        """Stop running executions here: running calls get `grace_s`. A server's executions continue."""
+        ...
+
+    async def close(self) -> None: ...
+
+    async def __aenter__(self) -> Session: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...

@@ -1,0 +1,413 @@
+"""A session on a server, over HTTP: the server runs executions; facts are read raw and folded here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from noetl.api.playbooks import PlaybookTextRequest
+from noetl.client import Client, PlaybookRefused, StreamLine, fact_of
+from noetl.engine import Event, apply
+from noetl.engine.facts import ForChild, FrameParked
+from noetl.engine.state import LIVE, State, Status
+from noetl.errors import Mark, NotFound, PlaybookError, Problem, Rejected, Related, Unavailable
+from noetl.escape import one_line
+from noetl.output import JSON
+from noetl.playbook.source import Document, Scalar, Tree, parse, plain
+from noetl.playbook.source import Mapping as MappingTree
+from noetl.playbook.source import Sequence as SequenceTree
+from noetl.ports import LogRow
+from noetl.session.catalog import PlaybookCatalog
+from noetl.session.errors import StartRefused, UsageError, unsupported
+from noetl.session.execution import Execution, StartNotes, find_execution, list_executions, until_ended
+from noetl.session.protocol import GRACE_S, ExecutionInfo, NewToken, Observer, Standing
+from noetl.session.sources import Dialect, PlaybookSource, find_registered, find_source
+from noetl.views.envelopes import Envelope
+from noetl.views.log import events_of
+from noetl.worker.frame_driver import LogLine
+
+if TYPE_CHECKING:
+    from noetl.clock import Clock
+    from noetl.ports import ApiToken, Catalog, ExecutionHead, ExecutionListing
+    from noetl.secret import Secret
+    from noetl.session.garbage import GarbageReport
+    from noetl.session.protocol import LogReader, ResultReader, SecretInfo
+    from noetl.views.documents import ShowDocument
+
+CHILDREN_MAX: Final = 16  # that are followed at once; of others only the wait of their caller is shown
+QUIET_S: Final = 5.0  # without a fact; then the server is asked whether there is a worker
+POLL_S: Final = 0.2
+POLLS_MAX: Final = 100  # for a child that is about to be started
+
+
+class ServerSecrets:
+    """The stored secrets of a server."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def set(self, name: str, value: str) -> int:
+        return await self._client.set_credential(name, value)
+
+    async def remove(self, name: str) -> None:
+        await self._client.remove_credential(name)
+
+    async def list(self) -> Sequence[SecretInfo]:
+        return await self._client.credentials()
+
+    async def rotate(self) -> int:
+        raise unsupported("rotate")
+
+
+class ServerTokens:
+    """The API tokens of a server."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def create(self, name: str, scopes: frozenset[str], lasts_s: float | None) -> NewToken:
+        made = await self._client.add_token(name, scopes, expires_in_s=lasts_s)
+        known = {each.id: each for each in await self._client.tokens()}
+        if made.id not in known:
+            raise NotFound(f"the token {made.id} was created, and has been revoked meanwhile")
+        return NewToken(known[made.id], made.token)
+
+    async def list(self) -> list[ApiToken]:
+        return await self._client.tokens()
+
+    async def remove(self, id: str) -> None:
+        await self._client.remove_token(id)
+
+
+class RemoteSession:
+    """Nothing is sent until a verb needs it."""
+
+    runs_here = False
+
+    def __init__(
+        self, url: str, token: str | Secret | None = None, *, hint: str = "", clock: Clock | None = None
+    ) -> None:
+        self.client = Client(url, token, clock=clock)
+        self.hint = hint
+        self.playbooks = PlaybookCatalog(lambda: self.catalog)
+        self._started: set[str] = set()  # executions whose facts no observer has seen yet
+        self._observers: list[Observer] = []
+
+    async def __aenter__(self) -> RemoteSession:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def drain(self, grace_s: float = GRACE_S) -> None:
+        """The server continues."""
+        del grace_s
+
+    async def close(self) -> None:
+        await self.client.close()
+
+    # Ports
+
+    @property
+    def clock(self) -> Clock:
+        return self.client.clock
+
+    @property
+    def listing(self) -> ExecutionListing:
+        return self.client.listing
+
+    @property
+    def log(self) -> LogReader:
+        return self.client.store
+
+    @property
+    def results(self) -> ResultReader:
+        return self.client.results
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.client.catalog
+
+    @property
+    def secrets(self) -> ServerSecrets:
+        return ServerSecrets(self.client)
+
+    @property
+    def tokens(self) -> ServerTokens:
+        return ServerTokens(self.client)
+
+    async def check_storage(self) -> list[str]:
+        return []
+
+    async def collect_garbage(self, older_than_s: float, *, dry_run: bool = False) -> GarbageReport:
+        del older_than_s, dry_run
+        raise unsupported("gc")
+
+    # Start
+
+    async def check(
+        self, playbook: str | Path | PlaybookSource, *, dialect: Dialect = "canonical"
+    ) -> list[Problem]:
+        source = find_source(playbook)
+        if isinstance(source, PlaybookSource):
+            document, problems = parse(source.data, source.name)
+            if not document.text:
+                return list(problems)
+            name, text = source.name, document.text
+        else:
+            found = await find_registered(self.catalog, source)
+            name, text = found.path, found.text
+        body = PlaybookTextRequest(text=text, dialect=dialect)
+        answer = await self.client.http.request("POST", "/playbooks/check", body=body, retry=True, file=name)
+        return list(_problems(msgspec.json.decode(answer.body)["problems"], name))
+
+    async def start(
+        self,
+        playbook: str | Path | PlaybookSource,
+        *,
+        workload: Mapping[str, JSON] | None = None,
+        key: str | None = None,
+        version: int | None = None,
+        dialect: Dialect = "canonical",
+    ) -> Execution:
+        source = find_source(playbook)
+        if isinstance(source, str):
+            text = await find_registered(self.catalog, source, version)
+            document = parse(text.text, text.path).document
+            started = await self.client.start(workload=workload, digest=text.digest, key=key)
+        else:
+            if version is not None:
+                raise UsageError(f"{source.name}: only registered playbooks have versions, files have none")
+            document = await self._checked_document(source)
+            try:
+                started = await self.client.start_text(
+                    document.text, workload, dialect=dialect, file=source.name, key=key
+                )
+            except PlaybookError as error:
+                id = error.execution_id if isinstance(error, PlaybookRefused) else None
+                raise StartRefused(error.problems, document.text, id) from error
+        self._started.add(started.execution_id)
+        declared = plain(document.find(("workload",)))
+        problems = tuple(_problems(msgspec.to_builtins(started.problems), document.file))
+        notes = StartNotes(problems, (), declared if isinstance(declared, dict) else {})
+        return Execution(self, started.execution_id, notes)
+
+    async def _checked_document(self, source: PlaybookSource) -> Document:
+        """The server checks the text; here only that it is text, and that it can call its children."""
+        document, problems = parse(source.data, source.name)
+        if not document.text:
+            raise StartRefused(problems, "")
+        if source.origin is not None:
+            await self._find_children(Path(source.origin).parent, document)
+        return document
+
+    async def _find_children(self, folder: Path, document: Document) -> None:
+        """A server cannot find playbooks that are called by their files. Raises UsageError."""
+        for path, start in _called_paths(document.root):
+            beside = folder / path
+            if not beside.is_file():
+                continue
+            try:
+                await self.catalog.versions(path)
+            except NotFound:
+                called = parse(beside.read_bytes(), str(beside)).document.find(("metadata", "path"))
+                name = called.value if isinstance(called, Scalar) else None
+                instead = f', and call it by its path "{one_line(str(name))}"' if name else ""
+                file = Path(document.file).parent / path
+                raise UsageError(
+                    f'{document.mark(start)}: "{one_line(path)}" is a file beside this one, and not on the'
+                    f" server: first noetl register {file}{self.hint}{instead}"
+                ) from None
+
+    # Reading
+
+    async def execution(self, name: str) -> Execution:
+        return Execution(self, await find_execution(self.listing, name, self.hint))
+
+    def executions(
+        self,
+        *,
+        status: Standing | None = None,
+        path: str | None = None,
+        open_only: bool = False,
+        limit: int | None = None,
+    ) -> AsyncIterator[ExecutionInfo]:
+        return list_executions(self.listing, status=status, path=path, open_only=open_only, limit=limit)
+
+    async def show(self, execution_id: str) -> ShowDocument:
+        """The server knows more than the log: whether there is a worker for what is due."""
+        return await self.client.show(execution_id)
+
+    async def follow(
+        self, execution_id: str, after: int = 0, on_ownerless: Callable[[], None] | None = None
+    ) -> AsyncIterator[list[LogRow]]:
+        del on_ownerless  # another server takes over
+        async for each in self.client.stream(execution_id, after):
+            if isinstance(each, Envelope) and (event := fact_of(each)) is not None:
+                yield [LogRow(event.seq, event.at, (event.fact,))]
+
+    def observe(self, observer: Observer) -> None:
+        self._observers.append(observer)
+
+    async def rest(self, execution_id: str) -> Status:
+        seen = Followed(execution_id, State(execution_id=execution_id))
+        if execution_id not in self._started:
+            for event in events_of(await self.log.read(execution_id)):
+                apply(seen.state, event.fact, event.at)
+            for observer in self._observers:
+                observer.seed(seen)
+        self._started.discard(execution_id)
+        follower = _Follower(self.client, self._observers)
+        try:
+            await follower.follow(seen)
+        finally:
+            await follower.close()
+        return (await self.listing.head(execution_id)).status
+
+    # Commands
+
+    async def pause(self, execution_id: str) -> Status:
+        if (await self.listing.head(execution_id)).status != "paused":
+            await self.client.pause(execution_id)
+        return "paused"
+
+    async def resume(self, execution_id: str) -> None:
+        head = await self.listing.head(execution_id)
+        if head.status not in LIVE:
+            raise Rejected("execution-over", f"it has ended: {head.status}")
+        if head.status == "paused":
+            await self.client.resume(execution_id)
+
+    async def retry(self, execution_id: str, step: str | None = None, *, from_start: bool = False) -> None:
+        await Execution(self, execution_id).require_started()
+        await self.client.retry(execution_id, step, from_start=from_start)
+
+    async def cancel(self, execution_id: str, reason: str = "") -> Status:
+        if (await self.listing.head(execution_id)).status != "cancelling":
+            await self.client.cancel(execution_id, reason)
+        return await until_ended(self, execution_id)
+
+    async def signal(self, execution_id: str, name: str, data: JSON = None) -> bool:
+        await self.client.signal(execution_id, name, data)
+        return True
+
+    def detach(self) -> None:
+        """Executions of a server continue anyway."""
+
+
+def _problems(found: Sequence[Mapping[str, Any]], file: str) -> Iterator[Problem]:
+    """`file`: the name of the text on this side, which the server does not know."""
+    for each in found:
+        related = tuple(
+            Related(Mark(file, other["line"], other["column"]), other["note"])
+            for other in each.get("related") or ()
+        )
+        at = Mark(file, each["line"], each["column"])
+        yield Problem(each["code"], each["severity"], each["message"], at, each.get("fix"), related)
+
+
+def _called_paths(tree: Tree | None) -> Iterator[tuple[str, int]]:
+    """The paths of the playbooks that tasks call, and the position of each in the text."""
+    match tree:
+        case MappingTree(entries=entries):
+            match entries.get("kind"), entries.get("path"):
+                case Scalar(value="playbook"), Scalar(value=str(path), start=start) if "{{" not in path:
+                    yield path, start
+            for each in entries.values():
+                yield from _called_paths(each)
+        case SequenceTree(items=items):
+            for each in items:
+                yield from _called_paths(each)
+
+
+# Following an execution with its children
+
+
+class Followed(NamedTuple):
+    """An execution as its log shows it."""
+
+    id: str
+    state: State
+
+
+class _Follower:
+    """Streams the facts of an execution, and of some of the executions that it calls, to observers."""
+
+    def __init__(self, client: Client, observers: Sequence[Observer]) -> None:
+        self._client = client
+        self._observers = observers
+        self._children: dict[str, asyncio.Task[None]] = {}
+        self._worker_check: asyncio.Task[None] | None = None
+
+    async def follow(self, seen: Followed) -> None:
+        """Until it has ended or is paused."""
+        self._worker_check = asyncio.ensure_future(self._look_for_workers(seen))
+        async for each in self._client.stream(seen.id, seen.state.seq):
+            self._notify(seen, each)
+            # The stream may replay a pause that is over already.
+            if seen.state.status == "paused" and (await self._head(seen.id)).status == "paused":
+                return
+
+    async def _head(self, id: str) -> ExecutionHead:
+        return await self._client.listing.head(id)
+
+    async def close(self) -> None:
+        tasks = [*self._children.values(), *([] if self._worker_check is None else [self._worker_check])]
+        for each in tasks:
+            each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _notify(self, seen: Followed, streamed: object) -> None:
+        if isinstance(streamed, StreamLine):
+            for observer in self._observers:
+                observer.hear(LogLine(seen.id, streamed.frame, streamed.kind, streamed.words))
+        elif isinstance(streamed, Envelope) and (event := fact_of(streamed)) is not None:
+            apply(seen.state, event.fact, event.at)
+            for observer in self._observers:
+                observer.watch(seen, [event])
+            self._follow_called(event)
+
+    def _follow_called(self, event: Event) -> None:
+        if isinstance(event.fact, FrameParked) and isinstance(event.fact.until, ForChild):
+            child = event.fact.until.execution_id
+            if child not in self._children and len(self._children) < CHILDREN_MAX:
+                self._children[child] = asyncio.ensure_future(self._follow_child(child))
+
+    async def _follow_child(self, id: str) -> None:
+        """A child that cannot be followed is not shown; its caller is."""
+        seen = Followed(id, State(execution_id=id))
+        with suppress(Unavailable, NotFound, Rejected):
+            await self._wait_for_start(id)
+            async for each in self._client.stream(id):
+                self._notify(seen, each)
+        self._children.pop(id, None)
+
+    async def _wait_for_start(self, id: str) -> None:
+        """A child is started after its caller is parked. Raises NotFound when it never is."""
+        for _ in range(POLLS_MAX):
+            with suppress(NotFound):
+                await self._head(id)
+                return
+            await self._client.clock.sleep(POLL_S)
+        raise NotFound(f"no execution {id}")
+
+    async def _look_for_workers(self, seen: Followed) -> None:
+        """No log shows whether a worker exists for what is due, so a quiet execution is asked about."""
+        while True:
+            seq = seen.state.seq
+            await self._client.clock.sleep(QUIET_S)
+            if seen.state.seq > seq or not seen.state.runs:
+                continue
+            with suppress(Unavailable, NotFound, Rejected):
+                for step in (await self._client.show(seen.id)).steps:
+                    if step.status in ("scheduled", "running") and step.why is not None:
+                        for observer in self._observers:
+                            observer.wait(step.id, step.why)

@@ -1,0 +1,116 @@
+"""`noetl migrate` without a process (D79)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from noetl.cli.commands.migrate import MigrateOptions, migrate_file
+from noetl.cli.execute import Reporter
+from noetl.errors import PlaybookError
+from noetl.session.errors import UsageError
+from tests.playbooks import HEAD
+
+OLD = HEAD + "workflow:  # steps\n  - step: start\n    tool: {kind: noop}\n    next:\n      - step: end\n"
+NEW = (
+    HEAD
+    + "workflow:  # steps\n  - step: start\n    tool: {kind: noop}\n"
+    + "    next:\n      arcs:\n        - step: end\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = Path("old.yaml")
+    path.write_text(OLD)
+    return path
+
+
+def migrated(
+    file: str = "old.yaml",
+    out: str | None = None,
+    *,
+    write: bool = False,
+    diff: bool = False,
+    exact: bool = False,
+    annotate: bool = False,
+) -> int:
+    return migrate_file(Reporter("auto"), file, MigrateOptions(out, write, diff, exact, annotate))
+
+
+def test_the_text_goes_to_standard_output_and_notes_to_standard_error(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    """D79, D80."""
+    assert migrated() == 0
+    out, err = capsys.readouterr()
+    assert (out, file.read_text()) == (NEW, OLD)
+    assert err.startswith("old.yaml:8:9: note: arc-on-failure: ")
+    assert err.count("\n") == 1
+
+
+def test_a_file_is_rewritten_in_place(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert migrated(write=True) == 0
+    assert (file.read_text(), capsys.readouterr().out) == (NEW, "")
+
+
+def test_a_file_that_does_not_change_is_not_written_again(file: Path) -> None:
+    file.write_text(NEW)
+    before = file.stat()
+    assert migrated(write=True) == 0
+    assert (file.stat().st_ino, file.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_another_file_is_written(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert migrated(out="new.yaml") == 0
+    assert (Path("new.yaml").read_text(), file.read_text(), capsys.readouterr().out) == (NEW, OLD, "")
+
+
+def test_a_difference_is_shown_and_nothing_written(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert migrated(diff=True) == 0
+    assert capsys.readouterr().out == (
+        "--- old.yaml\n+++ old.yaml\n@@ -5,4 +5,5 @@\n   - step: start\n     tool: {kind: noop}\n     next:\n"
+        "-      - step: end\n+      arcs:\n+        - step: end\n"
+    )
+    assert file.read_text() == OLD
+
+
+def test_exact_and_annotate_are_passed_on(capsys: pytest.CaptureFixture[str]) -> None:
+    """D80."""
+    assert migrated(exact=True) == 0
+    assert "event.name in" in capsys.readouterr().out
+    assert migrated(annotate=True) == 0
+    assert "# migrate: " in capsys.readouterr().out
+
+
+def test_what_is_refused_is_shown_as_by_check_and_exits_with_2(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """D61, D79."""
+    file.write_text(HEAD + "workflow:\n- step: start\n  sink: x\n  tool: {kind: noop}\n")
+    assert migrated(write=True) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines()[0].startswith("old.yaml:6:3: error: reserved-word: ")
+    assert err.splitlines()[1:3] == ["    sink: x", "    ^"]
+
+
+def test_line_ends_stay_as_they_are(file: Path) -> None:
+    file.write_bytes(OLD.replace("\n", "\r\n").encode())
+    assert migrated(write=True) == 0
+    assert file.read_bytes() == NEW.replace("\n", "\r\n").encode()
+
+
+def test_options_that_exclude_each_other_are_refused() -> None:
+    with pytest.raises(UsageError, match="--output, --write and --diff exclude each other"):
+        migrated(write=True, diff=True)
+    with pytest.raises(UsageError, match="standard input cannot be rewritten"):
+        migrated("-", write=True)
+
+
+def test_text_that_is_not_utf_8_is_a_problem(file: Path) -> None:
+    file.write_bytes(b"\xff")
+    with pytest.raises(PlaybookError, match="yaml-encoding"):
+        migrated()
