@@ -73,7 +73,7 @@ def expected(api: Api, folder: Path) -> object:
     ("request_number", "leave", "words"),
     [
         (25, 0, "storage full: no space for "),  # in the middle of a loop, for the log
-        (8, 40_000, "storage full: result "),  # the log has room, the first large result has none
+        (8, 40_000, "storage full: no space for result "),  # for the first large result
     ],
 )
 def test_a_full_disk_is_told_nothing_is_lost_and_with_space_it_goes_on(
@@ -133,7 +133,7 @@ def test_a_loop_whose_items_can_not_be_stored_is_told_and_starts_when_they_can(
     assert (code, document["status"], document["error"]) == (
         3,
         "interrupted",
-        {"kind": "unavailable", "message": f'"{in_the_way}" can not be made: Not a directory'},
+        {"kind": "unavailable", "message": f'"{in_the_way}" cannot be created: Not a directory'},
     )
     in_the_way.unlink()
     document = house.go_on()
