@@ -73,7 +73,7 @@ def expected(api: Api, folder: Path) -> object:
     ("request_number", "leave", "words"),
     [
         (25, 0, "storage full: no space for "),  # in the middle of a loop, for the log
-        (8, 40_000, "storage full: result "),  # the log has room, the first large result has none
+        (8, 40_000, "storage full: no space for result "),  # for the first large result
     ],
 )
 def test_a_run_reports_a_full_disk_and_continues_without_loss_when_there_is_space(

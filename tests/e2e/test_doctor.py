@@ -110,7 +110,7 @@ def test_a_file_of_something_else_and_one_of_a_newer_noetl_are_told(file: Path, 
     connection = apsw.Connection(str(other))
     connection.execute("CREATE TABLE songs (name)")
     connection.close()
-    assert "something else" in looked_at(DoctorOptions(file=other))["sqlite-schema"].words
+    assert "another program" in looked_at(DoctorOptions(file=other))["sqlite-schema"].words
     connection = apsw.Connection(str(file))
     connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     connection.close()

@@ -46,7 +46,7 @@ def test_a_server_reports_a_full_disk_and_recovers_by_itself_when_there_is_space
             while (answer := await world.api.ask("POST", "/executions", wanted)).status == 201:
                 started.append(answer.json["execution_id"])
             assert (answer.status, answer.json["code"]) == (507, "storage-full")
-            assert "make space" in answer.json["detail"]
+            assert "free some space" in answer.json["detail"]
             assert (await world.api.ask("GET", "/health")).status == 200
             for _ in range(20):
                 answer = await world.api.ask("POST", "/executions", wanted)
