@@ -202,7 +202,7 @@ def test_without_an_owner_it_is_unavailable_at_once_and_with_another_one_it_goes
                 grant = await link.begin("e", "start#1", "w")
                 assert grant is not None
                 await first.owners.leave()
-                with pytest.raises(Unavailable, match="not ours"):
+                with pytest.raises(Unavailable, match="does not own"):
                     await link.begin("e", "start#1", "w")
                 await first.answering.follow(set())
                 await second.keep()
