@@ -1,4 +1,4 @@
-"""Operational defaults: each number that several modules, options or settings share stands here once."""
+"""Operational defaults: each number that several modules, options or settings share is defined here once."""
 
 from __future__ import annotations
 

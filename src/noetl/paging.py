@@ -33,7 +33,7 @@ async def put_pages(results: ResultStore, execution_id: str, items: Sequence[JSO
     return {**ref, "meta": {**ref["meta"], "count": len(items)}}
 
 
-class Pages:
+class PageReader:
     """A reader of such lists with a cache of recent pages."""
 
     def __init__(self, results: ResultStore) -> None:
@@ -55,7 +55,7 @@ class Pages:
 
 
 @runtime_checkable
-class Parted(Protocol):
+class SliceableStore(Protocol):
     """A result store that returns slices of a list without reading the whole."""
 
     async def part(self, ref: dict[str, JSON], first: int | None, last: int | None) -> list[JSON] | None:

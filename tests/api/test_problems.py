@@ -17,7 +17,7 @@ from noetl.server.errors import details_of, error_response
         (Rejected("payload-too-large", "it is"), 413, "payload-too-large"),
         (Unavailable("no answer"), 503, "unavailable"),
         (Conflict("another was first"), 503, "unavailable"),
-        (Unavailable("the commit did not succeed: storage full: make space"), 507, "storage-full"),
+        (Unavailable("the commit failed: storage full: make space"), 507, "storage-full"),
         (Damaged("spoilt"), 500, "damaged"),
     ],
 )

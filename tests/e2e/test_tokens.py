@@ -51,8 +51,8 @@ def test_tokens_are_told_as_json_and_taken_back_by_their_ids(house: House) -> No
     ("arguments", "code", "words"),
     [
         (("ci",), 2, "give --scope once or more, with read, run, write, admin"),
-        (("ci", "--scope", "root"), 1, "there is no scope 'root'"),
-        (("", "--scope", "read"), 1, "a name has 1 to 100 characters"),
+        (("ci", "--scope", "root"), 1, "unknown scope 'root'"),
+        (("", "--scope", "read"), 1, "a token name has 1 to 100 printable characters"),
         (("ci", "--scope", "read", "--expires", "soon"), 2, "write 12h, 30d or 52w"),
         (("ci", "--scope", "read", "--expires", "0s"), 2, "write 12h, 30d or 52w"),
         (("ci", "--scope", "read", "--expires", "99999999999999999999w"), 2, "up to 100 years"),

@@ -86,12 +86,12 @@ async def _fetch(results: ResultStore, ref: dict[str, JSON], input: ResolveInput
 
     Raises InvalidInput, InvalidJson and the errors of the store.
     """
-    from noetl.paging import Parted, is_ndjson
+    from noetl.paging import SliceableStore, is_ndjson
 
     meta = ref.get("meta", {})
     if input.slice is not None and input.path is None:
         first, last = _bounds(input.slice)
-        if isinstance(results, Parted) and (rows := await results.part(ref, first, last)) is not None:
+        if isinstance(results, SliceableStore) and (rows := await results.part(ref, first, last)) is not None:
             return rows, True
         if is_ndjson(str(meta.get("content_type"))):
             return await _read_rows(results, ref, (first, last)), True

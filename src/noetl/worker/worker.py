@@ -10,7 +10,7 @@ from noetl.background import BackgroundTasks
 from noetl.clock import Clock
 from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.failpoints import failpoint
-from noetl.paging import Pages
+from noetl.paging import PageReader
 from noetl.ports import Claim, Grant, Link, ResultStore, WorkQueue
 from noetl.worker.calls import ToolRun
 from noetl.worker.frame_driver import FrameDriver, LogLine
@@ -47,7 +47,7 @@ class Worker:
         self.name = name
         self.link, self.queue, self.results, self.keychain = ports
         self.refs = Refs(self.results, self.link)
-        self.pages = Pages(self.results)
+        self.pages = PageReader(self.results)
         self.tool = tool
         self.clock = clock
         self.on_log_line = on_log_line

@@ -79,8 +79,8 @@ class Folder:
                 "not-ours", f'"{self.path}" belongs to another user: name one of your own with --dir'
             )
         if any(self.path.iterdir()) and not (self.path / MARK).exists() and not (self.path / "lock").exists():
-            words = "contains other files: name an empty or new folder with --dir"
-            raise Rejected("not-ours", f'"{self.path}" {words}')
+            reason = "contains other files: name an empty or new folder with --dir"
+            raise Rejected("not-ours", f'"{self.path}" {reason}')
 
     def _lock(self) -> None:
         descriptor = self._opened("lock")
@@ -88,9 +88,9 @@ class Folder:
             flock(descriptor, LOCK_EX | LOCK_NB)
         except BlockingIOError as error:
             who = os.read(descriptor, 32).decode("ascii", "replace").strip()
-            words = f'another `noetl up` (process {who or "unknown"}) uses "{self.path}"'
+            reason = f'another `noetl up` (process {who or "unknown"}) uses "{self.path}"'
             raise Rejected(
-                "busy", f"{words}: use that one, stop it, or name another folder with --dir"
+                "busy", f"{reason}: use that one, stop it, or name another folder with --dir"
             ) from error
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)

