@@ -187,7 +187,7 @@ def test_the_four_lines_lead_from_one_machine_to_many(distributed: Distributed) 
             distributed.started("noetl worker") as worker,
         ):
             distributed.dots["http://"] = heard(server, "noetl: ready: ").split()[0]
-            assert "works for the pool default" in heard(worker, "noetl: ready: ")
+            assert "serves the pool default" in heard(worker, "noetl: ready: ")
             done = subprocess.run(
                 distributed.words("noetl run", "--format", "json"), capture_output=True, text=True,
                 check=False, cwd=distributed.folder, env=distributed.environment, timeout=PATIENCE_S,

@@ -119,7 +119,7 @@ def up(folder: Path, *options: str) -> Iterator[Up]:
             process.communicate(timeout=PATIENCE_S)
 
 
-class Watched:
+class WatchedExecution:
     """Processes whose end is seen, whoever's children they are, and whoever gets their numbers later."""
 
     def __init__(self, pids: dict[str, int]) -> None:
@@ -150,7 +150,7 @@ def test_one_command_runs_a_playbook_and_a_signal_ends_all_of_it(folder: Path) -
         assert house.noetl("run", HELLO)["output"]["data"] == {"text": "hello, world"}
         assert house.noetl("doctor")["ok"]
 
-        watched = Watched(pids)
+        watched = WatchedExecution(pids)
         house.process.send_signal(signal.SIGINT)
         said = house.hear("all stopped")
         assert house.process.wait(PATIENCE_S) == 0
@@ -203,7 +203,7 @@ def test_when_it_is_killed_nothing_stays_and_the_next_one_goes_on_with_what_was_
                 if "▶ slow" in line:
                     break
             run.kill()
-        watched = Watched(house.told["pids"])
+        watched = WatchedExecution(house.told["pids"])
         house.process.kill()
         house.process.wait(PATIENCE_S)
         assert watched.left(PATIENCE_S) == []

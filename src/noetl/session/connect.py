@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from noetl.runtime.settings import DATABASE, SERVER, TOKEN, contexts_path, database_path, database_url
 from noetl.secret import Secret
-from noetl.session.contexts import LOCAL, Context, load, read_token
+from noetl.session.contexts import LOCAL, ServerContext, load, read_token
 from noetl.session.errors import UsageError
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _server(name: str, environment: Mapping[str, str]) -> Server | None:
     contexts = load(contexts_path(environment))
     if is_url(name):
         url = name.strip().rstrip("/")
-        context = next((each for each in contexts.known.values() if each.url == url), Context(url))
+        context = next((each for each in contexts.known.values() if each.url == url), ServerContext(url))
         return Server(url, _token(context, environment))
     if name not in contexts.known:
         raise UsageError(f"{contexts.unknown(name)}; an address starts with https://")
@@ -117,7 +117,7 @@ def _server(name: str, environment: Mapping[str, str]) -> Server | None:
     return Server(context.url, _token(context, environment), name)
 
 
-def _token(context: Context, environment: Mapping[str, str]) -> Secret | None:
+def _token(context: ServerContext, environment: Mapping[str, str]) -> Secret | None:
     """NOETL_TOKEN belongs to the server in NOETL_SERVER, if that names one."""
     given, named = environment.get(TOKEN), environment.get(SERVER) or ""
     if given and (not is_url(named) or named.strip().rstrip("/") == context.url):

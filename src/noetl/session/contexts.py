@@ -17,7 +17,7 @@ TOKEN_BYTES_MAX: Final = 4_096
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 
-class Context(NamedTuple):
+class ServerContext(NamedTuple):
     """A named server."""
 
     url: str
@@ -29,7 +29,7 @@ class Contexts(NamedTuple):
     """All of them, and the current one."""
 
     current: str = LOCAL
-    known: Mapping[str, Context] = {}
+    known: Mapping[str, ServerContext] = {}
 
     def unknown(self, name: str) -> str:
         """The message for a name that is none of them."""
@@ -84,14 +84,14 @@ def _decoded(path: str, body: bytes) -> Contexts:
     )
 
 
-def _context(found: object) -> Context:
+def _context(found: object) -> ServerContext:
     match found:
         case {"url": str(url), "token": str(token)}:
-            return Context(url, Secret(token))
+            return ServerContext(url, Secret(token))
         case {"url": str(url), "token_file": str(file)}:
-            return Context(url, token_file=file)
+            return ServerContext(url, token_file=file)
         case {"url": str(url)}:
-            return Context(url)
+            return ServerContext(url)
     raise ValueError
 
 

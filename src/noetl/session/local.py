@@ -43,7 +43,7 @@ from noetl.session.protocol import GRACE_S, ExecutionInfo, NewToken, Observer, S
 from noetl.session.sources import (
     Dialect,
     LoadedPlaybook,
-    PlaybookSource,
+    PlaybookFile,
     digest_of,
     document_of,
     find_registered,
@@ -205,13 +205,13 @@ class LocalSession:
     # Start
 
     async def check(
-        self, playbook: str | Path | PlaybookSource, *, dialect: Dialect = "canonical"
+        self, playbook: str | Path | PlaybookFile, *, dialect: Dialect = "canonical"
     ) -> list[Problem]:
         return list((await self._load(find_source(playbook), None, dialect))[0].problems)
 
     async def start(
         self,
-        playbook: str | Path | PlaybookSource,
+        playbook: str | Path | PlaybookFile,
         *,
         workload: Mapping[str, JSON] | None = None,
         key: str | None = None,
@@ -230,17 +230,17 @@ class LocalSession:
             return await self._continue(Execution(self, execution_id, notes))
         runtime = self._running()
         if digest is None:
-            origin = source.origin if isinstance(source, PlaybookSource) else None
+            origin = source.origin if isinstance(source, PlaybookFile) else None
             digest = await runtime.playbooks.add(loaded.text, origin, checked)
         self._ours.add(execution_id)
         await runtime.start(digest, values, execution_id=execution_id)
         return Execution(self, execution_id, notes)
 
     async def _load(
-        self, source: PlaybookSource | str, version: int | None, dialect: Dialect
+        self, source: PlaybookFile | str, version: int | None, dialect: Dialect
     ) -> tuple[LoadedPlaybook, str | None]:
         """Checked; and its digest, if it is registered and stays as it is."""
-        if isinstance(source, PlaybookSource):
+        if isinstance(source, PlaybookFile):
             if version is not None:
                 raise UsageError(f"{source.name}: only registered playbooks have versions, files have none")
             return load(source, dialect, self.installed.kinds), None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from noetl.session.catalog import PlaybookCatalog
     from noetl.session.execution import Execution
     from noetl.session.garbage import GarbageReport
-    from noetl.session.sources import Dialect, PlaybookSource
+    from noetl.session.sources import Dialect, PlaybookFile
     from noetl.views.documents import ShowDocument
     from noetl.worker.frame_driver import LogLine
 
@@ -73,7 +73,7 @@ class ResultReader(Protocol):
         ...
 
 
-class Watched(Protocol):
+class WatchedExecution(Protocol):
     """An execution as an observer sees it."""
 
     @property
@@ -86,11 +86,11 @@ class Watched(Protocol):
 class Observer(Protocol):
     """Receives what happens in the executions that a session runs or follows."""
 
-    def seed(self, live: Watched) -> None:
+    def seed(self, live: WatchedExecution) -> None:
         """This execution is already running when the observer is attached."""
         ...
 
-    def watch(self, live: Watched, events: Sequence[Event]) -> None:
+    def watch(self, live: WatchedExecution, events: Sequence[Event]) -> None:
         """These facts were committed."""
         ...
 
@@ -207,14 +207,14 @@ class Session(Protocol):
     # Executions
 
     async def check(
-        self, playbook: str | Path | PlaybookSource, *, dialect: Dialect = "canonical"
+        self, playbook: str | Path | PlaybookFile, *, dialect: Dialect = "canonical"
     ) -> list[Problem]:
         """All problems of a playbook, checked against the tools that would run it."""
         ...
 
     async def start(
         self,
-        playbook: str | Path | PlaybookSource,
+        playbook: str | Path | PlaybookFile,
         *,
         workload: Mapping[str, JSON] | None = None,
         key: str | None = None,

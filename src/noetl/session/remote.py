@@ -27,7 +27,7 @@ from noetl.session.catalog import PlaybookCatalog
 from noetl.session.errors import StartRefused, UsageError, unsupported
 from noetl.session.execution import Execution, StartNotes, find_execution, list_executions, until_ended
 from noetl.session.protocol import GRACE_S, ExecutionInfo, NewToken, Observer, Standing
-from noetl.session.sources import Dialect, PlaybookSource, find_registered, find_source
+from noetl.session.sources import Dialect, PlaybookFile, find_registered, find_source
 from noetl.views.envelopes import Envelope
 from noetl.views.log import events_of
 from noetl.worker.frame_driver import LogLine
@@ -154,10 +154,10 @@ class RemoteSession:
     # Start
 
     async def check(
-        self, playbook: str | Path | PlaybookSource, *, dialect: Dialect = "canonical"
+        self, playbook: str | Path | PlaybookFile, *, dialect: Dialect = "canonical"
     ) -> list[Problem]:
         source = find_source(playbook)
-        if isinstance(source, PlaybookSource):
+        if isinstance(source, PlaybookFile):
             document, problems = parse(source.data, source.name)
             if not document.text:
                 return list(problems)
@@ -171,7 +171,7 @@ class RemoteSession:
 
     async def start(
         self,
-        playbook: str | Path | PlaybookSource,
+        playbook: str | Path | PlaybookFile,
         *,
         workload: Mapping[str, JSON] | None = None,
         key: str | None = None,
@@ -200,7 +200,7 @@ class RemoteSession:
         notes = StartNotes(problems, (), declared if isinstance(declared, dict) else {})
         return Execution(self, started.execution_id, notes)
 
-    async def _checked_document(self, source: PlaybookSource) -> Document:
+    async def _checked_document(self, source: PlaybookFile) -> Document:
         """The server checks the text; here only that it is text, and that it can call its children."""
         document, problems = parse(source.data, source.name)
         if not document.text:

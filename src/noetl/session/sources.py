@@ -29,7 +29,7 @@ _NUMBERED: Final = re.compile(r"(.+)@([1-9][0-9]{0,17})", re.DOTALL)  # `example
 _MARKS: Final = re.compile(r"^(apiVersion\s*:\s*[\"']?noetl\.io/|kind\s*:\s*[\"']?Playbook\b)", re.MULTILINE)
 
 
-class PlaybookSource(NamedTuple):
+class PlaybookFile(NamedTuple):
     """The bytes of a playbook."""
 
     name: str  # as messages show it
@@ -86,29 +86,29 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def read_source(file: str) -> PlaybookSource:
+def read_source(file: str) -> PlaybookFile:
     """The bytes of a file, or of standard input for `-`. Raises UsageError."""
     if file == STDIN:
         if not sys.stdin:  # None when it was closed before the process started
             raise UsageError("standard input is closed")
-        return PlaybookSource("<stdin>", sys.stdin.buffer.read(READ_BYTES_MAX))
+        return PlaybookFile("<stdin>", sys.stdin.buffer.read(READ_BYTES_MAX))
     try:
         with open(file, "rb") as stream:
-            return PlaybookSource(file, stream.read(READ_BYTES_MAX), os.path.abspath(file))
+            return PlaybookFile(file, stream.read(READ_BYTES_MAX), os.path.abspath(file))
     except OSError as error:
         raise UsageError(f"{file}: {reason_of(error)}") from error
 
 
-def find_source(playbook: str | Path | PlaybookSource) -> PlaybookSource | str:
+def find_source(playbook: str | Path | PlaybookFile) -> PlaybookFile | str:
     """The file that is meant; a text: the path of a registered playbook. An existing file wins."""
-    if isinstance(playbook, PlaybookSource):
+    if isinstance(playbook, PlaybookFile):
         return playbook
     if isinstance(playbook, Path) or playbook == STDIN or os.path.exists(playbook):
         return read_source(str(playbook))
     return playbook
 
 
-def load(source: PlaybookSource, dialect: Dialect, kinds: Kinds) -> LoadedPlaybook:
+def load(source: PlaybookFile, dialect: Dialect, kinds: Kinds) -> LoadedPlaybook:
     """Read and check it; with the dialect `auto` an older one is upgraded in memory first."""
     if dialect == "canonical":
         return _checked(source.data, source.name, kinds)

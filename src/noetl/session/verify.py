@@ -25,7 +25,7 @@ from noetl.views.replay import ReplayDifference, differences
 KEYS_MAX: Final = 100_000  # results of one execution that are read_runs as seen
 
 
-class AuditFinding(Struct, frozen=True, kw_only=True):
+class AuditEntry(Struct, frozen=True, kw_only=True):
     """One inconsistency."""
 
     execution_id: str | None  # None: it is about the database file
@@ -40,7 +40,7 @@ class AuditReport(Struct, kw_only=True):
     executions: int = 0
     facts: int = 0
     results: int = 0
-    findings: list[AuditFinding]
+    findings: list[AuditEntry]
 
 
 async def audit_executions(session: Session, execution: Execution | None = None) -> AuditReport:
@@ -50,11 +50,11 @@ async def audit_executions(session: Session, execution: Execution | None = None)
         try:
             log = ExecutionLog(info, await session.log.read(info.id))
         except Damaged as error:
-            audit.findings.append(AuditFinding(execution_id=info.id, seq=0, code="log", message=str(error)))
+            audit.findings.append(AuditEntry(execution_id=info.id, seq=0, code="log", message=str(error)))
             continue
         audit.facts += log.last_seq
         audit.findings += [
-            AuditFinding(execution_id=log.id, seq=each.seq, code=each.code, message=each.message)
+            AuditEntry(execution_id=log.id, seq=each.seq, code=each.code, message=each.message)
             for each in findings(log.events())
         ]
         audit.findings += _of_head(log)
@@ -62,7 +62,7 @@ async def audit_executions(session: Session, execution: Execution | None = None)
             audit.findings += [each async for each in _of_playbook(session, info)]
         await _results(session, log, audit)
     audit.findings += [
-        AuditFinding(execution_id=None, seq=0, code="database", message=each)
+        AuditEntry(execution_id=None, seq=0, code="database", message=each)
         for each in await session.check_storage()
     ]
     return audit
@@ -76,25 +76,25 @@ async def _executions(session: Session, only: Execution | None) -> AsyncIterator
         yield info
 
 
-def _of_head(log: ExecutionLog) -> Iterator[AuditFinding]:
+def _of_head(log: ExecutionLog) -> Iterator[AuditEntry]:
     """The row that lists read agrees with the log: the last seq, and whether it has ended."""
     info = log.info
     if log.last_seq < info.seq:
         message = f"{info.seq} facts were recorded, and the log has {log.last_seq}"
-        yield AuditFinding(execution_id=log.id, seq=log.last_seq, code="head", message=message)
+        yield AuditEntry(execution_id=log.id, seq=log.last_seq, code="head", message=message)
         return
     last = next((event.fact for event in events_of(log.rows, after=info.seq - 1)), None)
     ended = last.status if isinstance(last, Processed) else None
     if ended != (None if info.status in LIVE else info.status):
         message = f"it is listed as {info.status}, and its log ends with {_named(last)}"
-        yield AuditFinding(execution_id=log.id, seq=info.seq, code="head", message=message)
+        yield AuditEntry(execution_id=log.id, seq=info.seq, code="head", message=message)
 
 
 def _named(fact: object) -> str:
     return f"playbook.processed {fact.status}" if isinstance(fact, Processed) else "another fact"
 
 
-async def _of_playbook(session: Session, info: ExecutionInfo) -> AsyncIterator[AuditFinding]:
+async def _of_playbook(session: Session, info: ExecutionInfo) -> AsyncIterator[AuditEntry]:
     """The text that it runs exists, and is the one that it started with."""
     try:
         text = (await session.catalog.get(info.digest)).text
@@ -104,7 +104,7 @@ async def _of_playbook(session: Session, info: ExecutionInfo) -> AsyncIterator[A
         if hashlib.sha256(text.encode()).hexdigest() == info.digest:
             return
         message = f"the text of {info.path} is not the one with the digest {info.digest}"
-    yield AuditFinding(execution_id=info.id, seq=1, code="playbook", message=message)
+    yield AuditEntry(execution_id=info.id, seq=1, code="playbook", message=message)
 
 
 async def _results(session: Session, log: ExecutionLog, audit: AuditReport) -> None:
@@ -120,9 +120,7 @@ async def _results(session: Session, log: ExecutionLog, audit: AuditReport) -> N
         try:
             await session.results.get(ref)
         except (NotFound, Damaged) as error:
-            audit.findings.append(
-                AuditFinding(execution_id=log.id, seq=seq, code="result", message=str(error))
-            )
+            audit.findings.append(AuditEntry(execution_id=log.id, seq=seq, code="result", message=str(error)))
 
 
 def _refs(events: Iterable[Event]) -> Iterator[tuple[int, dict[str, JSON]]]:

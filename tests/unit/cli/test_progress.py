@@ -39,7 +39,7 @@ AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 NOT_YET = Failure(kind="http", message="503\nfrom far away")
 
 
-class Watched:
+class WatchedExecution:
     """A progress, and facts for it: each 0.5 s after the one before."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ def retried(frame: str, *, attempt: int, until: datetime | None = None) -> TaskD
 
 
 def test_a_step_that_ends_is_a_line_and_one_that_goes_on_is_told_once() -> None:
-    watched = Watched()
+    watched = WatchedExecution()
     assert watched.see(scheduled("a#1"), scheduled("b#1")) == []
     assert watched.see(StepDone(run="a#1"), NextEvaluated(run="a#1")) == ["✓ a  1.00 s"]
     assert (watched.started(), watched.started()) == (["b#1"], [])
@@ -88,25 +88,25 @@ def test_a_step_that_ends_is_a_line_and_one_that_goes_on_is_told_once() -> None:
 
 
 def test_a_step_that_was_done_and_could_not_be_routed_is_told_once() -> None:
-    watched = Watched()
+    watched = WatchedExecution()
     assert watched.see(scheduled("a#1"), StepDone(run="a#1")) == []
     assert watched.see(NextEvaluated(run="a#1", error=NOT_YET)) == ["✗ a  http: 503 from far away"]
     assert watched.progress.lines(last=True) == []
 
 
 def test_what_was_done_and_is_not_routed_is_told_when_it_is_paused_and_at_the_end() -> None:
-    watched = Watched()
+    watched = WatchedExecution()
     pausing = "pausing: running calls finish first"
     assert watched.see(scheduled("a#1"), scheduled("b#1"), StepDone(run="a#1")) == []
     assert watched.see(Paused()) == ["✓ a  1.00 s", pausing]
     assert watched.see(StepDone(run="b#1")) == ["✓ b  1.50 s"]
-    watched = Watched()
+    watched = WatchedExecution()
     watched.see(scheduled("a#1"), StepDone(run="a#1"))
     assert [line[1].text for line in watched.progress.lines(last=True)] == ["a"]
 
 
 def test_a_run_that_no_worker_takes_says_so_once_and_until_one_begins_it() -> None:
-    watched = Watched()
+    watched = WatchedExecution()
     watched.see(scheduled("a#1"))
     for _ in range(2):
         watched.progress.wait("a#1", "waits for a worker")
@@ -120,11 +120,11 @@ def test_a_run_that_no_worker_takes_says_so_once_and_until_one_begins_it() -> No
 
 
 def test_admission_that_fails_has_no_run_and_is_told_all_the_same() -> None:
-    assert Watched().see(StepFailed(error=NOT_YET)) == ["✗   http: 503 from far away"]
+    assert WatchedExecution().see(StepFailed(error=NOT_YET)) == ["✗   http: 503 from far away"]
 
 
 def test_retries_say_which_attempt_comes_when_and_why() -> None:
-    watched = Watched()
+    watched = WatchedExecution()
     watched.see(scheduled("a#1"))
     until = AT + timedelta(seconds=2.5)
     assert watched.see(retried("a#1", attempt=1, until=until)) == [
@@ -138,7 +138,7 @@ def test_retries_say_which_attempt_comes_when_and_why() -> None:
 
 
 def test_a_loop_is_counted_and_its_rate_comes_from_two_looks() -> None:
-    watched = Watched()
+    watched = WatchedExecution()
     watched.see(scheduled("a#1", loop=True))
     row = watched.progress.rows[ROOT, "a#1"]
     row.total = 10_000
@@ -157,7 +157,7 @@ def test_a_loop_is_counted_and_its_rate_comes_from_two_looks() -> None:
 
 def test_a_run_that_is_found_running_begins_with_what_its_loop_has_done() -> None:
     """D69."""
-    watched = Watched()
+    watched = WatchedExecution()
     live = LiveExecution(ROOT, watched.program, 1)
     begun = (
         scheduled("a#1", loop=True),
@@ -174,7 +174,7 @@ def test_a_run_that_is_found_running_begins_with_what_its_loop_has_done() -> Non
 
 
 def test_what_a_run_waits_for_is_told_when_we_begin_to_look() -> None:
-    watched = Watched()
+    watched = WatchedExecution()
     live = LiveExecution(CHILD, watched.program, 1)
     live.state.parent = f"{ROOT}/b#1@1"
     parked = FrameParked(frame="x#1", call=1, until=ForSignal(name="go"))
@@ -186,7 +186,7 @@ def test_what_a_run_waits_for_is_told_when_we_begin_to_look() -> None:
 
 
 def test_waits_say_for_what_and_how_to_make_it_come() -> None:
-    watched = Watched()
+    watched = WatchedExecution()
     watched.see(scheduled("a#1"), scheduled("b#1"), scheduled("c#1"))
     signal = FrameParked(frame="a#1", call=1, until=ForSignal(name="approved"))
     assert watched.see(signal) == [
@@ -205,7 +205,7 @@ def test_waits_say_for_what_and_how_to_make_it_come() -> None:
 
 
 def test_steps_of_children_make_rows_but_no_lines_except_for_signals() -> None:
-    watched = Watched()
+    watched = WatchedExecution()
     requested = Requested(path="other", digest="d", parent=f"{ROOT}/b#1@1")
     assert watched.see(requested, scheduled("x#1"), scheduled("y#1"), id=CHILD) == []
     assert [(row.id, row.depth) for row in watched.progress.rows.values()] == [("x#1", 1), ("y#1", 1)]
@@ -217,14 +217,14 @@ def test_steps_of_children_make_rows_but_no_lines_except_for_signals() -> None:
 
 
 def test_blocks_are_rows_below_the_run_that_calls_them() -> None:
-    watched = Watched()
+    watched = WatchedExecution()
     watched.see(scheduled("a#1"), scheduled("a#1/part#1", parent="a#1"))
     assert [(row.id, row.depth) for row in watched.progress.rows.values()] == [("a#1", 0), ("a#1/part#1", 1)]
     assert watched.see(StepDone(run="a#1/part#1")) == []
 
 
 def test_a_list_of_loops_tells_how_many_iterations_its_last_one_had_and_what_was_retried_there() -> None:
-    watched = Watched()
+    watched = WatchedExecution()
     body, inner = "a#1[0]/body.#1", "a#1[0]/body.#1[0]/body#1"
     watched.see(
         scheduled("a#1", loop=True),
@@ -246,7 +246,7 @@ def test_a_list_of_loops_tells_how_many_iterations_its_last_one_had_and_what_was
 
 
 def test_pausing_and_cancelling_are_told() -> None:
-    watched = Watched()
+    watched = WatchedExecution()
     assert watched.see(Paused(), Cancelled(reason="wrong\naccount")) == [
         "pausing: running calls finish first",
         "cancelling (wrong account): running calls have 10 s",
@@ -254,7 +254,7 @@ def test_pausing_and_cancelling_are_told() -> None:
 
 
 def test_lines_that_nobody_could_read_are_counted_and_not_kept() -> None:
-    watched = Watched()
+    watched = WatchedExecution()
     for number in range(1, PENDING_MAX + 4):
         watched.seq += 2
         run = f"a#{number}"

@@ -10,7 +10,7 @@ from noetl.errors import Mark
 from noetl.session import sources
 from noetl.session.errors import UsageError
 from noetl.session.local import InstalledTools
-from noetl.session.sources import PlaybookSource, load, read_source
+from noetl.session.sources import PlaybookFile, load, read_source
 from tests.playbooks import HEAD, kinds
 
 CLEAN = HEAD + "workflow:\n- {step: start, tool: {kind: noop}}\n"
@@ -68,7 +68,7 @@ def test_what_is_not_there_is_a_matter_of_usage() -> None:
 def test_a_file_is_read_as_bytes(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_bytes(b"\xff\r\n")
-    assert read_source(str(file)) == PlaybookSource(str(file), b"\xff\r\n", str(file))
+    assert read_source(str(file)) == PlaybookFile(str(file), b"\xff\r\n", str(file))
 
 
 def test_what_can_not_be_read_is_said_in_words(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from noetl.ports import PlaybookText
 from noetl.session.errors import StartRefused, Unsupported, UsageError
 from noetl.session.execution import Execution
 from noetl.session.protocol import Session
-from noetl.session.sources import PlaybookSource, digest_of
+from noetl.session.sources import PlaybookFile, digest_of
 from noetl.session.verify import audit_executions, replay_execution
 from tests.playbooks import HEAD
 
@@ -46,8 +46,8 @@ def on(target: str, work: Callable[[Session], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-def source(text: str) -> PlaybookSource:
-    return PlaybookSource("t.yaml", text.encode())
+def source(text: str) -> PlaybookFile:
+    return PlaybookFile("t.yaml", text.encode())
 
 
 def stored(text: str, path: str = "t") -> PlaybookText:

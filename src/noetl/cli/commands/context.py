@@ -12,7 +12,16 @@ from noetl.cli.execute import Reporter
 from noetl.cli.options import Format, app, finish
 from noetl.errors import NotFound
 from noetl.escape import visible
-from noetl.session.contexts import LOCAL, TOKEN_BYTES_MAX, Context, Contexts, is_name, load, read_token, save
+from noetl.session.contexts import (
+    LOCAL,
+    TOKEN_BYTES_MAX,
+    Contexts,
+    ServerContext,
+    is_name,
+    load,
+    read_token,
+    save,
+)
 from noetl.session.errors import UsageError
 from noetl.views.styled_text import Styled
 
@@ -73,7 +82,7 @@ def set_context(
             )
         if token is not None and token_file is not None:
             raise UsageError("--token and --token-file exclude each other")
-        stored = Context(address(url), _read_token(token), _checked_file(token_file))
+        stored = ServerContext(address(url), _read_token(token), _checked_file(token_file))
         contexts = load(contexts_path())
         save(contexts_path(), contexts._replace(known={**contexts.known, name: stored}))
         if (token or token_file) and not is_private(stored.url):
@@ -242,7 +251,7 @@ def _show_current(reporter: Reporter) -> int:
     return reporter.show(document, [[f"{target.url}{named}, by {why}{', with a token' if token else ''}"]])
 
 
-def _known(contexts: Contexts, name: str) -> Context:
+def _known(contexts: Contexts, name: str) -> ServerContext:
 
     if name not in contexts.known:
         raise NotFound(contexts.unknown(name))
@@ -254,12 +263,12 @@ def _local(contexts: Contexts) -> dict[str, JSON]:
     return {"name": LOCAL, "url": None, "token": None, "current": contexts.current == LOCAL}
 
 
-def _document(name: str, each: Context, current: str) -> dict[str, JSON]:
+def _document(name: str, each: ServerContext, current: str) -> dict[str, JSON]:
     token = "file" if each.token_file is not None else "stored" if each.token is not None else None
     return {"name": name, "url": each.url, "token": token, "current": name == current}
 
 
-def _token(each: Context) -> str:
+def _token(each: ServerContext) -> str:
 
     if each.token_file is not None:
         return f"from {visible(each.token_file)}"

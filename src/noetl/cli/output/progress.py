@@ -21,7 +21,7 @@ from noetl.escape import one_line, shorten
 from noetl.ids import frame_parts, run_id
 from noetl.net.describe import count
 from noetl.output import Failure
-from noetl.session.protocol import Watched
+from noetl.session.protocol import WatchedExecution
 from noetl.views.runs import owner_of_list
 from noetl.views.styled_text import Styled
 from noetl.worker.frame_driver import LogLine
@@ -166,7 +166,7 @@ class Progress:
             facts.Finished: self._finished,
         }
 
-    def watch(self, live: Watched, events: Sequence[Event]) -> None:
+    def watch(self, live: WatchedExecution, events: Sequence[Event]) -> None:
         id, known = live.id, self._known
         for event in events:
             if (see := known.get(type(event.fact))) is not None:
@@ -176,7 +176,7 @@ class Progress:
                 self._count(self.rows[id, name], run)
         self._recount.clear()
 
-    def seed(self, live: Watched) -> None:
+    def seed(self, live: WatchedExecution) -> None:
         """Rows for what is already running."""
         at = live.state.at or self._clock.now()
         if live.state.parent is not None:

@@ -10,12 +10,11 @@ from noetl.cli.output.json import as_lines
 from noetl.cli.output.screen import STYLES
 from noetl.cli.output.summary import NEVER_BEGAN, did_not_begin, printed_lines, suggested_fix
 from noetl.cli.output.text import ago, duration, short, with_hint
-from noetl.engine.facts import ForChild, FrameParked
 from noetl.errors import NotFound
 from noetl.escape import one_line, shorten, width
 from noetl.net.describe import count
 from noetl.output import Failure
-from noetl.session.execution import Execution, ExecutionLog
+from noetl.session.execution import Execution
 from noetl.session.protocol import ExecutionInfo, Session
 from noetl.views.documents import ErrorDocument, IterationCounts, OutputDocument, ShowDocument, StepDocument
 from noetl.views.styled_text import Styled, TreeBranch, branches, table
@@ -35,14 +34,14 @@ NAME_COLUMNS = 40  # names are padded up to this, so that times are aligned
 
 async def tree(execution: Execution, columns: int) -> AsyncIterator[list[Styled]]:
     """All lines about it."""
-    log, document = await execution.log(), await execution.show()
+    info, document = await execution.info(), await execution.show()
     children = _Children(execution.session)
     await children.load(document)
-    for line in _main_lines(log.info, document, children, columns):
+    for line in _main_lines(info, document, children, columns):
         yield line
-    async for line in _called_lines(execution.session, log, children):
+    async for line in _called_lines(execution, children):
         yield line
-    for line in _ending(log.info, document, execution.session.hint):
+    for line in _ending(info, document, execution.session.hint):
         yield line
 
 
@@ -235,34 +234,24 @@ def _output(output: OutputDocument, see: str) -> Iterator[list[Styled]]:
         yield [Styled(f"  … {count(len(lines) - OUTPUT_LINES, 'line')} more: {see}", "faint")]
 
 
-async def _called_lines(
-    session: Session, log: ExecutionLog, children: _Children
-) -> AsyncIterator[list[Styled]]:
+async def _called_lines(execution: Execution, children: _Children) -> AsyncIterator[list[Styled]]:
     """The executions that its loops have called: their status, and the frame that called them."""
-    found = {
-        fact.until.execution_id: fact
-        for row in log.rows
-        for fact in row.facts
-        if isinstance(fact, FrameParked) and isinstance(fact.until, ForChild)
-    }
-    called = [fact for id, fact in found.items() if id not in children.known]
+    called = [each for each in await execution.children() if each.id not in children.known]
     if not called:
         return
     yield []
     yield [Styled("called", "strong")]
-    for line in table([await _called_row(session, fact) for fact in called[:CALLED_SHOWN]]):
+    for line in table([_called_row(each) for each in called[:CALLED_SHOWN]]):
         yield line
     if len(called) > CALLED_SHOWN:
-        see = f"noetl events {short(log.id)}{session.hint}"
+        see = f"noetl events {short(execution.id)}{execution.session.hint}"
         yield [Styled(f"  … {len(called) - CALLED_SHOWN:,} more, see {see}", "faint")]
 
 
-async def _called_row(session: Session, fact: FrameParked) -> list[Styled]:
-    assert isinstance(fact.until, ForChild)
-    id, path = fact.until.execution_id, one_line(fact.until.path)
-    try:
-        standing: str = await Execution(session, id).status()
-    except NotFound:
-        standing = "starting"
-    status = Styled(standing, STYLES.get(standing, ""))
-    return [Styled(short(id), "name"), Styled(path), status, Styled(f"by {one_line(fact.frame)}", "faint")]
+def _called_row(info: ExecutionInfo) -> list[Styled]:
+    frame = (info.parent or "").partition("/")[2].rpartition("@")[0]
+    status = Styled(info.standing, STYLES[info.standing])
+    return [
+        Styled(short(info.id), "name"), Styled(one_line(info.path)), status,
+        Styled(f"by {one_line(frame)}", "faint"),
+    ]  # fmt: skip
