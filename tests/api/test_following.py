@@ -49,7 +49,7 @@ def test_a_step_that_no_worker_takes_says_so_on_the_screen(
         flag.touch()
         await following
         said += capsys.readouterr().out
-        waits = '… start  waits for a worker: there is none in the pool "default"'
+        waits = '… start  waits for a worker: the pool "default" has none'
         assert [line for line in said.splitlines() if line.startswith("… ")] == [waits]
         assert said.splitlines()[-1].startswith("✓ start")
 

@@ -28,7 +28,7 @@ def tell(fact: Fact) -> tuple[str, str, str]:
         case facts.StepScheduled(run=run, tokens=tokens, input=input, parent=parent, deadline_at=deadline):
             words = [f"by {', '.join(tokens)}"] if tokens else []
             words += [f"called by {parent}"] if parent else []
-            words += [f"takes up {fact.retry_of}"] if fact.retry_of else []
+            words += [f"retries {fact.retry_of}"] if fact.retry_of else []
             words += ["from the start"] if fact.from_start else []
             words += [f"input {_shown(input)}"] if input else []
             words += [f"deadline {deadline:%H:%M:%S}"] if deadline else []

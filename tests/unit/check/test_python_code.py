@@ -37,7 +37,7 @@ def test_a_fault_is_told_at_its_line_and_column_of_the_file(code: str, line: int
 @pytest.mark.parametrize("code", [">\n  x = 1\n\n  y = = 3\n", '"x = 1\\ny = = 3"'])
 def test_where_yaml_put_the_lines_together_the_line_is_said_in_words(code: str) -> None:
     (found,) = checked(task(f"kind: python\ncode: {code}")).problems
-    assert found.message == 'the code of "task_0" is no Python: invalid syntax in line 2 of it'
+    assert found.message == 'the code of "task_0" is not valid Python: invalid syntax in line 2 of the code'
     assert (found.severity, found.at.line, found.at.column) == ("warning", 8, 13)
 
 

@@ -80,7 +80,7 @@ def test_a_short_id_is_the_beginning_with_some_of_its_dice() -> None:
     [
         ('no secret "a" is stored: noetl secrets set a', True),
         ("no token 7: see noetl token list", True),
-        ("the log of 01a1 can not be folded (KeyError: 'x'): see noetl audit 01a1", True),
+        ("the log of 01a1 cannot be read (KeyError: 'x'): see noetl audit 01a1", True),
         ("see noetl audit; it is damaged", False),
         ("the noetl of this machine is too old", False),
         ("HTTP 404", False),

@@ -157,7 +157,7 @@ def test_one_that_runs_says_where(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_a_log_that_can_not_be_folded_is_damaged_and_no_bug(tmp_path: Path) -> None:
     db = mixed_file(tmp_path)
     changed(db, "DELETE FROM log WHERE execution_id = ? AND first_seq = 1", ENDED)
-    with pytest.raises(Damaged, match=f"can not be folded .*: see noetl audit {ENDED}"):
+    with pytest.raises(Damaged, match=f"cannot be read .*: see noetl audit {ENDED}"):
         run_show(ENDED, "plain", db)
 
 

@@ -268,7 +268,7 @@ def test_a_failure_does_not_repeat_a_secret_d57() -> None:
     ready = with_keychain("{kind: http, url: \"{{ {'a': 1}[keychain.token] }}\"}")
     move = next_move(ready, AT, {"token": "s3cret"})
     assert isinstance(move, Decided)
-    message = "it can not be evaluated; why is not told, since it may read the keychain"
+    message = "it cannot be evaluated; the reason is withheld, because it may contain a secret"
     assert move.fact.output == failed("template", f'input of task "start_task": {message}')
 
 

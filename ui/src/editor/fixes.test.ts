@@ -14,7 +14,7 @@ function mended(text: string, problem: Partial<Problem>): string | null {
 }
 
 test("a misspelt name becomes the one that was meant", () => {
-  const message = 'arc of "start" leads to "valdate", which is no step; did you mean "validate"?';
+  const message = 'arc of "start" leads to "valdate", which is not a step; did you mean "validate"?';
   expect(mended("- step: »valdate\n", { code: "unknown-step", message, fix: "validate" })).toBe("- step: validate\n");
 });
 

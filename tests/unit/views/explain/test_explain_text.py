@@ -52,7 +52,7 @@ def test_a_step_that_nothing_leads_to_says_so_and_descriptions_are_shown() -> No
         "│  └─ Rests",
         "└─ the token ends here",
         "",
-        "○ lost  Nobody comes  (nothing leads here)",
+        "○ lost  Nobody comes  (unreachable)",
         "├─ lost_task  noop",
         "└─ the token ends here",
     ]
