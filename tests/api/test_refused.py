@@ -233,7 +233,7 @@ def test_a_word_to_what_never_began_says_why_it_did_not(tmp_path: Path, verb: st
             why = "the playbook has 1 problem" if "text" in body else answer.json["detail"]
             answer = await world.api.ask("POST", f"/executions/{id}/{verb}", {})
             assert (answer.status, answer.json["code"]) == (409, "never-began")
-            assert answer.json["detail"].startswith(f"it never began: {why}")
+            assert answer.json["detail"].startswith(f"it never started: {why}")
             assert answer.json["detail"].endswith("; mend that, and start it anew")
 
     serve(tmp_path, work)

@@ -101,7 +101,7 @@ class Drive:
         return self
 
     def again(self) -> bool:
-        """What failed or was cancelled is sometimes taken up again (D69)."""
+        """Sometimes retry an execution that failed or was cancelled (D69)."""
         self.turn += 1
         if not self.wild or self.state.status == "ok" or self.pick(2, "again") or self.retries == RETRIES_MAX:
             return False
@@ -137,7 +137,7 @@ class Drive:
         return True
 
     def refused(self, report: Report) -> None:
-        """What is on record, or comes from older hands, changes nothing."""
+        """Repeated reports and reports of older grants change nothing."""
         before = plain(self.state)
         with pytest.raises((Recorded, Rejected)):
             handle(self.program, self.state, report, self.at, self.agenda)
@@ -168,7 +168,7 @@ class Drive:
         return [frame for run in self.state.runs.values() for frame in run.frames.values()]
 
     def parked(self) -> list[Frame]:
-        """Frames that something from outside wakes; whoever is paused or cancelled wakes later, or never."""
+        """Frames that an outside event resumes; in a pause or after a cancel they resume later, or never."""
         if self.state.status != "running":
             return []
         return [frame for frame in self.frames() if isinstance(frame.parked, ForTime | ForSignal | ForChild)]
@@ -226,7 +226,7 @@ class Drive:
         return None
 
     def look(self) -> None:
-        """A frame sees the same whenever it is taken up (D28a)."""
+        """A frame sees the same values whenever a worker continues it (D28a)."""
         for frame in due(self.state):
             work = work_of(self.program, self.state, frame)
             sight = msgspec.to_builtins((work.frame, work.place))

@@ -1,8 +1,8 @@
-"""Whatever is written: it reads back as it was, dialects agree, and no text crashes, hangs or is left without a place."""
+"""Written playbooks read back unchanged, dialects agree, and no text crashes, hangs or gives a problem without a place."""
 
 from __future__ import annotations
 
-import random  # noqa: TID251  # seeded by Hypothesis: which part of a text is spoilt
+import random  # noqa: TID251  # seeded by Hypothesis: which part of a text is damaged
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings

@@ -270,7 +270,9 @@ def reduced(reducer: str | None, start: JSON, values: list[JSON]) -> JSON:
             return all(numbers)
         case "first":
             return numbers[0]
-    assert reducer == "last" or all(value == values[0] for value in values), "a conflict, and it was not told"
+    assert reducer == "last" or all(value == values[0] for value in values), (
+        "a conflict that was not reported"
+    )
     return values[-1]
 
 
@@ -329,7 +331,7 @@ def test_an_execution_that_was_interrupted_ends_like_one_that_was_not(
 def test_without_races_the_order_of_reports_changes_nothing(
     executable: Executable, world: World, schedules: list[int]
 ) -> None:
-    """D47: status, ctx and output are the same, whoever reports first; a sequential loop hands ctx on (D28a)."""
+    """D47: status, ctx and output do not depend on the order of reports; a sequential loop passes ctx on (D28a)."""
     program = compiled(executable.document)
     ends = []
     for schedule in schedules:

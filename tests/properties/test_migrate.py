@@ -1,4 +1,4 @@
-"""Whatever text comes: it migrates to text that stays, or is refused with places; no comment is lost."""
+"""Any text migrates to text that stays stable, or is refused with positions; no comment is lost."""
 
 from __future__ import annotations
 

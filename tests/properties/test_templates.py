@@ -1,4 +1,4 @@
-"""Templates, whatever they say: nothing crashes, nothing but JSON comes out, and what is read is known."""
+"""Any template: it does not crash, gives only JSON, and its reads are known."""
 
 from __future__ import annotations
 

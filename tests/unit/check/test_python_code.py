@@ -1,4 +1,4 @@
-"""Code of `python` tasks (L4): compiled at check, told where it stands in the file, and never run."""
+"""Code of `python` tasks (L4): compiled by the check, reported with the position in the file, never run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.playbooks import checked, task, told
 
 
 def at_fault(code: str) -> list[tuple[str, int, int]]:
-    """Of a task whose `code` stands in line 8."""
+    """Problems of a task whose `code` is in line 8."""
     return told(checked(task(f"kind: python\ncode: {code}")).problems)
 
 

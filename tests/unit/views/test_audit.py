@@ -149,7 +149,7 @@ PLANTED: dict[str, tuple[Log, list[tuple[int, str, str]]]] = {
         after(CHAINED, 13, facts.Cancelled()),
         [(15, "command", "workflow.finished ok while the execution is cancelling")],
     ),
-    "finished as cancelled and nobody cancelled": (
+    "finished as cancelled without a cancel": (
         without(CANCELLED, 5),
         [
             (6, "command", "workflow.finished cancelled while the execution is running"),
@@ -164,7 +164,7 @@ PLANTED: dict[str, tuple[Log, list[tuple[int, str, str]]]] = {
         after(FAILED, len(FAILED), facts.Retried(runs=("start#1",)), facts.Paused()),
         [(12, "retry", "start#1 should be retried before execution.paused")],
     ),
-    "a run that takes up what nobody asked for": (
+    "a retry without a command": (
         after(FAILED, len(FAILED), facts.Retried(), facts.StepScheduled(run="start#2", step="start", retry_of="start#1")),
         [(12, "retry", "start#2 retries start#1, but no command requested it")],
     ),
@@ -220,7 +220,7 @@ PLANTED: dict[str, tuple[Log, list[tuple[int, str, str]]]] = {
         instead(CHAINED[:9], 9, run="start#1"),
         [(9, "scheduled-twice", "start#1 is scheduled twice")],
     ),
-    "a block that nobody called": (
+    "a block without a call": (
         without(CALLED[:7], 6),
         [(6, "block", "start#1/b#1 is scheduled, but start#1 has not called b")],
     ),
@@ -233,7 +233,7 @@ PLANTED: dict[str, tuple[Log, list[tuple[int, str, str]]]] = {
         [(11, "routing", "start#1/b#1 is routed, but it belongs to a block, which resumes its caller")],
     ),
     "a run that is started twice": (again(CHAINED[:5], 5), [(6, "started-twice", "start#1 is started twice")]),
-    "a run that nobody scheduled": (
+    "a run that was not scheduled": (
         instead(CHAINED[:5], 5, run="x#1"),
         [(5, "unknown-run", "step.started of x#1, which is not scheduled")],
     ),
@@ -257,7 +257,7 @@ PLANTED: dict[str, tuple[Log, list[tuple[int, str, str]]]] = {
         without(CHAINED[:8], 7),
         [(7, "routing", "start#1 is routed, but it has not ended")],
     ),
-    "a call on record twice": (
+    "a call that is in the log twice": (
         again(TRIED[:6], 6),
         [
             (7, "call-twice", "start#1: call 1 is in the log already"),
@@ -382,7 +382,7 @@ def test_the_logs_of_random_playbooks_are_sound(executable: Executable, world: W
 @settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_a_log_with_a_fact_left_out_or_repeated_is_audited_to_its_end(data: st.DataObject) -> None:
-    """Whatever is on the disk: it never raises, and a gap is never missed."""
+    """For any log: it never raises, and never misses a gap."""
     log = scenarios()[data.draw(st.sampled_from(sorted(scenarios())))].log
     place = data.draw(st.integers(0, len(log) - 2))
     torn = [*log[:place], *log[place + 1 :]]

@@ -23,7 +23,7 @@ workflow:
     - {step: many, when: "{{ output.data.n > workload.n }}"}
     - {step: few, when: "{{ output.data.n > 0 }}"}
     - {step: none}
-    - {step: mend, when: "{{ event.name == 'step.failed' }}"}
+    - {step: repair, when: "{{ event.name == 'step.failed' }}"}
 - {step: many, tool: {kind: noop}}
 - step: few
   input: {n: "{{ workload.n }}"}
@@ -33,7 +33,7 @@ workflow:
     url: x
     spec: {policy: {rules: [{when: "{{ output.status == 'error' }}", then: {do: retry, attempts: 2}}]}}
 - {step: none, tool: {kind: noop}, next: {arcs: [{step: last}]}}
-- {step: mend, tool: {kind: noop}}
+- {step: repair, tool: {kind: noop}}
 - {step: last, tool: {kind: noop}}
 """
 FAILED = Failure(kind="http", message="it did not work")
@@ -105,7 +105,7 @@ def test_the_arcs_that_were_asked_say_whether_they_held_and_what_they_read() -> 
         ArcCheck(place=2, to="none", when=None, why="an earlier arc was taken"),
         ArcCheck(
             place=3,
-            to="mend",
+            to="repair",
             when="event.name == 'step.failed'",
             why="an earlier arc was taken",
             seen=(SeenValue(path="event.name", value='"step.done"'),),

@@ -45,7 +45,7 @@ def test_the_arcs_of_a_run_say_why_they_were_not_taken() -> None:
         "  arc 0 to many when output.data.n > workload.n: not evaluated, because it takes success only, and the step failed",
         "  arc 1 to few when output.data.n > 0: not evaluated, because it takes success only, and the step failed",
         "  arc 2 to none: not evaluated, because it takes success only, and the step failed",
-        "  arc 3 to mend when event.name == 'step.failed': held",
+        "  arc 3 to repair when event.name == 'step.failed': held",
         '    event.name = "step.failed"',
     ]
 
