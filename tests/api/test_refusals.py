@@ -233,8 +233,8 @@ def test_a_command_to_a_refused_execution_explains_the_refusal(tmp_path: Path, v
             why = "the playbook has 1 problem" if "text" in body else answer.json["detail"]
             answer = await world.api.ask("POST", f"/executions/{id}/{verb}", {})
             assert (answer.status, answer.json["code"]) == (409, "never-began")
-            assert answer.json["detail"].startswith(f"it never began: {why}")
-            assert answer.json["detail"].endswith("; mend that, and start it again")
+            assert answer.json["detail"].startswith(f"it never started: {why}")
+            assert answer.json["detail"].endswith("; fix that and start it again")
 
     serve(tmp_path, work)
 

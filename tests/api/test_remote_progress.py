@@ -54,7 +54,7 @@ def test_the_screen_reports_a_step_without_workers(
         flag.touch()
         await following
         said += capsys.readouterr().out
-        waits = '… start  waits for a worker: there is none in the pool "default"'
+        waits = '… start  waits for a worker: the pool "default" has none'
         assert [line for line in said.splitlines() if line.startswith("… ")] == [waits]
         assert said.splitlines()[-1].startswith("✓ start")
 

@@ -116,7 +116,7 @@ def test_a_file_that_is_no_database_or_a_result_that_is_gone_is_exit_code_3(tmp_
 def test_a_step_of_an_execution_is_explained_and_a_file_still_is(mixed: str) -> None:
     assert call("explain", "0199b3c2-0000", "never", db=mixed) == (
         0,
-        '"never" did not run: no token came to it\n'
+        '"never" did not run: no token reached it\n'
         "arc 2 of start when ctx.n > 100: its guard did not hold, after start#1\n"
         "  ctx.n = 2\n",
         "",

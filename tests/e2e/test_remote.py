@@ -163,7 +163,7 @@ def test_problems_are_told_with_their_lines_as_by_check(client: Client) -> None:
     shown = client.json("show", document["execution_id"])[1]
     assert (shown["status"], shown["error"]["message"][:26]) == ("error", "the playbook has 1 problem")
     never = client.call("retry", document["execution_id"])
-    assert (never.returncode, "it never began: the playbook has 1 problem" in never.stderr) == (1, True)
+    assert (never.returncode, "it never started: the playbook has 1 problem" in never.stderr) == (1, True)
     assert [each["code"] for each in document["problems"] if each["severity"] == "error"] == ["unknown-step"]
 
 

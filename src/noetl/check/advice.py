@@ -1,4 +1,4 @@
-"""Advice (level L6): what runs, but rarely as its author means it."""
+"""Advice (level L6): playbooks that run, but probably not as intended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from noetl.net.program import CompiledPipeline, CompiledStep, CompiledTask, Prog
 from noetl.net.scopes import OLD_NAMES, task_writes
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
-from noetl.playbook.model import Pipeline
+from noetl.playbook.model import RETRY_ATTEMPTS, Pipeline
 from noetl.playbook.report import ProblemReport
 from noetl.playbook.source import Path
 from noetl.template.compile import Template
@@ -21,7 +21,7 @@ _SECRET = re.compile(
 _KEY = r"(?!\$(?:\.|$)|\*(?:\.|$))[^.\[\]{}]+"
 _KEYS = re.compile(rf"{_KEY}(?:\.{_KEY})*")
 _GOES_ON = ("continue", "jump", "break")
-_SAYS_NO_ERROR = ("data", "ref", "meta")  # the parts of an output that may be there with an error or without
+_SAYS_NO_ERROR = ("data", "ref", "meta")  # parts of an output that exist with and without an error
 
 
 def check_advice(program: Program, kinds: Kinds, report: ProblemReport) -> None:
@@ -51,10 +51,10 @@ def _rules(each: CompiledTask, report: ProblemReport) -> None:
         return
     if not any(rule.always for rule in each.rules) and policy.on_unmatched is None:
         message = (
-            f'the rules of "{each.source.name}" have no else: what no rule fits goes on, errors too;'
-            " write on_unmatched beside rules, or an else"
+            f'the rules of "{each.source.name}" have no else: without a match the task continues,'
+            " even after an error; add on_unmatched beside rules, or an else"
         )
-        # Of all that would silence this, it is the one that makes no success of an error.
+        # Of all fixes, this one does not turn an error into a success.
         report.tell("no-else", (*policy.at, "rules"), message, key=True, fix="on_unmatched: fail")
     for rule in each.rules:
         if rule.source.do != "retry":
@@ -62,15 +62,17 @@ def _rules(each: CompiledTask, report: ProblemReport) -> None:
         inside = ("then",) if rule.source.when is not None else ("else", "then")
         at = (*rule.source.at, *inside)
         if rule.source.attempts is None:
-            message = f'retry of "{each.source.name}" does not say how often; it is 3 calls in all'
-            report.tell("retry-without-attempts", at, message, fix="attempts: 3")
+            message = (
+                f'retry of "{each.source.name}" has no attempts: the default is {RETRY_ATTEMPTS} calls in all'
+            )
+            report.tell("retry-without-attempts", at, message, fix=f"attempts: {RETRY_ATTEMPTS}")
         if rule.source.delay is None:
-            message = f'retry of "{each.source.name}" calls again at once'
+            message = f'retry of "{each.source.name}" has no delay: it calls again immediately'
             report.tell("retry-without-delay", at, message, fix="delay: 1.0")
 
 
 def _unseen_error(each: CompiledTask, report: ProblemReport) -> None:
-    """Told of rules that ask for something, but never how the call went; an `else` alone is meant so."""
+    """Rules that test the output, but never for an error. An `else` alone is intended."""
     asked = [rule.when for rule in each.rules if isinstance(rule.when, Template)]
     last = next((rule.source for rule in each.rules if rule.always), None)
     if not asked or last is None or last.do not in _GOES_ON:
@@ -102,10 +104,10 @@ def _parallel_writes(owner: Pipeline, report: ProblemReport) -> None:
 
 
 def _failure(step: CompiledStep, working: frozenset[str], report: ProblemReport) -> None:
-    """Told for steps that work on the world and lead on; a last step's failure is the execution's anyway."""
+    """Steps with side effects and arcs. The failure of a last step fails the execution anyway."""
     works = any(task.kind in working for task in step.source.tasks)
     if works and step.arcs and step.source.whole and not any(arc.takes_failure for arc in step.arcs):
-        message = f'no arc takes a failure of "{step.source.name}": it ends the execution in error'
+        message = f'no arc handles a failure of "{step.source.name}": it fails the execution'
         fix = "- step: …\n  when: \"{{ event.name == 'step.failed' }}\""
         report.tell("failure-without-arc", (*step.source.at, "next"), message, key=True, fix=fix)
 
@@ -119,14 +121,14 @@ def _secrets(value: JSON, at: Path, report: ProblemReport) -> None:
     for key, each in value.items():
         where = (*at, key)
         if isinstance(each, str) and len(each) > 3 and _SECRET.search(key) and not is_template(each):
-            message = f'"{key}" looks like a secret, and is recorded in the log as it is'
+            message = f'"{key}" looks like a secret and is written to the log in plain text'
             report.tell("secret-near-log", _written(where, report), message, key=True)
         else:
             _secrets(each, where, report)
 
 
 def _credentials(program: Program, report: ProblemReport) -> None:
-    """All of the keychain is asked for before the first step, also what nothing uses (D57)."""
+    """All entries of the keychain are resolved before the first step, even unused ones (D57)."""
     used: set[JSON] = {name for spec, _ in _specs(program) for name in _auths(spec)}
     for owner in program.playbook.pipelines:
         for task in owner.tasks:
@@ -136,15 +138,17 @@ def _credentials(program: Program, report: ProblemReport) -> None:
     ]
     used.update(str(path[1]) if len(path) > 1 else "{{ }}" for path in reads)
     if any(isinstance(name, str) and is_template(name) for name in used):
-        return  # Which one is meant is known when it runs.
+        return  # The entry is known only at run time.
     for entry in program.playbook.keychain:
         if entry.name not in used:
-            message = f'nothing uses the keychain entry "{entry.name}"; it must be there all the same'
+            message = (
+                f'nothing uses the keychain entry "{entry.name}", but it must exist for the playbook to start'
+            )
             report.tell("unused-credential", (*entry.at, "name"), message, fix=f"auth: {entry.name}")
 
 
 def _auths(value: JSON) -> Iterator[JSON]:
-    """The entries that result stores are to be reached with, wherever a spec names them."""
+    """The keychain entries with which result stores are accessed, anywhere in a spec."""
     if isinstance(value, dict):
         yield value.get("auth")
         for each in value.values():
@@ -152,7 +156,7 @@ def _auths(value: JSON) -> Iterator[JSON]:
 
 
 def _specs(program: Program) -> Iterator[tuple[JSON, Path]]:
-    """Every layer of spec that the author wrote, with its place (D60); under a kind there may be one more."""
+    """Every spec that the author wrote, with its path (D60); a key named like a kind may hold another."""
     written: list[tuple[JSON, Path]] = [(program.playbook.executor.spec, ("executor", "spec"))]
     for owner in program.playbook.pipelines:
         written += [(each.spec, (*each.at, "spec")) for each in (owner, *owner.loops, *owner.tasks)]
@@ -162,19 +166,19 @@ def _specs(program: Program) -> Iterator[tuple[JSON, Path]]:
 
 
 def _selects(spec: JSON, at: Path, report: ProblemReport) -> None:
-    """`select` follows keys from mapping to mapping: a path as of JSON would keep nothing."""
+    """`select` follows keys from mapping to mapping: a JSON path selects nothing."""
     match spec:
         case {"result": {"select": {**chosen}}}:
             for name, path in chosen.items():
                 if isinstance(path, str) and not _KEYS.fullmatch(path):
-                    message = f'"{path}" leads to nothing: a path is keys with dots between, through no list'
+                    message = f'"{path}" selects nothing: a path is keys with dots between them, no lists'
                     bare = path.removeprefix("$.")
                     fix = bare if _KEYS.fullmatch(bare) else None
                     report.tell("nothing-selected", (*at, "result", "select", str(name)), message, fix=fix)
 
 
 def _written(at: Path, report: ProblemReport) -> Path:
-    """A task's field may stand beside `kind` instead of under `input` (D9)."""
+    """The path in the text: a task's field may be beside `kind` instead of under `input` (D9)."""
     if report.document.find(at) is None and "input" in at:
         place = at.index("input")
         return (*at[:place], *at[place + 1 :])

@@ -19,13 +19,13 @@ from noetl.playbook.source import Document
 
 
 class Checked(NamedTuple):
-    """What is known of a text. `net` is None when the text is no mapping at all."""
+    """The result of a check. `program` is None when the text is not a mapping."""
 
     document: Document
     playbook: Playbook | None
     program: Program | None
     problems: tuple[Problem, ...]  # in the order of the text
-    verdict: Verdict | None  # None: not asked, since there are errors before L5
+    verdict: Verdict | None  # None: unknown, because there are errors before level L5
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -33,7 +33,7 @@ class Checked(NamedTuple):
 
 
 def check(text: str | bytes, kinds: Kinds, file: str = "<playbook>") -> Checked:
-    """Read and check one playbook in canonical form. All problems at once."""
+    """Read and check one playbook in canonical form. Reports all problems at once."""
     document, playbook, problems = read(text, kinds, file)
     if playbook is None:
         return Checked(document, None, None, tuple(problems), None)

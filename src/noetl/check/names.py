@@ -1,15 +1,15 @@
-"""Names (level L3): do steps, tasks, blocks, credentials and what templates read exist, at that place?"""
+"""Names (level L3): do steps, tasks, blocks, credentials and the names in templates exist?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from noetl.check.reads import ReadChecker, check_comparisons, check_references
-from noetl.net.graph import circles
+from noetl.net.graph import cycles
 from noetl.net.program import CompiledTask, Program, TemplateUse
 from noetl.net.scopes import task_writes
 from noetl.output import JSON
-from noetl.playbook.model import END, Pipeline, Playbook, Task
+from noetl.playbook.model import END, ENTRY_STEP, Pipeline, Playbook, Task
 from noetl.playbook.report import ProblemReport
 from noetl.playbook.source import Path
 from noetl.template.values import is_template
@@ -40,9 +40,9 @@ def _entry(playbook: Playbook, report: ProblemReport) -> None:
         near = report.near(playbook.entry, names)
         hint = f'; did you mean "{near}"?' if near else ""
         at: Path = ("executor", "spec", "entry_step")
-        report.tell("no-start", at, f'entry_step "{playbook.entry}" is no step{hint}', fix=near)
+        report.tell("no-start", at, f'entry_step "{playbook.entry}" is not a step{hint}', fix=near)
         return
-    message = "no step is named start, and executor.spec.entry_step names no other"
+    message = f"no step is named {ENTRY_STEP}, and executor.spec.entry_step does not name another"
     report.tell(
         "no-start", ("workflow",), message, key=True, fix=f"executor: {{spec: {{entry_step: {names[0]}}}}}"
     )
@@ -58,7 +58,7 @@ def _arcs(program: Program, report: ProblemReport) -> None:
                     near = report.near(target, known)
                     hint = f'; did you mean "{near}"?' if near else ""
                     where = (*at, index) if at[-1] == "to" else at
-                    message = f'arc of "{step.source.name}" leads to "{target}", which is no step{hint}'
+                    message = f'arc of "{step.source.name}" leads to "{target}", which is not a step{hint}'
                     report.tell("unknown-step", where, message, fix=near)
 
 
@@ -72,7 +72,7 @@ def _jumps(tasks: tuple[CompiledTask, ...], report: ProblemReport) -> None:
                 near = report.near(to, names)
                 hint = f'; did you mean "{near}"?' if near else f"; it has {', '.join(names)}"
                 inside = ("then",) if rule.source.when is not None else ("else", "then")
-                message = f'"{each.source.name}" jumps to "{to}", which is no task of this pipeline{hint}'
+                message = f'"{each.source.name}" jumps to "{to}", which is not a task of this pipeline{hint}'
                 report.tell("unknown-task", (*rule.source.at, *inside, "to"), message, fix=near)
 
 
@@ -93,10 +93,10 @@ def _blocks(playbook: Playbook, report: ProblemReport) -> None:
                 hint = f'; did you mean "{near}"?' if near else ""
                 report.tell("unknown-block", (*task.at, "block"), f'no block "{name}"{hint}', fix=near)
     follows = {block.name: [name for _, name in _calls(block)] for block in playbook.blocks}
-    for circle in circles(follows):
-        words = " → ".join([*circle, circle[0]])
+    for cycle in cycles(follows):
+        words = " → ".join([*cycle, cycle[0]])
         report.tell(
-            "block-cycle", ("workbook", circle[0]), f"blocks call each other without end: {words}", key=True
+            "block-cycle", ("workbook", cycle[0]), f"blocks call each other in a cycle: {words}", key=True
         )
     for block in playbook.blocks:
         if block.name not in called:
@@ -104,7 +104,7 @@ def _blocks(playbook: Playbook, report: ProblemReport) -> None:
 
 
 def _credentials(playbook: Playbook, report: ProblemReport) -> None:
-    """Every `auth`, and the name that a `secrets` task asks for, is declared (D57)."""
+    """Every `auth`, and the name that a `secrets` task requests, must be declared (D57)."""
     known = [entry.name for entry in playbook.keychain]
     for owner in playbook.pipelines:
         for task in owner.tasks:
@@ -126,20 +126,20 @@ def _used_credentials(task: Task, report: ProblemReport) -> Iterator[tuple[str, 
 
 
 def _iter_writes(playbook: Playbook, report: ProblemReport) -> None:
-    """`iter` is written inside an iteration only: never after a loop, never without one (D28)."""
+    """`iter` may be written only inside an iteration: not after a loop, not without one (D28)."""
     for step in playbook.steps:
-        _tell_iter(step.set, (*step.at, "set"), "iter-after-loop", report)
+        _report_iter(step.set, (*step.at, "set"), "iter-after-loop", report)
         for arc in step.arcs or ():
-            _tell_iter(arc.set, (*arc.at, "set"), "iter-after-loop", report)
+            _report_iter(arc.set, (*arc.at, "set"), "iter-after-loop", report)
         if not step.loops:
             for writes, at in task_writes(step):
-                _tell_iter(writes, at, "not-in-scope", report)
+                _report_iter(writes, at, "not-in-scope", report)
     for block in playbook.blocks:
         if block.loops:
-            _tell_iter(block.set, (*block.at, "set"), "iter-after-loop", report)
+            _report_iter(block.set, (*block.at, "set"), "iter-after-loop", report)
 
 
-def _tell_iter(writes: dict[str, JSON], at: Path, code: str, report: ProblemReport) -> None:
+def _report_iter(writes: dict[str, JSON], at: Path, code: str, report: ProblemReport) -> None:
     for target in writes:
         if target.startswith("iter."):
             message = f'"{target}": there is no iteration here; write to step.* or ctx.*'
@@ -149,5 +149,5 @@ def _tell_iter(writes: dict[str, JSON], at: Path, code: str, report: ProblemRepo
 def _purity(use: TemplateUse, report: ProblemReport) -> None:
     if use.place == "admission":
         for name in sorted(use.template.calls):
-            message = f"{name}() can not be asked for in admission, which is tried again and again"
+            message = f"{name}() is not allowed in admission, which is evaluated repeatedly"
             report.tell("impure", use.path, message, word=name)

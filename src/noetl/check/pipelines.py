@@ -1,6 +1,6 @@
-"""The ways through a pipeline: which task may follow which, with guards free (level L5 for tasks).
+"""The paths through a pipeline: which task may follow which, for any value of guards (level L5 for tasks).
 
-END and FAIL are where a pipeline ends; they are not tasks. Guards that are constant are taken as such.
+END and FAIL are the ends of a pipeline, not tasks. Constant guards keep their value.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from noetl.errors import Related
-from noetl.net.graph import circles, descendants, reachable
+from noetl.net.graph import cycles, descendants, reachable
 from noetl.net.program import CompiledTask
 from noetl.playbook.report import ProblemReport
 
@@ -18,9 +18,9 @@ FAIL = "→ fail"
 
 
 class Way(NamedTuple):
-    """Where a task may lead, and by what."""
+    """The tasks that may follow a task, and how."""
 
-    falls: bool  # the next task follows by itself: continue, or no rule
+    falls: bool  # the next task follows: by `continue`, or because no rule matches
     jumps: tuple[str, ...]
     follows: tuple[str, ...]  # all of them: tasks, END, FAIL
 
@@ -64,7 +64,7 @@ def _way(each: CompiledTask, after: str, names: frozenset[str]) -> Way:
 
 
 def runs_before(tasks: tuple[CompiledTask, ...]) -> Callable[[str, str], bool]:
-    """A question: may the first task have run before the second, in the same frame?"""
+    """A function (first, second): may the first task have run before the second, in the same frame?"""
     if not _readable(tasks):
         return lambda _first, _second: True
     follows = {name: way.follows for name, way in ways(tasks).items()}
@@ -78,16 +78,16 @@ def runs_before(tasks: tuple[CompiledTask, ...]) -> Callable[[str, str], bool]:
 
 
 def _readable(tasks: tuple[CompiledTask, ...]) -> bool:
-    """Of a pipeline with rules that could not be read nothing is said: it might be false."""
+    """A pipeline with unreadable rules is not checked: the findings might be wrong."""
     return all(each.source.policy is None or each.source.policy.whole for each in tasks)
 
 
 def check_pipeline(tasks: tuple[CompiledTask, ...], report: ProblemReport) -> None:
-    """Tasks that nothing leads to, circles that nothing leaves, forward jumps into a fall-through."""
+    """Report unreachable tasks, endless cycles, and forward jumps into a fall-through."""
     if not tasks or not _readable(tasks):
         return
     if len(tasks) == 1 and not tasks[0].rules:
-        return  # the usual step: there is nothing to go wrong
+        return  # the usual step: nothing can be wrong
     by_name = {each.source.name: each for each in tasks}
     place = {each.source.name: index for index, each in enumerate(tasks)}
     through = ways(tasks)
@@ -95,15 +95,15 @@ def check_pipeline(tasks: tuple[CompiledTask, ...], report: ProblemReport) -> No
     reached = reachable([tasks[0].name], follows)
     for each in tasks:
         if each.source.name not in reached:
-            message = f'no way through the pipeline comes to "{each.source.name}"'
+            message = f'no path through the pipeline reaches "{each.source.name}"'
             report.tell("unreachable-task", each.source.at, message)
         _dead_rules(each, report)
-    for circle in circles({name: [to for to in follows[name] if to in by_name] for name in follows}):
-        inside = set(circle)
-        if inside <= reached and not any(set(follows[name]) - inside for name in circle):
-            words = " → ".join([*circle, circle[0]])
-            first = min(circle, key=lambda name: place[name])
-            report.tell("endless-jump", by_name[first].source.at, f"no rule leaves the circle {words}")
+    for cycle in cycles({name: [to for to in follows[name] if to in by_name] for name in follows}):
+        inside = set(cycle)
+        if inside <= reached and not any(set(follows[name]) - inside for name in cycle):
+            words = " → ".join([*cycle, cycle[0]])
+            first = min(cycle, key=lambda name: place[name])
+            report.tell("endless-jump", by_name[first].source.at, f"no rule leaves the cycle {words}")
     _fall_through(tasks, place, through, reached, report)
 
 
@@ -111,7 +111,7 @@ def _dead_rules(each: CompiledTask, report: ProblemReport) -> None:
     decided = False
     for rule in each.rules:
         if decided:
-            message = f'a rule before this one always matches in "{each.source.name}"'
+            message = f'an earlier rule of "{each.source.name}" always matches'
             report.tell("dead-rule", rule.source.at, message)
             return
         decided = rule.always
@@ -124,16 +124,18 @@ def _fall_through(
     reached: set[str],
     report: ProblemReport,
 ) -> None:
-    told: set[str] = set()
+    reported: set[str] = set()
     for name in place:
         for target in through[name].jumps:
             index = place[target]
-            if index <= place[name] or target in told or name not in reached:
+            if index <= place[name] or target in reported or name not in reached:
                 continue
             previous = tasks[index - 1].source
             if previous.name != name and through[previous.name].falls and previous.name in reached:
-                told.add(target)
-                message = f'"{name}" jumps here, and "{previous.name}" falls through into "{target}" as well'
-                related = (Related(report.at(previous.at), f'"{previous.name}" goes on by itself'),)
-                fix = f'end "{previous.name}" with do: break, or with a jump to where it should go on'
+                reported.add(target)
+                message = f'"{name}" jumps here, and "{previous.name}" also falls through to "{target}"'
+                related = (
+                    Related(report.at(previous.at), f'"{previous.name}" continues here without a jump'),
+                )
+                fix = f'end "{previous.name}" with do: break, or with a jump to the task that should follow'
                 report.tell("fall-through", tasks[index].source.at, message, fix=fix, related=related)

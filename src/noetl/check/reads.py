@@ -35,7 +35,7 @@ _MISSING = {
 
 
 class ReadChecker:
-    """Checks one use after the other; what is the same for all is worked out once."""
+    """Checks the templates one by one; what they share is computed once."""
 
     def __init__(self, program: Program, output_parts: dict[str, str], report: ProblemReport) -> None:
         self.program = program
@@ -70,13 +70,13 @@ class ReadChecker:
                 self._unknown(root, use, read)
 
     def _special(self, root: str, use: TemplateUse) -> bool:
-        """Readable by the table, and still not here?"""
+        """Is the scope readable by the table, but not here?"""
         if root == "iter":
             owner = self._owner(use)
-            around = bool(use.loop) or owner.inside_loop  # a loop's own items are told before its iterations
+            around = bool(use.loop) or owner.inside_loop  # a loop's items are evaluated before its iterations
             return not (around if use.place == "loop" else owner.has_iter)
         if root == "keychain" and use.task is not None and use.task.kind in ("playbook", "workbook"):
-            return True  # what a child or a block is called with is recorded
+            return True  # the input of a child or a block is recorded in the log
         if root == "event" and use.place == "step input":
             return not (isinstance(use.owner, Step) and use.owner.join == "all")
         return False
@@ -85,20 +85,16 @@ class ReadChecker:
         where = PLACES[use.place].replace("`", "")
         word = ".".join(map(str, read.path))
         if root == "keychain":
-            message = (
-                f'"{word}" would enter the log: {where} is recorded; only a task\'s own fields may read it'
-            )
+            message = f'"{word}" would be written to the log with {where}; only fields of a task may read it'
             self.report.tell("secret-in-log", use.path, message, word=root)
         elif root == "output" and use.place == "skip rule":
-            message = "a rule with do: skip is asked before the tool runs: there is no output yet"
+            message = "a rule with do: skip is evaluated before the tool runs: there is no output yet"
             self.report.tell("output-in-skip", use.path, message, word=root)
         elif root == "iter":
-            self.report.tell(
-                "not-in-scope", use.path, f'"{word}": there is no loop around {where}', word=root
-            )
+            self.report.tell("not-in-scope", use.path, f'"{word}": {where} is not in a loop', word=root)
         else:
             readable = ", ".join(sorted(READABLE[use.place]))
-            message = f'"{root}" is not there in {where}, which sees {readable}'
+            message = f'"{root}" does not exist in {where}, which can read {readable}'
             self.report.tell("not-in-scope", use.path, message, word=root)
 
     def _unknown(self, root: str, use: TemplateUse, read: Read) -> None:
@@ -117,7 +113,7 @@ class ReadChecker:
         elif (root,) in self._ctx_paths.prefixes:
             fix = f"ctx.{word}"
         elif root in owner.tasks:
-            message = f'task "{root}" is read by name inside its own pipeline only; use output or set'
+            message = f'only its own pipeline can read task "{root}" by name; use output or set'
             self.report.tell("not-in-scope", use.path, message, word=root)
             return
         else:
@@ -168,7 +164,7 @@ class ReadChecker:
         elif owner.loops:
             known = owner.iter_paths
         else:
-            return  # a block without a loop sees the iter of whoever calls it (D85)
+            return  # a block without a loop sees the iter of its caller (D85)
         self._written("unset-iter", known, use, read)
 
     def _input(self, use: TemplateUse, read: Read) -> None:
@@ -177,7 +173,7 @@ class ReadChecker:
             bound |= set(use.task.input)
             if read.path[1] in self._secrets.get(use.task.at, ()):
                 message = (
-                    f'"{read.path[1]}" reads keychain, so input does not keep it: it would enter the log'
+                    f'input does not contain "{read.path[1]}", which reads keychain: it would be in the log'
                 )
                 self.report.tell("secret-in-log", use.path, message, word="input")
                 return
@@ -186,7 +182,7 @@ class ReadChecker:
 
     @cached_property
     def _secrets(self) -> dict[Path, set[str | int]]:
-        """Input fields whose template reads keychain are absent from `input` in rules and `set` (D20)."""
+        """Input fields that read keychain are missing from `input` in rules and `set` (D20)."""
         found: dict[Path, set[str | int]] = {}
         for use in self.program.templates:
             if (
@@ -199,7 +195,7 @@ class ReadChecker:
         return found
 
     def _output_before(self, use: TemplateUse, read: Read) -> None:
-        """A task's fields see the output of the task before, which a step's first one does not have."""
+        """A task's fields see the output of the previous task; the first task has none."""
         assert use.task is not None
         owner, name = self._owner(use), use.task.name
         if any(owner.runs_before(each, name) for each in owner.tasks):
@@ -207,7 +203,7 @@ class ReadChecker:
         word = ".".join(map(str, read.path))
         message = (
             f'no task of the step runs before "{name}", so there is no output yet;'
-            " what a step before gave must be set there, and read from ctx"
+            " to use the output of an earlier step, set it in ctx there and read ctx here"
         )
         fix = f'set: {{ctx.x: "{{{{ {word} }}}}"}}'
         self.report.tell("no-output-yet", use.path, message, word=word, fix=fix)
@@ -258,7 +254,7 @@ class ReadChecker:
     def _missing(
         self, code: str, use: TemplateUse, read: Read, known: Iterable[str], length: int = 2
     ) -> None:
-        """The path is not there from its `length`-th part on; `known` is what there is instead."""
+        """The path does not exist from its `length`-th part on; `known` are the parts that exist."""
         name = ".".join(map(str, read.path[:length]))
         near = self.report.near(str(read.path[length - 1]), known)
         fix = ".".join([*map(str, read.path[: length - 1]), near]) if near else None
@@ -277,7 +273,7 @@ class ReadChecker:
 
 
 class _Paths:
-    """What is written below a scope: ("user", "name") for ctx.user.name."""
+    """The paths that are written in a scope: ("user", "name") for ctx.user.name."""
 
     def __init__(self, scope: str, writes: Iterable[dict[str, JSON]], names: Iterable[str] = ()) -> None:
         prefix = scope + "."
@@ -290,12 +286,12 @@ class _Paths:
         }
 
     def touch(self, path: Path) -> bool:
-        """Is the path, something around it or something inside it written?"""
+        """Is the path, a part of it, or something below it written?"""
         return path in self.prefixes or any(path[:length] in self.targets for length in range(1, len(path)))
 
 
 class _Calls:
-    """Which block is called from where."""
+    """The calls of blocks."""
 
     def __init__(self, owners: tuple[Pipeline, ...]) -> None:
         self.inputs: dict[str, set[str]] = {}  # block → the keys that its callers bind
@@ -315,7 +311,7 @@ class _Calls:
 
 
 class _Owner:
-    """What is known of one step or block."""
+    """What the checks need to know about one step or block."""
 
     def __init__(self, owner: Pipeline, calls: _Calls, program: Program) -> None:
         self.loops = owner.loops
@@ -346,7 +342,7 @@ class _Owner:
         return runs_before(self._tasks)
 
     def iter_around(self, loop: int) -> _Paths:
-        """What `iter` holds in the `in` of the loop with this number: the iteration around it (D85)."""
+        """`iter` in the `in` of the loop with this number: the iteration around it (D85)."""
         names = {self.loops[loop - 1].iterator} if loop > 0 else self._calls.iterators
         return _Paths("iter", (), {*names, "index"})
 
@@ -367,7 +363,7 @@ def check_comparisons(use: TemplateUse, report: ProblemReport) -> None:
 
 
 def _possible(path: Path, use: TemplateUse) -> tuple[str, ...] | None:
-    """All that a path can be; None: anything."""
+    """All possible values of a path; None: any value."""
     if path in (("output", "status"), ("event", "status")):
         return _STATUS
     if path != ("event", "name"):
@@ -389,7 +385,7 @@ def check_references(program: Program, report: ProblemReport) -> None:
 
 
 def _targets(program: Program) -> Iterator[tuple[str, JSON, Path]]:
-    """Everything that is written under a name of the author's: `set` targets and `input` keys."""
+    """Everything that is written under a name that the author chose: `set` targets and `input` keys."""
     for writes, at in all_writes(program.playbook):
         for target, value in writes.items():
             yield target, value, (*at, target)
@@ -406,10 +402,10 @@ def _check_target(name: str, value: JSON, at: Path, use: TemplateUse | None, rep
     template = use.template if use else None
     if name.endswith("_ref"):
         if _never_a_ref(value, template):
-            message = f'"{name}" takes a reference, and this is none'
+            message = f'"{name}" takes a reference, but the value is not one'
             report.tell("ref-expected", at, message, fix='"{{ output.ref }}"')
     elif template and template.sole_path and is_ref(template.sole_path):
-        message = f'"{name}" gets a reference: its name must end in _ref'
+        message = f'"{name}" gets a reference, so its name must end in _ref'
         report.tell("ref-unexpected", at, message, key=True, fix=f"{name}_ref")
 
 
@@ -419,7 +415,7 @@ def is_ref(path: Path) -> bool:
 
 
 def _never_a_ref(value: JSON, template: Template | None) -> bool:
-    """Can it be seen that this is no Ref? A null clears the name; a mapping may be a Ref written out."""
+    """Is this certainly not a Ref? A null clears the name; a mapping may be a literal Ref."""
     if template is None:
         return not (
             value is None or isinstance(value, dict) or (isinstance(value, str) and is_template(value))

@@ -1,6 +1,6 @@
-"""Soundness of the skeleton of steps, with guards free (level L5): reachability, dead arcs, circles, joins.
+"""Soundness of the net of steps, for any value of guards (level L5): reachability, dead arcs, cycles, joins.
 
-What is proved and what is not stands in docs/explanation/soundness.md.
+docs/explanation/soundness.md says what is proved and what is not.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from typing import Literal, TypeAlias
 from noetl.check.pipelines import check_pipeline
 from noetl.errors import Related
 from noetl.net.flow import live_arcs
-from noetl.net.graph import circles, descendants, reachable
+from noetl.net.graph import cycles, descendants, reachable
 from noetl.net.program import ANYWHERE, CompiledArc, CompiledStep, Program
 from noetl.playbook.report import ProblemReport
 
 JOIN_WORK_MAX = (
-    2_000_000  # forks × steps that are looked at; beyond it a warning may be missing, never an error
+    2_000_000  # forks × steps that are checked; beyond this a warning may be missing, never an error
 )
 
 Verdict: TypeAlias = Literal["sound", "unsound", "not-provable"]
 
 
 class Skeleton:
-    """Steps and where their arcs may lead; a dynamic arc leads to each of its targets (D36, D41).
+    """Steps and the possible targets of their arcs; a dynamic arc leads to each of its targets (D36, D41).
 
-    Arcs that may lead anywhere lead to one hub, so that the skeleton stays as small as the text.
+    Arcs that may lead anywhere lead to one hub, so that the size of the skeleton stays linear.
     """
 
     def __init__(self, program: Program) -> None:
@@ -39,7 +39,7 @@ class Skeleton:
         return (ANYWHERE,) if arc.targets is None else arc.targets
 
     def _targets(self, step: CompiledStep) -> list[str]:
-        if not step.source.whole:  # what could not be read may lead anywhere: nothing false is said of it
+        if not step.source.whole:  # unreadable arcs may lead anywhere: no false finding
             return [ANYWHERE]
         arcs = live_arcs(step)
         found = dict.fromkeys(target for arc in arcs for target in self.targets(arc))
@@ -47,13 +47,13 @@ class Skeleton:
 
 
 def check_soundness(program: Program, report: ProblemReport) -> Verdict:
-    """Tell what is not sound, and say what is proved."""
+    """Report what is not sound, and return what is proved."""
     for pipeline in program.pipelines:
         check_pipeline(pipeline.source_tasks, report)
     skeleton = Skeleton(program)
     dynamic = [arc for step in program.steps.values() for arc in step.arcs if arc.targets is None]
     for arc in dynamic:
-        message = "the target is a template: whether the net is sound can not be proved"
+        message = "the target is a template: soundness of the net cannot be proved"
         report.tell("not-provable", (*arc.source.at, "step"), message, fix="to: [a, b]")
     for step in program.steps.values():
         _dead_arcs(step, report)
@@ -78,30 +78,30 @@ def _dead_arcs(step: CompiledStep, report: ProblemReport) -> None:
     live = {id(arc) for arc in live_arcs(step)}
     for arc in step.arcs:
         if id(arc) not in live and arc.when is not False:
-            message = f'an arc of "{step.source.name}" before this one always fires first'
+            message = f'an earlier arc of "{step.source.name}" always fires first'
             report.tell("dead-arc", arc.source.at, message)
 
 
 def _endless(skeleton: Skeleton, report: ProblemReport) -> None:
-    """A circle is endless when no firing inside it can leave no token inside it."""
+    """A cycle is endless when every firing inside it leaves a token inside it."""
     reached = {
         name: to for name, to in skeleton.follows.items() if name in skeleton.reached or name == ANYWHERE
     }
-    for circle in circles(reached):
-        if ANYWHERE in circle:
+    for cycle in cycles(reached):
+        if ANYWHERE in cycle:
             continue  # a target may be the end
-        inside = set(circle)
-        steps = [skeleton.program.steps[name] for name in circle]
+        inside = set(cycle)
+        steps = [skeleton.program.steps[name] for name in cycle]
         if any(_an_arc_leaves(step, inside, skeleton) for step in steps):
             continue
-        words = " → ".join([*circle, circle[0]])
+        words = " → ".join([*cycle, cycle[0]])
         first = min(steps, key=lambda step: step.source.at[-1])
         at = (*first.source.at, "step")
         if any(_may_refuse_all(step) for step in steps):
-            message = f"no arc leaves the circle {words}; a token ends in it only when no guard fits"
+            message = f"no arc leaves the cycle {words}; a token ends in it only when no guard holds"
             report.tell("endless-cycle", at, message, severity="warning", fix="- step: end")
         else:
-            report.tell("endless-cycle", at, f"no arc leaves the circle {words}", fix="- step: end")
+            report.tell("endless-cycle", at, f"no arc leaves the cycle {words}", fix="- step: end")
 
 
 def _an_arc_leaves(step: CompiledStep, inside: set[str], skeleton: Skeleton) -> bool:
@@ -113,7 +113,7 @@ def _an_arc_leaves(step: CompiledStep, inside: set[str], skeleton: Skeleton) -> 
             return True
         else:
             leaves = True
-    # All arcs that hold fire in inclusive mode: one that always stays keeps a token inside, whatever leaves.
+    # In inclusive mode all arcs that hold fire: one that always stays inside keeps a token there.
     return leaves and not (step.source.mode == "inclusive" and stays)
 
 
@@ -122,7 +122,7 @@ def _may_refuse_all(step: CompiledStep) -> bool:
 
 
 def _joins(skeleton: Skeleton, report: ProblemReport) -> None:
-    """Where branches of an inclusive fork meet, the author must have said what is meant (D36)."""
+    """Where branches of an inclusive fork meet, the author must declare whether to join (D36)."""
     program = skeleton.program
     forks = [step for step in program.steps.values() if step.inclusive]
     if not forks:
@@ -134,19 +134,19 @@ def _joins(skeleton: Skeleton, report: ProblemReport) -> None:
         for target in skeleton.follows[name]:
             if target != ANYWHERE:
                 entered[target].append(name)
-    told: set[str] = set()
+    reported: set[str] = set()
     for fork in forks[: JOIN_WORK_MAX // max(1, len(program.steps))]:
         if fork.source.name in skeleton.reached:
             for name in _meetings(fork, skeleton, reach, entered):
-                if name not in told:
-                    told.add(name)
-                    _tell_join(fork, program.steps[name], report)
+                if name not in reported:
+                    reported.add(name)
+                    _report_join(fork, program.steps[name], report)
 
 
 def _meetings(
     fork: CompiledStep, skeleton: Skeleton, reach: dict[str, int], entered: dict[str, list[str]]
 ) -> list[str]:
-    """The first steps that two branches of the fork both come to, and that declare no join."""
+    """The first steps that two branches of the fork both reach and that declare no join."""
     steps = skeleton.program.steps
     place = {name: index for index, name in enumerate(steps)}
     direct: dict[str, int] = dict.fromkeys(steps, 0)
@@ -163,14 +163,14 @@ def _meetings(
     for name, index in place.items():
         if not twice >> index & 1 or steps[name].source.join is not None or name == fork.source.name:
             continue
-        # Who comes from within what both reach has met before.
+        # An arc from a step that both branches reach is after their meeting.
         fresh = [each for each in entered[name] if each != fork.source.name and not twice >> place[each] & 1]
         if len(fresh) + direct[name] >= 2:
             found.append(name)
     return found
 
 
-def _tell_join(fork: CompiledStep, step: CompiledStep, report: ProblemReport) -> None:
+def _report_join(fork: CompiledStep, step: CompiledStep, report: ProblemReport) -> None:
     related = (Related(report.at((*fork.source.at, "next")), f'"{fork.source.name}" forks here'),)
     message = f'branches of "{fork.source.name}" meet in "{step.source.name}": it runs once for each token'
     fix = "spec: {policy: {admit: {join: all}}}"

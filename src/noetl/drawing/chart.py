@@ -1,4 +1,4 @@
-"""What is drawn of a net: boxes for steps, marks for entry and end, lines for arcs. It knows no positions."""
+"""The content of a diagram: boxes for steps, marks for entry and end, lines for arcs. Without positions."""
 
 from __future__ import annotations
 
@@ -17,22 +17,25 @@ Role: TypeAlias = Literal["entry", "step", "end", "missing", "any"]
 
 
 class Box(NamedTuple):
-    """A step or a mark. `missing`: an arc leads there, to no step; `any`: a template says where."""
+    """A step or a mark.
+
+    `missing`: an arc names a step that does not exist; `any`: a template gives the target.
+    """
 
     role: Role
     title: str = ""
     desc: str | None = None
-    kinds: tuple[str, ...] = ()  # of its tasks, in order, each once
+    kinds: tuple[str, ...] = ()  # kinds of its tasks, in order, each once
     loop: str | None = None  # badge: "×10", "× each"
     loop_words: str | None = None
     join: bool = False
     fork: bool = False
-    gate: bool = False  # it has rules of admission
-    reached: bool = True  # from the entry
+    gate: bool = False  # it has admission rules
+    reached: bool = True  # arcs lead here from the entry
 
 
 class ChartLine(NamedTuple):
-    """An arc; `start` and `to` are places in the list of boxes."""
+    """An arc; `start` and `to` are indexes in the list of boxes."""
 
     start: int
     to: int
@@ -51,7 +54,7 @@ class Chart(NamedTuple):
 
 
 def chart(program: Program) -> Chart:
-    """Boxes in the order in which they are told, the entry's mark first and the end's last."""
+    """The chart of a program. Boxes are in drawing order, the entry mark first and the end mark last."""
     return _Drafter(program).chart()
 
 
@@ -148,6 +151,6 @@ def box_lines(box: Box) -> list[str]:
 
 
 def quoted(text: str) -> str:
-    """A text between quotes, as dot and YAML read it."""
+    """A quoted text, for dot and YAML."""
     escaped = visible(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

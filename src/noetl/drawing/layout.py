@@ -1,7 +1,8 @@
-"""Where boxes and lines of a drawing go: layers from top to bottom, few crossings, labels that cover nothing.
+"""The layout of a diagram: layers from top to bottom, few crossings, labels that cover nothing.
 
-Boxes stand on even ranks and labels on odd ones; a line passes every rank between its ends through a bend.
-Lines that lead back go round the side. It knows sizes and places in a list, nothing of playbooks.
+Boxes are on even ranks and labels on odd ones; a line has a bend on every rank between its ends.
+Lines that lead back, and lines that are too long to pass between boxes, go round the side,
+along a channel left or right of everything between. Nothing here knows about playbooks.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-BENDS_MAX = 6_000  # bends in all; the longest lines beyond it go round the side
+BENDS_MAX = 6_000  # bends in total; when they are used up, the longest lines go round the side
 SWEEPS = 12
-GAP = 26.0  # between two ranks
-SIDE_GAP = 34.0  # between two boxes of a rank
-BEND_GAP = 16.0  # beside a line or a label
-TURN_GAP = 7.0  # between two lines that turn between the same ranks
+GAP = 26.0  # vertical distance between two ranks
+SIDE_GAP = 34.0  # horizontal distance between two boxes of a rank
+BEND_GAP = 16.0  # space beside a line or a label
+TURN_GAP = 7.0  # distance between two lines that turn between the same ranks
 
 
 class Size(NamedTuple):
@@ -26,13 +27,13 @@ class Size(NamedTuple):
 
 
 class RoutedLine(NamedTuple):
-    """A line to be laid: from box to box, with the size of its label."""
+    """A line to be routed from box to box, with the size of its label."""
 
     start: int
     to: int
     label: Size | None = None
     back: bool = False
-    pull: float = 1.0  # how much it wants to be straight
+    pull: float = 1.0  # weight with which it is kept straight
 
 
 class Tie(NamedTuple):
@@ -47,8 +48,8 @@ class RouteStop(Struct):
     width: float
     height: float
     gap: float
-    x: float = 0.0  # of its middle
-    y: float = 0.0  # of its upper side
+    x: float = 0.0  # horizontal centre
+    y: float = 0.0  # upper edge
     above: list[Tie] = []
     below: list[Tie] = []
 
@@ -70,43 +71,43 @@ Chain: TypeAlias = list[RouteStop]  # a line: box, bends, box; empty when it goe
 
 
 class Grid(NamedTuple):
-    """Everything in its place, but for the lines that go round the side."""
+    """All positions, except those of lines that go round the side."""
 
     boxes: tuple[RouteStop, ...]
-    chains: tuple[Chain, ...]  # one for each wire
+    chains: tuple[Chain, ...]  # one for each line
     ranks: Ranks
-    heights: tuple[tuple[float, float], ...]  # upper and lower side of each rank
+    heights: tuple[tuple[float, float], ...]  # upper and lower edge of each rank
 
 
-def lay_out(sizes: Sequence[Size], wires: Sequence[RoutedLine], last: int | None = None) -> Grid:
-    """`last` is a box that belongs at the bottom. Wires that do not lead back must form no circle."""
-    layer = _layers(len(sizes), wires, last)
+def lay_out(sizes: Sequence[Size], lines: Sequence[RoutedLine], last: int | None = None) -> Grid:
+    """`last` is a box that belongs at the bottom. Lines that do not lead back must not form a cycle."""
+    layer = _layers(len(sizes), lines, last)
     boxes = tuple(RouteStop(2 * layer[place], *size, SIDE_GAP) for place, size in enumerate(sizes))
-    through = _through(wires, layer)
+    through = _through(lines, layer)
     chains = tuple(
-        _chain(boxes[wire.start], boxes[wire.to], wire) if place in through else []
-        for place, wire in enumerate(wires)
+        _chain(boxes[line.start], boxes[line.to], line) if place in through else []
+        for place, line in enumerate(lines)
     )
     ranks = _ranks(boxes, chains)
     _untangle(ranks)
     _spread(ranks)
     _straighten(ranks, [*(chain[1:-1] for chain in chains), *_spines(boxes)])
     turns = [0] * len(ranks)
-    for wire, chain in zip(wires, chains, strict=True):
+    for line, chain in zip(lines, chains, strict=True):
         if not chain:
-            turns[boxes[wire.start].rank] += 1
-            turns[boxes[wire.to].rank - 1] += 1
+            turns[boxes[line.start].rank] += 1
+            turns[boxes[line.to].rank - 1] += 1
     return Grid(boxes, chains, ranks, tuple(_stack(ranks, turns)))
 
 
-def _layers(count: int, wires: Sequence[RoutedLine], last: int | None) -> list[int]:
-    """The longest way from a source decides."""
+def _layers(count: int, lines: Sequence[RoutedLine], last: int | None) -> list[int]:
+    """The rank of a box: the longest path from a source to it."""
     follows: list[list[int]] = [[] for _ in range(count)]
     waiting = [0] * count
-    for wire in wires:
-        if not wire.back:
-            follows[wire.start].append(wire.to)
-            waiting[wire.to] += 1
+    for line in lines:
+        if not line.back:
+            follows[line.start].append(line.to)
+            waiting[line.to] += 1
     layer = [0] * count
     ready = [place for place in range(count) if not waiting[place]]
     while ready:
@@ -121,14 +122,14 @@ def _layers(count: int, wires: Sequence[RoutedLine], last: int | None) -> list[i
     return layer
 
 
-def _through(wires: Sequence[RoutedLine], layer: Sequence[int]) -> set[int]:
-    """The wires that pass between boxes: those that lead on, the shortest first, as bends are left."""
+def _through(lines: Sequence[RoutedLine], layer: Sequence[int]) -> set[int]:
+    """The lines that pass between boxes: those that lead forward, shortest first, while bends are left."""
     left = BENDS_MAX
     found: set[int] = set()
     onward = [
-        (2 * (layer[wire.to] - layer[wire.start]) - 1, place)
-        for place, wire in enumerate(wires)
-        if not wire.back
+        (2 * (layer[line.to] - layer[line.start]) - 1, place)
+        for place, line in enumerate(lines)
+        if not line.back
     ]
     for bends, place in sorted(onward):
         left -= bends
@@ -137,15 +138,15 @@ def _through(wires: Sequence[RoutedLine], layer: Sequence[int]) -> set[int]:
     return found
 
 
-def _chain(start: RouteStop, to: RouteStop, wire: RoutedLine) -> Chain:
+def _chain(start: RouteStop, to: RouteStop, line: RoutedLine) -> Chain:
     chain = [start]
     for rank in range(start.rank + 1, to.rank):
-        size = wire.label if wire.label and rank == start.rank + 1 else Size(0.0, 0.0)
+        size = line.label if line.label and rank == start.rank + 1 else Size(0.0, 0.0)
         chain.append(RouteStop(rank, *size, BEND_GAP))
     chain.append(to)
     for upper, lower in pairwise(chain):
-        upper.below.append(Tie(lower, wire.pull))
-        lower.above.append(Tie(upper, wire.pull))
+        upper.below.append(Tie(lower, line.pull))
+        lower.above.append(Tie(upper, line.pull))
     return chain
 
 
@@ -160,7 +161,7 @@ def _ranks(boxes: Sequence[RouteStop], chains: Iterable[Chain]) -> Ranks:
 
 
 def _untangle(ranks: Ranks) -> None:
-    """Order each rank by the middle of its neighbours, down and up; keep the order that crosses least."""
+    """Sort each rank by the median of its neighbours, down and up; keep the order with fewest crossings."""
     best, least = [list(rank) for rank in ranks], _crossings(ranks)
     for sweep in range(SWEEPS):
         downward = sweep % 2 == 0
@@ -211,7 +212,7 @@ def _inversions(upper: list[RouteStop], lower: list[RouteStop]) -> int:
 
 
 def _spread(ranks: Ranks) -> None:
-    """Place every stop near the middle of its neighbours, keeping order and distance."""
+    """Place every stop near the centre of its neighbours, keeping order and distance."""
     for rank in ranks:
         _settle(rank, [0.0] * len(rank))
     for sweep in range(2 * SWEEPS):
@@ -233,12 +234,12 @@ def _middle(near: Sequence[Tie], otherwise: float) -> float:
 
 
 def _spines(boxes: Sequence[RouteStop]) -> list[Chain]:
-    """Ways straight down: each stop is what the one above it leads to first of all, and vice versa."""
+    """Straight chains downwards: each stop is the main target of the one above it, and vice versa."""
     spines = []
     for box in boxes:
         over = _strongest(box.above)
         if over is not None and _strongest(over.below) is box:
-            continue  # It belongs to the spine that comes from above.
+            continue  # It belongs to a chain from above.
         spine = [box]
         while (under := _strongest(spine[-1].below)) is not None and _strongest(under.above) is spine[-1]:
             spine.append(under)
@@ -247,14 +248,14 @@ def _spines(boxes: Sequence[RouteStop]) -> list[Chain]:
 
 
 def _strongest(ties: Sequence[Tie]) -> RouteStop | None:
-    """None when several pull alike."""
+    """None when several have the same weight."""
     most = max((tie.pull for tie in ties), default=0.0)
     found = [tie.stop for tie in ties if tie.pull == most]
     return found[0] if len(found) == 1 else None
 
 
 def _straighten(ranks: Ranks, chains: Iterable[Chain]) -> None:
-    """Let the stops of a chain stand below each other, as far as the others leave room."""
+    """Align the stops of a chain vertically, as far as the other stops leave room."""
     long = [chain for chain in chains if len(chain) > 1]
     for _ in range(SWEEPS):
         aim = {id(stop): stop.x for rank in ranks for stop in rank}
@@ -287,7 +288,7 @@ def _settle(rank: list[RouteStop], wanted: list[float]) -> None:
 
 
 def _stack(ranks: Ranks, turns: Sequence[int]) -> Iterable[tuple[float, float]]:
-    """Heights of ranks; gaps grow with how far lines lean and with how many turn there."""
+    """Heights of ranks. Gaps grow with the slope of lines and with the number of lines that turn there."""
     top = 0.0
     for number, rank in enumerate(ranks):
         height = _tall(rank)
@@ -305,19 +306,19 @@ def _tall(rank: Sequence[RouteStop]) -> float:
 
 
 CHANNEL_GAP = 16.0
-TURN = 10.0  # how far outside a box its first line turns
+TURN = 10.0  # distance from a box at which its first line turns
 LABEL_GAP = 5.0
 
 
 class SideRoute(NamedTuple):
-    """A line round the side, as the corners that it turns at, both ends included."""
+    """A line round the side, as its corners, both ends included."""
 
     corners: tuple[tuple[float, float], ...]
     label: RouteStop | None
 
 
 class SideRoutes:
-    """Lays one line after the other, the shorter further in, each on the nearer side."""
+    """Routes lines round the side: shorter lines further inside, each on the nearer side."""
 
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
@@ -326,17 +327,17 @@ class SideRoutes:
         self.turned = [0] * (len(grid.ranks) + 1)  # lines that turn above each rank
         self.used: dict[tuple[int, bool], int] = {}  # lines that begin or end at a side of a box
 
-    def lay(self, wires: Sequence[RoutedLine]) -> dict[int, SideRoute]:
+    def lay(self, lines: Sequence[RoutedLine]) -> dict[int, SideRoute]:
         boxes = self.grid.boxes
         aside = [place for place, chain in enumerate(self.grid.chains) if not chain]
-        aside.sort(key=lambda place: abs(boxes[wires[place].start].rank - boxes[wires[place].to].rank))
+        aside.sort(key=lambda place: abs(boxes[lines[place].start].rank - boxes[lines[place].to].rank))
         return {
-            place: self._siding(boxes[wires[place].start], boxes[wires[place].to], wires[place].label)
+            place: self._route(boxes[lines[place].start], boxes[lines[place].to], lines[place].label)
             for place in aside
         }
 
-    def _siding(self, start: RouteStop, to: RouteStop, label: Size | None) -> SideRoute:
-        # A line that leads on (it was too long) passes below its start and above its end only.
+    def _route(self, start: RouteStop, to: RouteStop, label: Size | None) -> SideRoute:
+        # A line that leads forward (it was too long) passes only the ranks below its start and above its end.
         first, final = (to.rank, start.rank) if to.rank <= start.rank else (start.rank + 1, to.rank - 1)
         right = max(self.right[first : final + 1]) + CHANNEL_GAP
         left = min(self.left[first : final + 1]) - CHANNEL_GAP
@@ -375,7 +376,7 @@ class SideRoutes:
         return [(channel, y), (x, y), (x, box.y)]
 
     def _side(self, box: RouteStop, on_right: bool) -> float:
-        """In the middle of a box, then alternately above and below."""
+        """Where a line meets the side of a box: in the middle, then alternately above and below."""
         key = (id(box), on_right)
         used = self.used[key] = self.used.get(key, -1) + 1
         offset = (used + 1) // 2 * 9.0 * (-1 if used % 2 else 1)

@@ -1,4 +1,4 @@
-"""A chart as a picture: one standalone SVG document, light or dark as its reader likes, all text escaped."""
+"""A chart as a standalone SVG document with light and dark colours. All text is escaped."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from noetl.drawing.layout import Chain, Grid, RoutedLine, RouteStop, SideRoute, 
 from noetl.escape import shorten, visible, width
 from noetl.net.describe import short_guard
 
-LABEL_MAX = 34  # characters of a guard on a line; its title has all of it
+LABEL_MAX = 34  # characters of a guard on a line; its title has the whole text
 TITLE_MAX = 44
 DESC_MAX = 110
 KINDS_MAX = 44
 MARGIN = 28.0
-BOXES_MAX, LINES_MAX = 2_000, 5_000  # nobody looks at more
+BOXES_MAX, LINES_MAX = 2_000, 5_000  # larger diagrams are unreadable
 
-_NAME, _SMALL, _CODE = 14.0, 11.5, 11.0  # sizes of type
+_NAME, _SMALL, _CODE = 14.0, 11.5, 11.0  # font sizes
 _NARROW = frozenset("iIljtfr.,:;'|!()[] -·")
 _BROAD = frozenset("mwMW@%…")
 _MARK = {"entry": Size(16.0, 16.0), "end": Size(22.0, 22.0)}
-_BOLD = 1.12  # how much wider bold type is
-_PORT = 22.0  # between two lines that leave one box
+_BOLD = 1.12  # width of bold text, relative to normal text
+_PORT = 22.0  # distance between two lines that leave one box
 _LIGHT = {
     ".paper": "fill:#ffffff",
     ".box": "fill:#f8fafc;stroke:#94a3b8",
@@ -67,21 +67,21 @@ text{font-family:ui-sans-serif,system-ui,"Segoe UI",Helvetica,Arial,sans-serif}
 
 
 class DrawingTooLarge(Exception):
-    """More boxes or lines than a person can look at."""
+    """The diagram has too many boxes or lines to be readable."""
 
 
 class _Drawing(NamedTuple):
-    """Everything laid; `left` and `width` are those of the whole."""
+    """The finished layout; `left` and `width` are those of the whole diagram."""
 
     grid: Grid
-    sidings: dict[int, SideRoute]
+    side_routes: dict[int, SideRoute]
     left: float
     width: float
     height: float
 
 
 def svg(chart: Chart) -> str:
-    """One SVG document. Raises TooLarge."""
+    """One SVG document. Raises DrawingTooLarge."""
     if len(chart.boxes) > BOXES_MAX or len(chart.lines) > LINES_MAX:
         raise DrawingTooLarge(f"{len(chart.boxes):,} boxes, {len(chart.lines):,} lines")
     drawing = _drawn(chart)
@@ -110,13 +110,13 @@ def svg(chart: Chart) -> str:
 
 
 def _drawn(chart: Chart) -> _Drawing:
-    wires = [_wire(line, forks=chart.boxes[line.start].fork) for line in chart.lines]
+    routed = [_routed_line(line, forks=chart.boxes[line.start].fork) for line in chart.lines]
     last = next((place for place, box in enumerate(chart.boxes) if box.role == "end"), None)
-    grid = lay_out([_size(box) for box in chart.boxes], wires, last)
-    sidings = SideRoutes(grid)
-    laid = sidings.lay(wires)
-    left, right = min(sidings.left, default=0.0), max(sidings.right, default=0.0)
-    bottom = max((corner[1] for siding in laid.values() for corner in siding.corners), default=0.0)
+    grid = lay_out([_size(box) for box in chart.boxes], routed, last)
+    side_routes = SideRoutes(grid)
+    laid = side_routes.lay(routed)
+    left, right = min(side_routes.left, default=0.0), max(side_routes.right, default=0.0)
+    bottom = max((corner[1] for side_route in laid.values() for corner in side_route.corners), default=0.0)
     height = max(bottom, grid.heights[-1][1] if grid.heights else 0.0)
     return _Drawing(grid, laid, left, right - left, height)
 
@@ -134,7 +134,7 @@ def _tip(name: str) -> str:
 
 
 def _measure(text: str, size: float) -> float:
-    """About how wide sans-serif text is."""
+    """The approximate width of sans-serif text."""
     ems = sum(
         0.32 if char in _NARROW else 0.92 if char in _BROAD else 0.6 * (width(char) or 0.2) for char in text
     )
@@ -145,8 +145,8 @@ def _label(line: ChartLine) -> str | None:
     return None if line.when is None else short_guard(line.when, LABEL_MAX)
 
 
-def _wire(line: ChartLine, *, forks: bool) -> RoutedLine:
-    """What succeeds without a question goes straight down; the branches of a fork are all alike."""
+def _routed_line(line: ChartLine, *, forks: bool) -> RoutedLine:
+    """Unconditional success goes straight down; all branches of a fork have the same weight."""
     label = _label(line)
     size = None if label is None else Size(width(label) * _CODE * 0.61 + 8, 16.0)
     pull = 0.2 if line.carries == "failure" else 1.0 if line.when or forks else 3.0
@@ -216,17 +216,17 @@ def _pills(badges: Sequence[str], middle: float, y: float) -> Iterator[str]:
 
 
 def _lines(chart: Chart, drawing: _Drawing) -> Iterator[str]:
-    """Lines first, then their labels, so that no line crosses a label."""
+    """Draw lines first, then labels, so that no line crosses a label."""
     leaving, coming = _ports(drawing.grid.chains)
     labels: list[str] = []
     for place, line in enumerate(chart.lines):
-        siding = drawing.sidings.get(place)
+        side_route = drawing.side_routes.get(place)
         label: RouteStop | None
-        if siding is None:
+        if side_route is None:
             chain = drawing.grid.chains[place]
             path, label = _through(chain, leaving[place], coming[place], drawing.grid.heights), chain[1]
         else:
-            path, label = _rounded(siding.corners), siding.label
+            path, label = _rounded(side_route.corners), side_route.label
         failure = line.carries == "failure"
         look = "line" + (" failure" if failure else "") + (" dead" if line.dead else "")
         title = "" if line.when is None else f"<title>{_escaped(line.when)}</title>"
@@ -244,7 +244,7 @@ def _line_label(line: ChartLine, stop: RouteStop) -> Iterable[str]:
 
 
 def _ports(chains: Sequence[Chain]) -> tuple[dict[int, float], dict[int, float]]:
-    """Where on its box each line leaves and arrives: side by side, in the order of where they go."""
+    """The points of a box at which lines leave and arrive: side by side, in the order of their other ends."""
     leaving: dict[int, list[tuple[float, int, RouteStop]]] = {}
     coming: dict[int, list[tuple[float, int, RouteStop]]] = {}
     for place, chain in enumerate(chains):
@@ -255,7 +255,7 @@ def _ports(chains: Sequence[Chain]) -> tuple[dict[int, float], dict[int, float]]
 
 
 def _side_by_side(groups: Iterable[list[tuple[float, int, RouteStop]]]) -> dict[int, float]:
-    """Around the middle of the box; a line that goes straight down has the middle for itself."""
+    """Points around the middle of the box; a line that goes straight down gets the middle."""
     places: dict[int, float] = {}
     for group in groups:
         group.sort(key=lambda each: each[:2])
@@ -273,7 +273,7 @@ def _through(chain: Chain, leaves: float, comes: float, heights: Sequence[tuple[
     path = [f"M{x:.1f} {y:.1f}"]
     for bend in bends:
         upper, lower = heights[bend.rank]
-        # Where no label stands between two ranks a bend is not needed: it would only make the line waver.
+        # Without a label between two ranks a bend is not needed; it would only make the line uneven.
         if upper < lower:
             path += [_curve(x, y, bend.x, upper), f"V{lower:.1f}"]
             x, y = bend.x, lower
@@ -288,7 +288,7 @@ def _curve(x: float, y: float, to_x: float, to_y: float) -> str:
 
 
 def _rounded(points: Sequence[tuple[float, float]]) -> str:
-    """Straight pieces with round corners."""
+    """A path of straight segments with round corners."""
     path = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
     for (ax, ay), (bx, by), (cx, cy) in zip(points, points[1:], points[2:], strict=False):
         size = min(10.0, (abs(bx - ax) + abs(by - ay)) / 2, (abs(cx - bx) + abs(cy - by)) / 2)

@@ -1,4 +1,4 @@
-"""What happens next: pure functions over data. No clock, no chance, no network, no disk and no log."""
+"""The engine decides what happens next. Pure functions: no clock, random numbers, network, disk or log."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = [
     "FACTS_PER_COMMIT_MAX", "Agenda", "Event", "Recorded", "accept", "agenda_of", "apply", "handle", "settle",
 ]  # fmt: skip
 
-FACTS_PER_COMMIT_MAX = 10_000  # then control goes on in the next commit (D70)
+FACTS_PER_COMMIT_MAX = 10_000  # control continues in the next commit (D70)
 
 
 class Event(NamedTuple):
-    """A fact on record."""
+    """A fact in the log."""
 
     seq: int
     at: datetime
@@ -38,10 +38,13 @@ def handle(
     *,
     at_most: int = FACTS_PER_COMMIT_MAX,
 ) -> list[Event]:
-    """Accept, then settle until at rest. The state is moved on; nothing is seen of it before the commit.
+    """Accept a command, then settle until nothing follows.
 
-    `agenda` is what a caller has left from before; None: whatever the state asks for, as after a fold.
-    A commit that is full says nothing of rest: the caller goes on, without a command, until one is not.
+    The state is advanced before the commit makes it visible.
+
+    `agenda` is the rest of an earlier call; None: everything in the state that may need a decision, as after
+    a fold. After a full commit more may follow: the caller continues without a command until a commit is not
+    full.
     """
     made: list[Event] = []
     todo = agenda_of(state) if agenda is None else agenda

@@ -1,4 +1,4 @@
-"""Command → the facts that it makes true, or Rejected. Reads the state, never writes it."""
+"""Command → the facts that it makes, or Rejected. Reads the state, never writes it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from noetl.template.compile import TemplateError
 
 
 class Recorded(Exception):
-    """The report repeats what is on record: it is answered, and nothing is written."""
+    """The report repeats what is in the log: it is answered, and nothing is written."""
 
 
 def accept(program: Program, state: State, command: Command, at: datetime) -> list[Fact]:
@@ -78,7 +78,7 @@ def accept(program: Program, state: State, command: Command, at: datetime) -> li
 
 def _start(program: Program, state: State, command: Start, at: datetime) -> list[Fact]:
     if state.status != "new":
-        raise Rejected("already-started", f"{state.execution_id} is on record")
+        raise Rejected("already-started", f"{state.execution_id} exists already")
     playbook = program.playbook
     requested = facts.Requested(
         path=playbook.path, digest=program.digest, workload=command.workload, parent=command.parent,
@@ -129,23 +129,23 @@ def _report(program: Program, state: State, report: Report, at: datetime) -> lis
 
 
 def _fence(report: Report, frame: Frame | None) -> None:
-    """Position is the fence, and epochs come on top: a repeat is on record, an older hand is refused."""
+    """Positions and epochs fence reports: a repeat is in the log already, and an older grant is rejected."""
     position = frame.calls if frame else 0
     if frame is not None:
         if frame.epoch is not None and report.epoch < frame.epoch:
-            raise Rejected("fenced", f"{report.frame} is in newer hands")
+            raise Rejected("fenced", f"{report.frame} has been granted to another worker since")
         if frame.parked is not None or frame.pc < 0 or (frame.closed and report.epoch <= frame.closed):
             raise Recorded
     if report.position < position:
         raise Recorded
     if report.position > position:
-        raise Rejected("ahead", f"{report.frame} stands at {position}, and not at {report.position}")
+        raise Rejected("ahead", f"{report.frame} is at position {position}, not at {report.position}")
 
 
 def _step_started(program: Program, state: State, run: Run, started_at: datetime) -> Fact:
     timeout = program.pipeline(run.step, block=run.block).timeout_s
     if state.paused_at is not None:
-        started_at = min(started_at, state.paused_at)  # The end of the pause moves it on by the whole of it.
+        started_at = min(started_at, state.paused_at)  # The end of the pause postpones it by the whole pause.
     ends = None if timeout is None else started_at + timedelta(seconds=timeout)
     return facts.StepStarted(run=run.id, timeout_at=ends)
 
@@ -164,7 +164,7 @@ def _start_loop(program: Program, state: State, command: StartLoop, at: datetime
         case fact:
             return [fact]
     if not same:
-        raise Rejected("changed", f"the items of {command.run} are not those that were stored")
+        raise Rejected("changed", f"the items of {command.run} differ from those that were stored")
     if command.error is not None:
         return [facts.StepFailed(run=run.id, error=command.error)]
     if command.count > program.limits["iterations"]:
@@ -195,7 +195,7 @@ def _wake(state: State, wake: Wake, at: datetime) -> list[Fact]:
         raise Rejected("not-yet", f"{wake.frame} waits until {frame.parked.at.isoformat()}")
     output = wake.output
     if output is None and isinstance(frame.parked, ForTime) and frame.until is None:
-        output = Output()  # it was parked by a task that waits, and not between two attempts
+        output = Output()  # a `wait` task has parked it, not the delay between two attempts
     return [facts.FrameResumed(frame=wake.frame, output=output)]
 
 
@@ -216,10 +216,10 @@ def _expire(state: State, run_id: str, at: datetime) -> list[Fact]:
     run = state.runs.get(run_id)
     if run is None or run.output is not None:
         raise Recorded
-    timeout = None if state.paused_at else run.timeout_at  # The end of the pause moves it on (D33).
+    timeout = None if state.paused_at else run.timeout_at  # The end of the pause postpones it (D33).
     ends = [each for each in (timeout, run.deadline_at) if each is not None]
     if not ends or at < min(ends):
-        raise Rejected("not-yet", f"the time of {run_id} is not up")
+        raise Rejected("not-yet", f"the time of {run_id} has not passed")
     which = "timeout_s" if timeout == min(ends) else "deadline_s"
     message = f"{run_id} took longer than its lifecycle.{which} allows"
     error = Failure(kind="timeout", message=message, retryable=True)
@@ -227,7 +227,7 @@ def _expire(state: State, run_id: str, at: datetime) -> list[Fact]:
 
 
 def _given_up(state: State, run: Run, error: Failure) -> list[Fact]:
-    """A run ends, and before it those of blocks that its frames have called."""
+    """A run ends; the runs of blocks that its frames have called end before it."""
     made: list[Fact] = []
     for frame in run.frames.values():
         inner = state.runs.get(called(frame) or "")
@@ -249,15 +249,15 @@ def _close(state: State) -> list[Fact]:
 
 def _nothing_to_retry(state: State, step: str | None) -> str:
     if not state.firings and state.failure is not None:
-        return f"it never began: {state.failure.message}; mend that, and run it anew"
+        return f"it never started: {state.failure.message}; fix that and run it again"
     if step is not None:
         return f'there is nothing to retry in "{step}"'
-    handled = "a failure that was handled needs its step named: noetl retry ID --step STEP"
+    handled = "to retry a handled failure, name its step: noetl retry ID --step STEP"
     return f"there is nothing to retry; {handled}"
 
 
 def _retry(program: Program, state: State, retry: Retry, at: datetime) -> list[Fact]:
-    """Every failure that nothing handled, or whatever failed in the step that is named (D69)."""
+    """Retry every unhandled failure, or all failures of the named step (D69)."""
     if state.live:
         raise Rejected("not-over", f"the execution is {state.status}")
     if retry.step is not None and retry.step not in program.steps:

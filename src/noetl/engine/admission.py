@@ -1,4 +1,7 @@
-"""May a token fire its step, and when does a join (D35, D36)? The facts that answer, or None: not now."""
+"""Whether a token may fire its step, and when a join fires (D35, D36).
+
+Each function gives a fact, or None: not now.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from noetl.template.compile import Template, TemplateError
 
 
 def of_token(program: Program, state: State, token: Token) -> Fact | None:
-    """None: it waits already, and is not admitted now either."""
+    """None: it waits already and is still not admitted."""
     step = program.steps[token.step]
     if step.join:
         return facts.StepWaiting(token=token.id, join=True, reads=step.admit_reads)
@@ -27,9 +30,9 @@ def of_token(program: Program, state: State, token: Token) -> Fact | None:
 
 
 def of_joins(program: Program, state: State, at: datetime) -> Fact | None:
-    """A join fires when nothing live can reach it; at rest the first in the document is released (D36).
+    """A join fires when no live token can reach it; when nothing runs, the first in the document fires (D36).
 
-    A join that does not admit its tokens holds the others as any token that waits for admission does.
+    A join that does not admit its tokens holds the others, like any token that waits for admission.
     """
     if not state.joins:
         return None
@@ -62,7 +65,7 @@ def _others(program: Program, waiting: list[str], name: str) -> int:
 
 
 def reach(program: Program, steps: Iterable[str]) -> int:
-    """What these steps' arcs lead to, and so on, as bits."""
+    """The steps that the arcs of these steps lead to, directly or not, as bits."""
     mask = 0
     for step in steps:
         mask |= program.reach[step]
@@ -70,7 +73,7 @@ def reach(program: Program, steps: Iterable[str]) -> int:
 
 
 def _fire(program: Program, state: State, name: str, at: datetime) -> Fact | None:
-    """With all tokens that have come; the input is bound now, and once."""
+    """Fire with all tokens that have arrived. The input is bound now, once."""
     step = program.steps[name]
     tokens = tuple(state.tokens[token] for token in state.joins[name])
     scope: dict[str, JSON] = {
@@ -89,7 +92,10 @@ def _fire(program: Program, state: State, name: str, at: datetime) -> Fact | Non
 def _admit(
     program: Program, state: State, step: CompiledStep, tokens: tuple[Token, ...], input: dict[str, JSON]
 ) -> Fact | None:
-    """One firing, if admission says so. What can not be evaluated spends the tokens (D16)."""
+    """One firing, if the tokens are admitted.
+
+    If admission cannot be evaluated, the tokens are consumed (D16).
+    """
     try:
         if not _admits(step, state, tokens, input):
             return None
@@ -125,7 +131,7 @@ def _admits(step: CompiledStep, state: State, tokens: tuple[Token, ...], input: 
 
 
 def _event(step: CompiledStep, tokens: tuple[Token, ...]) -> dict[str, JSON]:
-    """What admission reads; of a join also the tokens, in the order in which they came (D36, D40)."""
+    """The event that admission reads; for a join with the tokens in the order of arrival (D36, D40)."""
     event = tokens[-1].event or {}
     if not step.join:
         return event
@@ -141,7 +147,7 @@ def _spoiled(tokens: tuple[Token, ...], where: str, error: TemplateError) -> Fac
 
 
 def over_limit(program: Program, name: str, value: int) -> facts.Finished:
-    """Too much of something ends the execution, and says of what (D70)."""
+    """A limit is exceeded: the execution ends with an error that names the limit (D70)."""
     limit = program.limits[name]
     message = f"{value:,} {name}; the limit is limits.{name} ({limit:,})"
     error = Failure(kind="limit", message=message, details={"limit": name})

@@ -1,4 +1,4 @@
-"""Fact → state: the only code that changes a State. It knows no playbook and decides nothing."""
+"""Fact → state: the only code that changes a State. It reads no playbook and makes no decisions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def frame_of(run: Run, index: int | None) -> Frame:
 
 
 def advance(frame: Frame, fact: TaskDone) -> None:
-    """One call in the life of a frame; the worker's own copy goes the same way."""
+    """Apply one call to a frame. The worker applies it to its own copy in the same way."""
     frame.calls = fact.call
     frame.answer = frame.asked = frame.until = None
     for target, value in fact.set.items():
@@ -69,7 +69,7 @@ def advance(frame: Frame, fact: TaskDone) -> None:
 
 
 def _fail(frame: Frame, fact: TaskDone) -> None:
-    """The frame is over. What the task has seen stays, for one that takes it up (D69)."""
+    """The frame is over. What the failed task has seen is kept for a retry (D69)."""
     frame.failed_at, frame.before = frame.pc, frame.last
     frame.pc = -1
     frame.last = fact.output or frame.last
@@ -109,12 +109,12 @@ def _waiting(state: State, fact: facts.StepWaiting) -> None:
 
 
 def watched_names(reads: tuple[tuple[str, ...], ...]) -> set[str]:
-    """The names right below ctx that a waiting token asks for; "" for all of ctx."""
+    """The top-level names of ctx that a waiting token reads; "" for all of ctx."""
     return {read[0] if read else "" for read in reads}
 
 
 def _count(counts: dict[str, int], step: str, by: int) -> None:
-    """Only what there is has an entry."""
+    """Keep no empty entries."""
     left = counts.get(step, 0) + by
     if left:
         counts[step] = left
@@ -215,7 +215,7 @@ def _resumed(state: State, fact: facts.FrameResumed) -> None:
 
 
 def _asked(until: facts.Until | None) -> dict[str, JSON] | None:
-    """What a block or a child was called with: rules read that, whatever ctx has become since (D19)."""
+    """The input of a call of a block or a child: rules read it even if ctx has changed since (D19)."""
     match until:
         case facts.ForBlock(input=input) | facts.ForChild(workload=input):
             return input
@@ -240,7 +240,7 @@ def _step_done(state: State, fact: facts.StepDone) -> None:
 
 
 def ok(output: Output) -> Output:
-    """The boundary's status is its own: ok, even if the last task's error was continued (D30)."""
+    """The output of a step that succeeded is ok, even if its last task failed and a rule continued (D30)."""
     return output if output.status == "ok" else msgspec.structs.replace(output, status="ok")
 
 
@@ -305,7 +305,7 @@ def _unpaused(state: State, _fact: facts.Resumed) -> None:
     assert state.paused_at is not None
     assert state.at is not None
     for run in state.runs.values():
-        if run.timeout_at is not None:  # a pause moves timeouts, and no deadlines (D33)
+        if run.timeout_at is not None:  # a pause postpones timeouts, but not deadlines (D33)
             run.timeout_at += state.at - state.paused_at
         fly(state, run)
     state.paused_at = None
@@ -317,7 +317,7 @@ def _cancelled(state: State, _fact: facts.Cancelled) -> None:
 
 
 def _finished(state: State, fact: facts.Finished) -> None:
-    """Tokens stay where they are, and of the runs what was not done: a retry goes on from there (D69)."""
+    """Tokens and the unfinished parts of runs are kept: a retry continues from there (D69)."""
     state.status = fact.status
     state.paused_at = None
     for run in [run for run in state.runs.values() if run.parent is None]:

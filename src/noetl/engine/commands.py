@@ -1,4 +1,4 @@
-"""What may be asked of an execution. A command is refused, or it makes facts."""
+"""Commands to an execution. A command is rejected, or it makes facts."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from noetl.output import JSON, Failure, Output
 
 
 class Start(Struct, frozen=True, kw_only=True):
-    """Run the playbook. `error`: it can not, and that goes on record (D65)."""
+    """Run the playbook. `error`: why it cannot run, which is recorded (D65)."""
 
     workload: dict[str, JSON] = {}
     parent: str | None = None
     depth: int = 0
     by: str | None = None
     error: Failure | None = None
-    keychain: dict[str, str] = {}  # the versions of its credentials when it was asked for (D57)
+    keychain: dict[str, str] = {}  # the versions of its credentials at the time of the request (D57)
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """What a worker did in a frame, from the position that it was granted on; nothing at all: it lets go."""
+    """What a worker did in a frame since the position of its grant. Without facts, it returns the frame."""
 
     frame: str
-    position: int  # calls on record when it began: compare-and-set
+    position: int  # calls in the log when it began: compare-and-set
     facts: tuple[TaskDone, ...] = ()
     parked: FrameParked | None = None
     epoch: tuple[int, int] = (0, 0)
@@ -38,26 +38,26 @@ class StartLoop(Struct, frozen=True, kw_only=True):
 
     run: str
     count: int = 0
-    ref: dict[str, JSON] | None = None  # where they lie, in pages
-    items: list[JSON] | None = None  # those that are few enough for the log
-    digest: str | None = None  # of the list that was stored
+    ref: dict[str, JSON] | None = None  # where they are stored, in pages
+    items: list[JSON] | None = None  # items that are small enough for the log
+    digest: str | None = None  # digest of the list that was stored
     source: dict[str, JSON] | None = None  # the Ref that was read
     error: Failure | None = None  # why there are none
 
 
 class EndLoop(Struct, frozen=True, kw_only=True):
-    """A worker has evaluated what `set` and arcs read of the results of a loop: it may end (D52)."""
+    """A worker has evaluated what `set` and arcs read from the results of a loop: it may end (D52)."""
 
     run: str
     picked: dict[str, JSON]
 
 
 class Wake(Struct, frozen=True, kw_only=True):
-    """What a parked frame waits for has come: its time, its child's end, its signal."""
+    """Resume a parked frame: its time has come, its child has ended, or its signal has arrived."""
 
     frame: str
     output: Output | None = None
-    call: int | None = None  # the position that it is parked at; None: whatever it waits for now
+    call: int | None = None  # the position at which it is parked; None: anything that it waits for now
 
 
 class Signal(Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class Signal(Struct, frozen=True, kw_only=True):
 
 
 class Expire(Struct, frozen=True, kw_only=True):
-    """The time of a run is up (D33)."""
+    """The timeout or deadline of a run has passed (D33)."""
 
     run: str
 
@@ -86,13 +86,13 @@ class Cancel(Struct, frozen=True, kw_only=True):
 
 
 class Close(Struct, frozen=True, kw_only=True):
-    """The grace of a cancelled execution is over: what is still out is given up (D68)."""
+    """The grace period of a cancelled execution is over: its unfinished runs are abandoned (D68)."""
 
 
 class Retry(Struct, frozen=True, kw_only=True):
-    """Take up what failed in an execution that has ended (D69)."""
+    """Retry the failed parts of a finished execution (D69)."""
 
-    step: str | None = None  # None: every failure that nothing handled
+    step: str | None = None  # None: every unhandled failure
     from_start: bool = False
     by: str | None = None
 

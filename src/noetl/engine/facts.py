@@ -1,6 +1,6 @@
-"""Everything that can have happened to an execution. Facts are for ever: one is added, none is changed.
+"""Everything that can happen to an execution. The log is append-only: facts are added, never changed.
 
-A fact holds what can not be worked out again: decisions, values, instants. What follows from it is `apply`'s.
+A fact holds what cannot be derived again: decisions, values, instants. `apply` derives the rest.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ class Token(Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str  # "fetch#2>0"
     step: str
     input: dict[str, JSON] = {}
-    event: dict[str, JSON] | None = None  # what made it, as admission reads it; None: the request
-    deadline_at: datetime | None = None  # of the run that it makes: counted from here (D33)
+    event: dict[str, JSON] | None = None  # the event that made it, as admission reads it; None: the request
+    deadline_at: datetime | None = None  # deadline of the run that it makes, counted from now (D33)
 
 
 class _Fact(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="fact"):
-    """What all facts have in common: how they are written."""
+    """The encoding that all facts share."""
 
 
 class Requested(_Fact, frozen=True, tag="playbook.execution.requested"):
     path: str
     digest: str
-    workload: dict[str, JSON] = {}  # the request's part
-    parent: str | None = None  # "<execution>/<frame>" that waits for this one
+    workload: dict[str, JSON] = {}  # as given in the request
+    parent: str | None = None  # "<execution>/<frame>" that waits for this execution
     depth: int = 0
-    level: int = 1  # of the language (D71)
+    level: int = 1  # version of the language (D71)
     by: str | None = None
 
 
 class Evaluated(_Fact, frozen=True, tag="playbook.request.evaluated"):
-    error: Failure | None = None  # None: it may run
-    keychain: dict[str, str] = {}  # credential → the version that it had then (D57)
+    error: Failure | None = None  # None: the execution may run
+    keychain: dict[str, str] = {}  # credential → its version at that time (D57)
 
 
 class Started(_Fact, frozen=True, tag="workflow.started"):
@@ -52,7 +52,7 @@ class StepWaiting(_Fact, frozen=True, tag="step.waiting"):
 
     token: str
     reads: tuple[tuple[str, ...], ...] = ()
-    join: bool = False  # it has come to a join and waits for the others (D36)
+    join: bool = False  # it waits at a join for other tokens (D36)
 
 
 class StepScheduled(_Fact, frozen=True, tag="step.scheduled"):
@@ -62,9 +62,9 @@ class StepScheduled(_Fact, frozen=True, tag="step.scheduled"):
     input: dict[str, JSON] = {}
     parent: str | None = None  # of a block: the frame that called it
     deadline_at: datetime | None = None
-    loop: bool = False  # it has no frame of its own: they come with loop.started
-    retry_of: str | None = None  # the run that it takes up (D69)
-    from_start: bool = False  # its failed frames begin again, and not at the task that failed
+    loop: bool = False  # it has no frame of its own: loop.started brings the frames
+    retry_of: str | None = None  # the run that it retries (D69)
+    from_start: bool = False  # its failed frames restart from the first task, not from the one that failed
 
 
 class StepStarted(_Fact, frozen=True, tag="step.started"):
@@ -73,7 +73,7 @@ class StepStarted(_Fact, frozen=True, tag="step.started"):
 
 
 class TaskDone(_Fact, frozen=True, tag="task.done"):
-    """One call of a task, what came back, and what its rules made of it."""
+    """One call of a task: its output and the directive that its rules gave."""
 
     frame: str
     call: int  # its number in the frame, from 1: the position that this fact takes
@@ -82,19 +82,17 @@ class TaskDone(_Fact, frozen=True, tag="task.done"):
     next: int  # the place of the task that follows; -1: the pipeline is over
     attempt: int = 1
     status: Literal["ok", "error", "skipped"] = "ok"
-    rule: int | str | None = None  # which one matched; None: none did
+    rule: int | str | None = None  # the rule that matched; None: none did
     output: Output | None = None  # None: skipped
     set: dict[str, JSON] = {}  # "ctx.total" → value, in the order of writing
     until: datetime | None = None  # retry: not before
-    error: Failure | None = None  # why the pipeline failed, when it is not the output's own error
-    picked: dict[str, JSON] | None = (
-        None  # parts of data that routing reads, when data itself is not here (D52)
-    )
+    error: Failure | None = None  # why the pipeline failed, when the output has no error of its own
+    picked: dict[str, JSON] | None = None  # what routing reads from data that is not in the log (D52)
     keep: bool = False  # later templates read this output by name
-    input_hash: str | None = None  # of what the tool was called with, without its secrets (D20)
+    input_hash: str | None = None  # hash of what the tool was called with, without its secrets (D20)
     started_at: datetime | None = None
     ms: float = 0.0
-    epoch: tuple[int, int] | None = None  # with the first fact of a grant
+    epoch: tuple[int, int] | None = None  # only in the first fact of a grant
 
 
 class ForTime(Struct, frozen=True, kw_only=True, tag="time"):
@@ -108,7 +106,7 @@ class ForSignal(Struct, frozen=True, kw_only=True, tag="signal"):
 class ForBlock(Struct, frozen=True, kw_only=True, tag="block", omit_defaults=True):
     block: str
     input: dict[str, JSON] = {}
-    iter: dict[str, JSON] | None = None  # around it, when the item lies in the result store: control has none
+    iter: dict[str, JSON] | None = None  # the iteration around it, when its item is in the result store
 
 
 class ForChild(Struct, frozen=True, kw_only=True, tag="child"):
@@ -125,14 +123,14 @@ class FrameParked(_Fact, frozen=True, tag="frame.parked"):
     """The frame waits for something and holds no worker."""
 
     frame: str
-    call: int  # the position that it waits at
+    call: int  # the position at which it waits
     until: Until
-    epoch: tuple[int, int] | None = None  # of the grant that it gives back
+    epoch: tuple[int, int] | None = None  # epoch of the grant that it returns
 
 
 class FrameResumed(_Fact, frozen=True, tag="frame.resumed"):
     frame: str
-    output: Output | None = None  # of the call that it waited in; None: only time has passed
+    output: Output | None = None  # output of the call that it waited in; None: only time has passed
     run: str | None = None  # the block's run that has ended
     set: dict[str, JSON] = {}  # what the block wrote when it was done
 
@@ -140,7 +138,7 @@ class FrameResumed(_Fact, frozen=True, tag="frame.resumed"):
 class LoopStarted(_Fact, frozen=True, tag="loop.started"):
     run: str
     count: int
-    items: list[JSON] | None = None  # None: they lie in the result store
+    items: list[JSON] | None = None  # None: they are in the result store
     ref: dict[str, JSON] | None = None
     width: int = 1
     parallel: bool = False
@@ -163,7 +161,7 @@ class LoopDone(_Fact, frozen=True, tag="loop.done"):
     run: str
     output: Output
     set: dict[str, JSON] = {}  # what parallel iterations wrote to ctx, folded (D47)
-    picked: dict[str, JSON] | None = None  # what routing reads of results that are too large (D52)
+    picked: dict[str, JSON] | None = None  # what routing reads from results that are not in the log (D52)
 
 
 class StepDone(_Fact, frozen=True, tag="step.done"):
@@ -174,13 +172,13 @@ class StepDone(_Fact, frozen=True, tag="step.done"):
 class StepFailed(_Fact, frozen=True, tag="step.failed"):
     error: Failure
     run: str | None = None  # None: its admission could not be evaluated, so there is none (D16)
-    tokens: tuple[str, ...] = ()  # those that are spent then
-    output: Output | None = None  # None: that of the last call of its frame, or nothing but the error
+    tokens: tuple[str, ...] = ()  # the tokens that are consumed in that case
+    output: Output | None = None  # None: that of the last call of its frame, or only the error
     picked: dict[str, JSON] | None = None  # of a loop: as in loop.done
 
 
 class NextEvaluated(_Fact, frozen=True, tag="next.evaluated"):
-    """Step `set`, the arcs that were asked, those that fired, and the tokens they made."""
+    """Step `set`, the arcs that were evaluated, those that fired, and the tokens they made."""
 
     run: str
     set: dict[str, JSON] = {}
@@ -204,9 +202,9 @@ class Cancelled(_Fact, frozen=True, tag="execution.cancelled"):
 
 
 class Retried(_Fact, frozen=True, tag="execution.retried"):
-    """It goes on: what failed is taken up, by new runs and by tokens that are tried again (D69)."""
+    """The execution continues: new runs retry the failed ones, and failed tokens are tried again (D69)."""
 
-    runs: tuple[str, ...] = ()  # each is followed by the step.scheduled that takes it up
+    runs: tuple[str, ...] = ()  # each is followed by the step.scheduled that retries it
     tokens: tuple[str, ...] = ()
     by: str | None = None
 

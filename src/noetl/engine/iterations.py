@@ -1,6 +1,6 @@
-"""What the iterations of a loop gave back, read from the log: what a Ref to its results means (D30, D69).
+"""The outputs of the iterations of a loop, read from the log: the target of a Ref to its results (D30, D69).
 
-The log is folded once more, so that there is one answer to what the output of an iteration is.
+The log is folded again, so that the output of an iteration has only one definition.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from noetl.engine.facts import Fact
 from noetl.engine.state import State
 from noetl.output import Output
 
-_SOME_TIME = datetime(1970, 1, 1, tzinfo=UTC)  # no output depends on when something was recorded
+_SOME_TIME = datetime(1970, 1, 1, tzinfo=UTC)  # no output depends on the time of recording
 
 
 def lineage(log: Iterable[Fact], run: str) -> frozenset[str]:
-    """The run, and those that it takes up, one behind the other: it has inherited iterations from them."""
+    """The run and the runs that it retries, newest first: it has inherited iterations from them."""
     before = {
         fact.run: fact.retry_of
         for fact in log
@@ -31,12 +31,12 @@ def lineage(log: Iterable[Fact], run: str) -> frozenset[str]:
 
 
 class Iterations:
-    """Fed the facts of a log in their order, it holds what each iteration of one run gave back."""
+    """Reads the facts of a log in order and holds the output of each iteration of one run."""
 
     def __init__(self, run: str, ancestry: frozenset[str], only: range | None = None) -> None:
         self.run = run
         self.count = 0
-        self._only = only  # indexes that are asked for; None: all
+        self._only = only  # the requested indexes; None: all
         self._ancestry = ancestry
         self._state = State(execution_id="")
         self._done: dict[int, Output] = {}
@@ -47,11 +47,15 @@ class Iterations:
                 frame = self._state.runs[run].frames.get(index)
                 self._done[index] = ok(frame.last) if frame is not None and frame.last else Output()
             case facts.LoopStarted(run=run, count=count) if run in self._ancestry:
-                self._done, self.count = {}, count  # What went before it was not inherited.
+                self._done, self.count = {}, count  # Earlier iterations were not inherited.
         apply(self._state, fact, _SOME_TIME)
 
     def outputs(self) -> Iterator[tuple[int, Output | None]]:
-        """By index. None: it failed, or is not done. One with a Ref and no data lies in a result store."""
+        """By index.
+
+        None: it failed, or is not done. The data of an output with a Ref and no data is in a result
+        store.
+        """
         for index in range(self.count):
             if self._asks(index):
                 yield index, self._done.get(index)
@@ -63,7 +67,7 @@ class Iterations:
 def iteration_outputs(
     log: Iterable[Fact], run: str, only: range | None = None
 ) -> Iterator[tuple[int, Output | None]]:
-    """What each iteration of a run gave back, or some of them. The log is read twice."""
+    """The outputs of all or some iterations of a run. The log is read twice."""
     reader = Iterations(run, lineage(log, run), only)
     for fact in log:
         reader.feed(fact)

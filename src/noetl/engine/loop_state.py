@@ -1,6 +1,6 @@
-"""Loops under way: the window of iterations, and the pieces that their writes are folded into.
+"""Running loops: the window of iterations, and the pieces into which their writes are folded.
 
-The loops' part of `apply`: it holds ranges, never a record of each iteration that went well (D50).
+The part of `apply` for loops: it holds ranges, never a record for each successful iteration (D50).
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ from noetl.engine.write_limits import VALUE_BYTES_MAX
 from noetl.ids import frame_id, frame_parts
 from noetl.output import JSON, Failure
 
-RESULTS_BYTES_MAX = 65_536  # results of a loop that are kept to be its data (D30); more lie in the log
-LOST_FRAMES_MAX = 1_000  # failed iterations that a retry takes up where they stood; others begin again (D69)
+RESULTS_BYTES_MAX = (
+    65_536  # results of a loop that are kept as its data (D30); larger ones are only in the log
+)
+LOST_FRAMES_MAX = 1_000  # failed iterations that a retry continues at the failed task; others restart (D69)
 _GROWING = frozenset({"append", "extend", "merge", "union"})
 _encoded = msgspec.json.Encoder().encode
 
 
 def fresh_frame(run: Run, index: int | None) -> Frame:
-    """A frame of which nothing is on record yet."""
+    """A frame without facts in the log."""
     return Frame(id=frame_id(run.id, index), index=index, ctx=run.ctx, step=run.values)
 
 
 def fly(state: State, run: Run) -> None:
-    """Iterations are handed out as long as there is room, the lowest first (D49); none in a pause (D67)."""
+    """Schedule iterations while the window has room, the lowest first (D49); none in a pause (D67)."""
     loop = run.loop
     if loop is None or state.status != "running":
         return
@@ -75,7 +77,7 @@ def _start(state: State, run: Run, reduce: dict[str, str]) -> dict[str, JSON]:
 
 
 def _written_around(state: State, run: Run, path: str) -> dict[str, JSON] | None:
-    """What was written around a run since the nearest loop that folds the path; None: there is none."""
+    """The writes around a run since the start of the nearest loop that folds the path; None: no loop does."""
     writes: dict[str, JSON] = {}
     while run.parent is not None:
         owner, index = frame_parts(run.parent)
@@ -100,7 +102,7 @@ def iteration_done(state: State, fact: facts.IterationDone) -> None:
 def iteration_failed(state: State, fact: facts.IterationFailed) -> None:
     run, frame, loop = _landed(state, fact.run, fact.index)
     loop.failed += 1
-    if loop.error_at is None or fact.index < loop.error_at:  # The order of coming decides nothing.
+    if loop.error_at is None or fact.index < loop.error_at:  # The order of arrival decides nothing.
         loop.error, loop.error_at = fact.error, fact.index
     loop.stopped = loop.stopped or fact.stop
     if len(loop.lost) < LOST_FRAMES_MAX:
@@ -124,7 +126,7 @@ def _keep_result(loop: LoopState, index: int, frame: Frame) -> None:
         return
     data = frame.last.data if frame.last else None
     if data is None and frame.last is not None and frame.last.ref is not None:
-        loop.results = None  # It lies in a store: so does the whole list (D30).
+        loop.results = None  # It is in a result store: so is the whole list (D30).
         return
     if data is not None:
         loop.results[index] = data
@@ -138,9 +140,9 @@ def _count_bytes(loop: LoopState, encoded: bytes) -> None:
 
 
 def _fold_in(loop: LoopState, index: int, writes: dict[str, JSON]) -> None:
-    """One more iteration: a piece of its own, joined with its neighbours where they are done."""
+    """Add one iteration: a piece of its own, joined with its neighbours if they are done."""
     if loop.conflict is not None:
-        return  # Nothing will come of it.
+        return  # Its writes are never used.
     piece = LoopPiece(end=index + 1)
     try:
         for path, value in writes.items():
@@ -168,7 +170,7 @@ class _DoesNotFold(Exception):
 
 
 def _said(reducer: str, path: str, how: Callable[..., JSON], *values: JSON) -> JSON:
-    """The same, and what goes wrong in words that name the path."""
+    """Join two partial results. An error message names the path."""
     try:
         return how(*values)
     except ReduceConflict:
@@ -191,7 +193,7 @@ def _join(loop: LoopState, left: LoopPiece, right: LoopPiece) -> LoopPiece:
 
 
 def _weighed(reducer: str, path: str, value: JSON, most: int) -> int:
-    """Values that grow are weighed when they may have become too large (D55), and not each time."""
+    """Growing values are measured only when they may have become too large (D55), not each time."""
     if most <= VALUE_BYTES_MAX:
         return most
     size = len(_encoded(REDUCERS[reducer].finish(value)))
@@ -202,7 +204,7 @@ def _weighed(reducer: str, path: str, value: JSON, most: int) -> int:
 
 
 def folded(loop: LoopState) -> tuple[dict[str, JSON], Failure | None]:
-    """What the iterations wrote, in their order, on top of what ctx had when the loop started (D86)."""
+    """The writes of the iterations in order, applied to the ctx with which the loop started (D86)."""
     made: dict[str, JSON] = {}
     try:
         for begins in sorted(loop.pieces):

@@ -1,4 +1,4 @@
-"""Loops: where one starts, when an iteration has landed, what a finished one gives back (D30, D43–D49)."""
+"""Loops: how they start, when an iteration has ended, what they return (D30, D43–D49)."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from noetl.playbook.model import DEFAULT_MAX_IN_FLIGHT
 from noetl.template.compile import TemplateError
 from noetl.template.values import kind_of
 
-ITEMS_LIMIT = "items_bytes"  # of `limits`: set by whoever has a result store; without it there is none
+ITEMS_LIMIT = "items_bytes"  # a key of `limits`; it is set only where there is a result store
 _encoded = msgspec.json.Encoder().encode
 
 
 class ToStore(NamedTuple):
-    """Items that are too many for the log: they go to the result store before `loop.started` (D44)."""
+    """Items that are too large for the log: they are stored before `loop.started` (D44)."""
 
     items: list[JSON]
     started: facts.LoopStarted  # without them
 
 
 class ToRead(NamedTuple):
-    """Items that lie behind a Ref: a worker reads them, never control."""
+    """Items behind a Ref: a worker reads them, never control."""
 
     ref: dict[str, JSON]
     started: facts.LoopStarted
 
 
 def iteration(program: Program, state: State, run: Run, index: int | None) -> dict[str, JSON] | None:
-    """`iter` for a frame: the item, the index, and the iteration around it; None: no loop is around it.
+    """`iter` for a frame: the item, the index, and the iteration around it; None: it is in no loop.
 
-    An item that lies in the result store is not in it: the worker fetches it.
+    Without the item when that is in the result store: the worker fetches it.
     """
     pipeline = program.pipeline(run.step, block=run.block)
     around = _around(program, state, run) if run.parent is not None else None
@@ -59,7 +59,7 @@ def iteration(program: Program, state: State, run: Run, index: int | None) -> di
 
 
 def _around(program: Program, state: State, run: Run) -> dict[str, JSON] | None:
-    """The iteration that a block was called from."""
+    """The iteration from which a block was called."""
     assert run.parent is not None
     owner, place = frame_parts(run.parent)
     caller = state.runs[owner]
@@ -75,7 +75,7 @@ def digest_of(items: list[JSON] | None) -> str:
 
 
 def loop_started(program: Program, state: State, run: Run, at: datetime) -> Fact | ToStore | ToRead:
-    """How a loop starts; or what must be done before it can."""
+    """The start of a loop, or what must be done first."""
     pipeline = program.pipeline(run.step, block=run.block)
     loop = pipeline.loop
     assert loop is not None
@@ -125,12 +125,12 @@ def _no_loop(run: Run, kind: str, message: str) -> Fact:
 
 
 def is_complete(loop: LoopState) -> bool:
-    """Has everything landed that was handed out, and is nothing left to hand out?"""
+    """Have all scheduled iterations ended, and is none left to schedule?"""
     return not loop.flying and (loop.stopped or (loop.frontier == loop.count and not loop.again))
 
 
 def landed(pipeline: CompiledPipeline, run: Run, index: int | None, frame: Frame) -> Fact:
-    """A frame is over: the step is, or one iteration of it."""
+    """A frame is over, and with it the step or one iteration."""
     error = frame.last_error
     if run.loop is None:
         if error is not None:
@@ -153,7 +153,10 @@ def _past_tolerance(pipeline: CompiledPipeline, loop: LoopState) -> bool:
 
 
 def awaits_reading(program: Program, run: Run) -> bool:
-    """Its results are too large, and `set` or arcs read them: a worker evaluates what they read (D52)."""
+    """Are the results too large for the log, and do `set` or arcs read them?
+
+    Then a worker evaluates them (D52).
+    """
     loop = run.loop
     if loop is None or loop.results is not None or loop.conflict is not None or not is_complete(loop):
         return False
@@ -181,7 +184,7 @@ def loop_done(pipeline: CompiledPipeline, state: State, run: Run) -> Fact:
 
 
 def _misfit(state: State, values: dict[str, JSON]) -> Failure | None:
-    """What is folded counts as any other write (D54, D55)."""
+    """Folded values obey the limits of all writes (D54, D55)."""
     for path, value in values.items():
         if failure := misfit(f"ctx.{path}", value):
             return failure
@@ -189,9 +192,9 @@ def _misfit(state: State, values: dict[str, JSON]) -> Failure | None:
 
 
 def _result(pipeline: CompiledPipeline, state: State, run: Run, meta: dict[str, JSON]) -> Output:
-    """The iterations' data in order while it is small, else a Ref into the log itself (D30).
+    """The data of the iterations in order if it is small, else a Ref into the log itself (D30).
 
-    Who reads `output.ref` has one whatever the size (D51): it points to where the results are anyway.
+    If some template reads `output.ref`, there is a Ref at any size (D51).
     """
     loop = run.loop
     assert loop is not None
@@ -204,7 +207,7 @@ def _result(pipeline: CompiledPipeline, state: State, run: Run, meta: dict[str, 
 
 
 def results_ref(state: State, name: str) -> dict[str, JSON]:
-    """A Ref into the log itself: what its iterations gave back, by index."""
+    """A Ref into the log itself: the outputs of the iterations, by index."""
     loop = state.runs[name].loop
     assert loop is not None
     locator = {"execution_id": state.execution_id, "run": name}

@@ -1,4 +1,7 @@
-"""What a frame wants next: a call, a wait, to be parked. Said by the pipeline machine, done by the worker."""
+"""Moves: the next action of a frame (call, wait, park).
+
+The pipeline machine decides it, the worker executes it.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +22,21 @@ _in_order = msgspec.json.Encoder(order="deterministic").encode
 
 
 class FramePlace(NamedTuple):
-    """Where a frame runs: what its templates see besides the frame itself."""
+    """The surroundings of a frame: what its templates see besides the frame itself."""
 
     execution_id: str
     workload: dict[str, JSON]
     input: dict[str, JSON]  # of the step or the block
-    iter: dict[str, JSON] | None  # item, index and parent; None: no loop around it
+    iter: dict[str, JSON] | None  # item, index and parent; None: it is in no loop
     folder: str | None = None  # of the playbook's file, for tools that read files beside it
-    items: dict[str, JSON] | None = None  # a Ref: where the item lies, when it does not stand in `iter`
-    opens: dict[str, JSON] | None = None  # a Ref: no frame is to be run, the items of its loop are to be read
-    closes: dict[str, JSON] | None = None  # a Ref: nor here: what is read of the results is to be evaluated
-    keychain: tuple[Credential, ...] = ()  # where its secrets are found
+    items: dict[str, JSON] | None = None  # a Ref: where the item is stored, when it is not in `iter`
+    opens: dict[str, JSON] | None = None  # a Ref: run no frame, but read the items of its loop
+    closes: dict[str, JSON] | None = None  # a Ref: run no frame, but evaluate what is read from its results
+    keychain: tuple[Credential, ...] = ()  # where to find its secrets
 
 
 class Work(NamedTuple):
-    """One frame, ready to be taken up: a copy that the worker may change."""
+    """One frame, ready to run: a copy that the worker may change."""
 
     pipeline: CompiledPipeline
     frame: Frame
@@ -57,14 +60,15 @@ class RunTask(NamedTuple):
 
     @property
     def input_hash(self) -> str | None:
-        """Tells whether two calls were made with the same, and nothing about its secrets (D20).
+        """Equal for two calls with the same input; it reveals nothing about secrets (D20).
 
-        None: the call is pure, and is as good made again; or what it is given can not be written down.
+        None: the call is pure and can be repeated, or its input cannot be encoded.
         """
         task = self.task
         if task.pure:
             return None
-        fields = _without(self.fields, task.secret_fields | task.code.keys())  # the digest knows the code
+        # The digest of the playbook covers the code.
+        fields = _without(self.fields, task.secret_fields | task.code.keys())
         parts = (fields, _without(self.input, task.secret_inputs))
         try:
             return hashlib.sha256(_in_order(parts)).hexdigest()[:16]
@@ -77,7 +81,7 @@ def _without(values: dict[str, JSON], keys: Container[str]) -> dict[str, JSON]:
 
 
 class Answered(NamedTuple):
-    """The call that the frame was parked in has come back."""
+    """The call in which the frame was parked has returned."""
 
     task: CompiledTask
     input: dict[str, JSON]
@@ -86,7 +90,7 @@ class Answered(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """No call is made: skipped, or it can not be made."""
+    """No call is made: the task is skipped, or cannot be called."""
 
     fact: TaskDone
 
@@ -100,7 +104,7 @@ class Wait(NamedTuple):
 
 
 class Over(NamedTuple):
-    """Nothing is left to do."""
+    """The frame is over."""
 
 
 Move: TypeAlias = RunTask | Answered | Decided | Park | Wait | Over

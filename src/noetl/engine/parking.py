@@ -1,4 +1,4 @@
-"""Kinds that are no calls: the frame is parked, and control does the rest. What it waits for is said here.
+"""Kinds that call no tool: the frame is parked and control does the rest. This module says what it waits for.
 
 `workbook` waits for a block, `playbook` for a child, `wait` for time or a signal.
 """
@@ -16,12 +16,12 @@ from noetl.engine.write_limits import misfit
 from noetl.output import JSON
 
 PARKING = frozenset({"workbook", "playbook", "wait"})
-DELAY_S_MAX = 366 * 86_400.0  # of a retry or a wait
-AMOUNT_MAX = 1e15  # of attempts and seconds, before they are cut
+DELAY_S_MAX = 366 * 86_400.0  # longest delay of a retry or a wait
+AMOUNT_MAX = 1e15  # largest number of attempts or seconds that is accepted
 
 
 class BadField(Exception):
-    """A field whose value can not be used."""
+    """The value of a field cannot be used."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -29,11 +29,11 @@ class BadField(Exception):
 
 
 def waits_for(kind: str, fields: dict[str, JSON], input: dict[str, JSON], call: str, at: datetime) -> Until:
-    """`call` is the id of the call, with that of its execution: what a child's id is derived from."""
+    """`call` is the id of the call with that of its execution; the id of a child is derived from it."""
     if kind == "workbook":
         return ForBlock(block=fields["block"], input=input)
     if kind == "playbook":
-        # Of the call and not of the entry into the task: another attempt is another child (D58).
+        # Derived from the call, not from the entry into the task: each attempt has its own child (D58).
         seed = hashlib.sha256(f"child {call}".encode()).digest()[:16]
         return ForChild(
             execution_id=str(UUID(bytes=seed, version=5)),
@@ -45,13 +45,15 @@ def waits_for(kind: str, fields: dict[str, JSON], input: dict[str, JSON], call: 
     return _pause(input, at)
 
 
-def told_iteration(until: Until, around: dict[str, JSON]) -> Until:
-    """Control has no items that lie in the result store, and the loop of a block may be over this one."""
+def with_iteration(until: Until, around: dict[str, JSON]) -> Until:
+    """Add the iteration: control does not read its item from the result store; the block may loop over it."""
     if not isinstance(until, ForBlock):
         return until
     failure = misfit("iter", around)
     if failure is not None:
-        raise BadField("iter", f"the block's caller has too large an item: {failure.message}")
+        raise BadField(
+            "iter", f"the item of the iteration that calls the block is too large: {failure.message}"
+        )
     return replace(until, iter=around)
 
 

@@ -1,4 +1,4 @@
-"""A pipeline as a machine: says what to do next, is told how it went. Pure; the worker drives it.
+"""The pipeline machine: it says what to do next and receives the result. It is pure; the worker drives it.
 
 match next_move(work, at):
     case RunTask() as called: fact = take(work, called, await tool(called), at)
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from noetl.engine.apply import put
 from noetl.engine.facts import FrameParked, TaskDone
 from noetl.engine.moves import Answered, Decided, Move, Over, Park, RunTask, Wait, Work
-from noetl.engine.parking import DELAY_S_MAX, PARKING, BadField, is_amount, told_iteration, waits_for
+from noetl.engine.parking import DELAY_S_MAX, PARKING, BadField, is_amount, waits_for, with_iteration
 from noetl.engine.write_limits import ctx_misfit, misfit
 from noetl.ids import call_id
 from noetl.net.program import CompiledRule, CompiledTask, Write
@@ -28,7 +28,7 @@ from noetl.template.compile import Moment, Template, TemplateError, Value, json_
 
 
 class _Turn(NamedTuple):
-    """One look at one task."""
+    """One evaluation of one task."""
 
     work: Work
     task: CompiledTask
@@ -36,7 +36,7 @@ class _Turn(NamedTuple):
     at: datetime
 
     def moment(self, where: str) -> Moment:
-        """What now() and uuid() are derived from: another one for each field of each call (D17)."""
+        """The values that now() and uuid() are derived from: different for each field of each call (D17)."""
         return Moment(_instant(self.at), f"{self.call_id()}/{where}")
 
     def call_id(self) -> str:
@@ -49,7 +49,7 @@ class _Turn(NamedTuple):
         except TemplateError as error:
             message = error.message
             if "keychain" in self.scope and error.path is None:
-                message = "it can not be evaluated; why is not told, since it may read the keychain"
+                message = "it cannot be evaluated; the reason is withheld, because it may contain a secret"
             raise self.broken("template", message, where) from None
 
     def holds(self, when: Template, rule: CompiledRule) -> bool:
@@ -68,16 +68,16 @@ class _Turn(NamedTuple):
 
 
 class _Broken(Exception):
-    """The task can not go on: the failure says what can not be evaluated or written, and where (D16)."""
+    """The task cannot continue: the failure says what cannot be evaluated or written, and where (D16)."""
 
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
 
 
 def next_move(work: Work, at: datetime, keychain: dict[str, JSON] | None = None) -> Move:
-    """What the frame wants now. `keychain`: the values of those entries that the task reads.
+    """The next move of the frame. `keychain`: the values of the entries that the task reads.
 
-    Only what a tool is called with may hold them: what a frame is parked for goes on record (D20).
+    Only the input of a tool may contain them: what a frame is parked for is recorded in the log (D20).
     """
     pipeline, frame, place = work
     if not 0 <= frame.pc < len(pipeline.tasks):
@@ -88,7 +88,7 @@ def next_move(work: Work, at: datetime, keychain: dict[str, JSON] | None = None)
     turn = _Turn(work, task, _scope(work, task), at)
     try:
         if frame.answer is not None:
-            # As it was bound when the frame was parked: what was written since is not its input (D19).
+            # The input as bound when the frame was parked: later writes do not change it (D19).
             input = turn.inputs()[1] if frame.asked is None else frame.asked
             return Answered(task, input, frame.answer, turn.scope)
         if frame.calls >= pipeline.calls_max:
@@ -103,14 +103,14 @@ def next_move(work: Work, at: datetime, keychain: dict[str, JSON] | None = None)
         if task.kind in PARKING:
             until = waits_for(task.kind, fields, input, turn.call_id(), at)
             if place.items is not None:
-                until = told_iteration(until, turn.scope["iter"])
+                until = with_iteration(until, turn.scope["iter"])
             return Park(FrameParked(frame=frame.id, call=frame.calls + 1, until=until))
     except BadField as error:
         failure = turn.broken("input", str(error), error.field).failure
         return Decided(_broken(turn, Output(status="error", error=failure), failure))
     except _Broken as error:
         return Decided(_broken(turn, Output(status="error", error=error.failure), error.failure))
-    # A frame enters a task once, however often it tries: the number of entries tells them apart.
+    # All attempts belong to one entry into a task: the number of entries distinguishes them.
     entry = f"{place.execution_id}/{frame.id}/{task.name}/{frame.entries}"
     return RunTask(task, fields, input, frame.attempt, entry, turn.scope, place.folder, place.keychain)
 
@@ -124,9 +124,9 @@ def take(
     chance: float = 0.5,
     ms: float = 0.0,
 ) -> TaskDone:
-    """The call has come back: the fact that it makes, with the directive that its rules give (D28).
+    """The fact for a call that has returned, with the directive that its rules give (D28).
 
-    `chance`, between 0 and 1, is what the jitter of a retry is drawn from; `ms` is how long the call took.
+    `chance`, between 0 and 1, gives the jitter of a retry; `ms` is the duration of the call.
     """
     task, frame = called.task, work.frame
     if work.pipeline.reads_meta:
@@ -187,7 +187,7 @@ def _scope(work: Work, task: CompiledTask) -> dict[str, JSON]:
 
 
 def _scope_after(work: Work, called: RunTask | Answered, output: Output) -> dict[str, JSON]:
-    """What rules and `set` see: the task's input over the step's, without its secrets (D19, D20)."""
+    """The scope of rules and `set`: the task's input over the step's, without its secrets (D19, D20)."""
     scope = {**called.scope, "output": output.view()}
     if called.input:
         input = scope["input"] = {**work.place.input, **called.input}
@@ -205,7 +205,7 @@ def _first(turn: _Turn, rules: tuple[CompiledRule, ...]) -> CompiledRule | None:
 
 
 def _write(turn: _Turn, writes: tuple[Write, ...], written: dict[str, JSON]) -> None:
-    """All right sides first, then all writes (D28); what follows sees them."""
+    """Evaluate all right sides, then write (D28); later evaluations see the writes."""
     scope = turn.scope
     values = [turn.value(write.value, write.target) for write in writes]
     for write, value in zip(writes, values, strict=True):
@@ -225,7 +225,7 @@ def _write(turn: _Turn, writes: tuple[Write, ...], written: dict[str, JSON]) -> 
 def _directive(
     turn: _Turn, rule: CompiledRule | None, output: Output, chance: float
 ) -> tuple[Directive, datetime | None]:
-    """What happens next, and for a retry not before when. One that is used up fails (D24)."""
+    """The directive, and for a retry its earliest time. A retry without attempts left fails (D24)."""
     task, attempt = turn.task, turn.work.frame.attempt
     if rule is None:
         goes_on = output.status == "ok" or (task.has_policy and task.on_unmatched == "continue")
@@ -243,7 +243,7 @@ def _attempts(turn: _Turn, rule: CompiledRule) -> float:
 
 
 def _delay_s(turn: _Turn, rule: CompiledRule, chance: float) -> float:
-    """How long a retry waits (D25)."""
+    """The delay of a retry (D25)."""
     if rule.delay is None:
         return 0.0
     delay = _number(turn, rule, rule.delay, "delay")
@@ -269,7 +269,7 @@ def _number(turn: _Turn, rule: CompiledRule, value: Value, key: str) -> float:
 
 
 def _why(turn: _Turn, rule: CompiledRule | None) -> Failure:
-    """Why the pipeline fails when the output itself does not say so."""
+    """Why the pipeline fails when the output has no error."""
     name = turn.task.name
     if rule is None or turn.scope["output"]["status"] == "error":
         return Failure(kind=turn.task.kind, message=f'task "{name}" gave an error and no reason')
@@ -310,7 +310,7 @@ def _skipped(turn: _Turn, rule: CompiledRule) -> TaskDone:
 
 
 def _broken(turn: _Turn, output: Output, error: Failure, ms: float = 0.0) -> TaskDone:
-    """The pipeline ends here, and no rule is asked."""
+    """The pipeline ends here without evaluating rules."""
     return TaskDone(
         frame=turn.work.frame.id,
         call=turn.work.frame.calls + 1,

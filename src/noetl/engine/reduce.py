@@ -1,6 +1,6 @@
 """Reducers: how the writes of parallel iterations to one path of ctx become one value (D47, D86).
 
-Each keeps partial results that can be joined in any grouping, so that the order of finishing changes nothing.
+Partial results can be joined in any grouping, so the order in which iterations finish does not matter.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from noetl.engine.scopes import ABSENT, at_path
 from noetl.output import JSON
 from noetl.template.values import kind_of, truth
 
-NOTHING = object()  # no value so far, and no neutral one
-SAME = "same"  # no reducer: all must write the same
+NOTHING = object()  # no value yet, and no neutral value
+SAME = "same"  # without a reducer all iterations must write the same value
 _sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 class ReduceConflict(ValueError):
-    """Two iterations write different values, and no reducer is there to fold them."""
+    """Two iterations write different values, and no reducer folds them."""
 
 
 class Reducer(NamedTuple):
-    """Raises ValueError in words for the author when a value does not fit."""
+    """Raises ValueError, with a message for the author, when a value does not fit."""
 
     single: Callable[[JSON], JSON]  # a value → a partial result of its own
-    joined: Callable[[JSON, JSON], JSON]  # left, which it may change, and right, which it may not
+    joined: Callable[[JSON, JSON], JSON]  # (left, right): it may change left, but not right
     finish: Callable[[JSON], JSON]
-    neutral: JSON = NOTHING  # what it begins with when ctx has no value
+    neutral: JSON = NOTHING  # the start value when ctx has none
 
 
 def begin(reducer: str, ctx: dict[str, JSON], path: str) -> JSON:
-    """What folding begins with: the value that ctx had, else the neutral one, else NOTHING (D86)."""
+    """The start value: the value that ctx had, else the neutral value, else NOTHING (D86)."""
     how = REDUCERS[reducer]
     value = at_path(ctx, tuple(path.split(".")))
     if value is ABSENT:
@@ -53,7 +53,7 @@ def _begun(reducer: str, value: JSON) -> JSON:
 
 
 def joined(reducer: str, left: JSON, right: JSON) -> JSON:
-    """Left may be changed; right stays as it is, whatever happens to the result."""
+    """Left may be changed; right stays unchanged even when the result changes later."""
     if left is NOTHING:
         return right.copy() if isinstance(right, list | dict) else right
     return REDUCERS[reducer].joined(left, right)
@@ -84,7 +84,7 @@ def _all_the_same(left: JSON, right: JSON) -> JSON:
 
 
 def _addend(value: JSON) -> list[JSON]:
-    """Whole numbers add up in the first place, others stand behind it as parts whose sum is exact."""
+    """The first part is the sum of whole numbers; the others are parts of floats whose sum is exact."""
     return [value] if isinstance(_number(value), int) else [0, value]
 
 
@@ -96,7 +96,7 @@ def _added(left: list[JSON], right: list[JSON]) -> list[JSON]:
 
 
 def _grow(parts: list[JSON], more: float) -> None:
-    """Shewchuk's sum: the parts behind the first never lose a bit, so no order of adding is another sum."""
+    """Shewchuk's sum: the parts after the first lose no bit, so every order of adding gives the same sum."""
     place = 1
     for part in parts[1:]:
         big, small = (more, part) if abs(more) >= abs(part) else (part, more)
@@ -130,7 +130,10 @@ def _deep(outer: JSON, inner: JSON) -> JSON:
 
 
 def _agree(outer: JSON, inner: JSON) -> bool:
-    """Does no mapping meet anything else? Only then may they be merged before what stands to the left."""
+    """Are all values at each key mappings, or none?
+
+    Only then may they be merged before the value on the left.
+    """
     if not (isinstance(outer, dict) and isinstance(inner, dict)):
         return not isinstance(outer, dict) and not isinstance(inner, dict)
     return all(_agree(outer[key], each) for key, each in inner.items() if key in outer)

@@ -1,6 +1,7 @@
-"""Large outputs: what of one goes into the log, and what a frame must fetch before it goes on (D51, D52).
+"""Large outputs: which part goes into the log, and what a frame must fetch before it continues (D51, D52).
 
-The tasks of a frame see data whole. The log holds a Ref, and what routing makes of the last output.
+The tasks of a frame see the whole data. The log holds a Ref, and the values that routing reads from the last
+output.
 """
 
 from __future__ import annotations
@@ -18,32 +19,33 @@ from noetl.output import JSON, Output
 from noetl.playbook.model import INLINE_BYTES_MAX
 from noetl.template.projection import error_entry, evaluate_parts
 
-PICKED_BYTES_MAX = 65_536  # of one part that routing reads of data that does not
-PICKED_BYTES_MAX_IN_ALL = 1_048_576  # of all of them: as much as ctx may hold (D55)
+PICKED_BYTES_MAX = 65_536  # largest part that routing may read from stored data
+PICKED_BYTES_MAX_IN_ALL = 1_048_576  # all parts together: as much as ctx may hold (D55)
 _encoded = msgspec.json.Encoder().encode
 
 
 def recorded(work: Work, fact: TaskDone, inline_max: int = INLINE_BYTES_MAX) -> TaskDone:
-    """The fact as it goes on record, asked before the frame moves on. What is stored has its ref by now."""
+    """The fact as it is recorded. Call it before the frame advances; stored data has its ref by then."""
     output = fact.output
     if output is not None and output.ref is not None and len(_encoded(output.data)) > inline_max:
         picked = pick(work, output, failed=fact.directive == "fail") if fact.next < 0 else None
         return replace(fact, output=trim(output, output.ref), picked=picked)
     last = work.frame.last
     if output is None and fact.next < 0 and last is not None and last.ref is not None:
-        return replace(fact, picked=pick(work, last))  # The tasks behind it were skipped.
+        return replace(fact, picked=pick(work, last))  # The later tasks were skipped.
     return fact
 
 
 def trim(output: Output, ref: dict[str, JSON]) -> Output:
-    """The output without its data, which lies there."""
+    """The output without its data, which is at `ref`."""
     return replace(output, data=None, ref=ref)
 
 
 def pick(work: Work, output: Output, *, failed: bool = False) -> dict[str, JSON] | None:
-    """What step `set` and arcs make of the data, part by part; None: they read none, or a loop is around it.
+    """What step `set` and arcs read from the data, part by part; None: nothing, or the frame is in a loop.
 
-    A part that can not be evaluated, or is too large, is on record as that: it counts when control reads it.
+    A part that cannot be evaluated or is too large is recorded as an error, which counts when control reads
+    it.
     """
     pipeline, _, place = work
     values = pipeline.failure_picks if failed else pipeline.picks
@@ -53,7 +55,7 @@ def pick(work: Work, output: Output, *, failed: bool = False) -> dict[str, JSON]
 
 
 def pick_results(work: Work, data: list[JSON]) -> dict[str, JSON]:
-    """The same of the results of a loop, whichever way it ends."""
+    """The same for the results of a loop, for both ways in which it can end."""
     pipeline = work.pipeline
     return _picked((*pipeline.picks, *pipeline.failure_picks), work.place, data)
 
@@ -93,7 +95,7 @@ def _too_large(size: int) -> dict[str, JSON]:
 
 
 def absent(frame: Frame) -> dict[str, dict[str, JSON]]:
-    """Where the data lies that the frame's tasks are to see whole and that is not here: slot → Ref."""
+    """The stored data that the frame's tasks need and that is not in the frame: slot → Ref."""
     seen = {"answer": frame.answer, "last": frame.last}
     found = {
         slot: output.ref
@@ -107,7 +109,7 @@ def absent(frame: Frame) -> dict[str, dict[str, JSON]]:
 
 
 def restore(frame: Frame, bodies: Mapping[str, JSON]) -> None:
-    """Put what was fetched into its slots."""
+    """Put fetched data into its slots."""
     for slot, data in bodies.items():
         if slot == "answer":
             assert frame.answer is not None

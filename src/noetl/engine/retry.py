@@ -1,6 +1,6 @@
-"""Retry, as far as the state is concerned: what is kept of a run that failed, and how another takes it up.
+"""The state of retries: what is kept from a failed run, and how a new run continues it.
 
-Kept is what failed, never what went well: frames at the task that failed, and of a loop its ranges (D69).
+Only failed parts are kept: frames at the failed task, and ranges of loop iterations (D69).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from noetl.output import Failure
 
 
 def set_aside(frame: Frame) -> Frame:
-    """The frame as it can be taken up: at the task that failed, or that was not done."""
+    """The frame, ready for a retry: at the task that failed or was not done."""
     failed = frame.failed_at is not None
     return Frame(
         id=frame.id, index=frame.index, step=frame.step, iter=frame.iter, entries=frame.entries,
@@ -26,7 +26,7 @@ def set_aside(frame: Frame) -> Frame:
 
 
 def keep(state: State, run: Run, failure: Failure | None) -> Run:
-    """What is kept of a run that has ended."""
+    """The part of an ended run that a retry needs."""
     give_up_blocks(state, run)
     loop = run.loop
     frames = {index: set_aside(frame) for index, frame in run.frames.items()}
@@ -40,7 +40,7 @@ def keep(state: State, run: Run, failure: Failure | None) -> Run:
 
 
 def _gaps(loop: LoopState) -> list[tuple[int, int]]:
-    """The iterations that were handed out and did not go well, as ranges, the lowest last."""
+    """The iterations that were scheduled and did not succeed, as ranges, the lowest last."""
     found: list[tuple[int, int]] = []
     end = 0
     for begins in sorted(loop.pieces):
@@ -53,7 +53,7 @@ def _gaps(loop: LoopState) -> list[tuple[int, int]]:
 
 
 def give_up_blocks(state: State, run: Run) -> None:
-    """Runs of blocks that its frames have called end with it; they answer nobody."""
+    """Runs of blocks that its frames have called end with it, without an answer to their callers."""
     for frame in run.frames.values():
         child = state.runs.get(called(frame) or "")
         if child is not None:
@@ -71,7 +71,7 @@ def called(frame: Frame) -> str | None:
 
 
 def take_up(run: Run, old: Run, *, from_start: bool) -> None:
-    """A new run goes on where an old one failed. What went well is inherited."""
+    """A new run continues where an old one failed. It inherits what succeeded."""
     run.retry_of = old.id
     loop = old.loop
     if loop is None or loop.conflict is not None:
@@ -93,5 +93,5 @@ def take_up(run: Run, old: Run, *, from_start: bool) -> None:
 
 
 def taken_up(run: Run, index: int | None, frame: Frame) -> Frame:
-    """ctx is that of now, with what a parallel iteration has written itself."""
+    """ctx as of now, with the writes of the parallel iteration itself."""
     return replace(frame, id=frame_id(run.id, index), ctx=patched(run.ctx, frame.written))

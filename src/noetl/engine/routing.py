@@ -1,6 +1,6 @@
-"""A run has ended: step `set`, the arcs that are asked, the tokens that they make (D28, D37–D41, D74).
+"""Routing of a run that has ended: step `set`, evaluation of arcs, new tokens (D28, D37–D41, D74).
 
-A block's run answers the frame that called it instead.
+The run of a block resumes the frame that called it instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from noetl.template.projection import PROJECTED, error_entry
 
 
 class _Broken(Exception):
-    """It can not go on: something can not be evaluated or written, or leads nowhere (D16, D41)."""
+    """Routing failed: something cannot be evaluated or written, or the target does not exist (D16, D41)."""
 
     def __init__(self, kind: str, message: str) -> None:
         self.failure = Failure(kind=kind, message=message)
@@ -39,12 +39,12 @@ def route(program: Program, state: State, run: Run, at: datetime) -> facts.NextE
     written = dict(router.written)
     try:
         return router.route(step)
-    except _Broken as broken:  # No arc fires, so none of them writes anything.
+    except _Broken as broken:  # No arc fires, so no arc writes anything.
         return facts.NextEvaluated(run=run.id, set=written, asked=tuple(router.asked), error=broken.failure)
 
 
 def answer(program: Program, state: State, run: Run, at: datetime) -> facts.FrameResumed:
-    """A block has ended: its own `set`, then its caller goes on with its output."""
+    """A block has ended: evaluate its `set`, then resume its caller with its output."""
     assert run.output is not None
     assert run.parent is not None
     output = run.output
@@ -61,7 +61,7 @@ def answer(program: Program, state: State, run: Run, at: datetime) -> facts.Fram
 
 
 class _Router:
-    """One evaluation; its scope follows what is written on the way."""
+    """One evaluation. Its scope contains the writes made so far."""
 
     def __init__(self, program: Program, state: State, run: Run, at: datetime) -> None:
         self.program, self.run, self.at = program, run, at
@@ -80,7 +80,7 @@ class _Router:
             self.scope[PROJECTED] = self.picked
 
     def event(self) -> dict[str, JSON]:
-        """What guards, admission and joins read of it (D40)."""
+        """The event that guards, admission and joins read (D40)."""
         run, output = self.run, self.run.output
         assert output is not None
         made: dict[str, JSON] = {"name": run.event, "status": output.status, "step": run.step, "run": run.id}
@@ -142,7 +142,7 @@ class _Router:
         return target
 
     def write(self, writes: tuple[Write, ...], where: str) -> None:
-        """All right sides first, then all writes (D28); what follows sees them."""
+        """Evaluate all right sides, then write (D28); later evaluations see the writes."""
         values = [(write, self._value(write.value, f"{write.target} in {where}")) for write in writes]
         for write, value in values:
             if failure := misfit(write.target, value):
@@ -154,7 +154,7 @@ class _Router:
             raise _Broken(failure.kind, f'{where} of "{self.run.step}": {failure.message}')
 
     def _token(self, target: str, place: int, event: dict[str, JSON]) -> Token:
-        """Its input is bound now, so every token has its own (D28); a join binds its own when it fires."""
+        """The input is bound now, so every token has its own (D28); a join binds its input when it fires."""
         step = self.program.steps[target]
         input: dict[str, JSON] = {}
         if not step.join:
@@ -170,7 +170,7 @@ class _Router:
 
 
 def _out_of_reach(pipeline: CompiledPipeline) -> dict[str, JSON]:
-    """Whoever reads the data of a loop that is too large for the log is told so, and not given null (D30)."""
+    """A template that reads loop data that is too large for the log gets an error, not null (D30)."""
     message = (
         "the results of the loop are too large to be output.data; fold what you need by "
         "loop.spec.policy.reduce, or `resolve` output.ref in the next step"

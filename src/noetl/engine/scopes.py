@@ -13,7 +13,7 @@ from noetl.template.compile import Moment
 
 
 def base_scope(state: State, run: Run) -> dict[str, JSON]:
-    """ctx is that of the moment (D74)."""
+    """The scope of a run, with the current ctx (D74)."""
     return {
         "workload": state.workload,
         "ctx": state.ctx,
@@ -24,17 +24,17 @@ def base_scope(state: State, run: Run) -> dict[str, JSON]:
 
 
 def moment(at: datetime, seed: str) -> Moment:
-    """What now() and uuid() are derived from (D17)."""
+    """The values that now() and uuid() are derived from (D17)."""
     return Moment(at.isoformat().replace("+00:00", "Z"), seed)
 
 
 def deadline(pipeline: CompiledPipeline, at: datetime) -> datetime | None:
-    """When a run must have ended whose token is made now (D33)."""
+    """The deadline of a run whose token is made now (D33)."""
     return None if pipeline.deadline_s is None else at + timedelta(seconds=pipeline.deadline_s)
 
 
 def put(values: dict[str, JSON], path: tuple[str, ...], value: JSON) -> dict[str, JSON]:
-    """The same mapping with one value changed; what others hold of it stays as it was."""
+    """A copy of the mapping with one value changed; the mapping itself stays unchanged."""
     first, *rest = path
     if not rest:
         return {**values, first: value}
@@ -43,7 +43,7 @@ def put(values: dict[str, JSON], path: tuple[str, ...], value: JSON) -> dict[str
 
 
 def without(values: dict[str, JSON], path: tuple[str, ...]) -> dict[str, JSON]:
-    """The same mapping with nothing at that path."""
+    """A copy of the mapping without this path."""
     first, *rest = path
     if first not in values:
         return values
@@ -57,7 +57,7 @@ ABSENT = object()
 
 
 def at_path(values: JSON, path: tuple[str, ...]) -> JSON:
-    """What stands there; ABSENT: nothing does."""
+    """The value at the path; ABSENT: there is none."""
     for part in path:
         if not isinstance(values, dict) or part not in values:
             return ABSENT
@@ -73,7 +73,7 @@ def split(target: str) -> tuple[str, tuple[str, ...]]:
 
 
 def of_ctx(written: dict[str, JSON]) -> dict[str, JSON]:
-    """What a `set` writes to ctx, without that word."""
+    """The writes to ctx of a `set`, without the prefix "ctx."."""
     return {target[4:]: value for target, value in written.items() if target.startswith("ctx.")}
 
 
@@ -84,10 +84,10 @@ def patched(ctx: dict[str, JSON], writes: dict[str, JSON]) -> dict[str, JSON]:
 
 
 def write(state: State, run: Run, writes: dict[str, JSON]) -> None:
-    """Writes take effect: in the frames around that wait for this run, and then in the execution.
+    """Apply writes to the frames that wait for this run, then to the execution.
 
-    A parallel iteration keeps them to itself until its loop is done (D47). Callers see what their blocks
-    write, and nothing of what other branches do meanwhile (D28a).
+    The writes of a parallel iteration stay private until its loop is done (D47). Callers see the writes of
+    their blocks, but not those of other branches (D28a).
     """
     while run.parent is not None:
         owner, index = frame_parts(run.parent)
@@ -101,7 +101,7 @@ def write(state: State, run: Run, writes: dict[str, JSON]) -> None:
 
 
 def view(state: State, run: Run) -> dict[str, JSON]:
-    """ctx as the next frame of a run sees it."""
+    """ctx, as the next frame of a run sees it."""
     if run.parent is None:
         return state.ctx
     owner, index = frame_parts(run.parent)
@@ -109,7 +109,7 @@ def view(state: State, run: Run) -> dict[str, JSON]:
 
 
 def in_parallel(state: State, run: Run) -> bool:
-    """Is a parallel iteration around it?"""
+    """Is the run inside a parallel iteration?"""
     while run.parent is not None:
         run = state.runs[frame_parts(run.parent)[0]]
         if run.loop is not None and run.loop.parallel:

@@ -1,8 +1,7 @@
-"""State → the next fact that follows of itself, or None when the net is at rest.
+"""State → the next fact that follows without a command, or None when nothing follows.
 
-The order is fixed, so that a log can be told in advance: what has changed in a run, routing of ended runs,
-tokens that wait and whose gate moved, new tokens, oldest first, joins, the end. It touches what changed, and
-nothing else.
+The order is fixed, so that a log is predictable: changes in runs, routing of ended runs, waiting tokens whose
+admission may have changed, new tokens (oldest first), joins, the end. It visits only what has changed.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from noetl.net.program import Program
 from noetl.output import JSON, Output
 
 Matter: TypeAlias = Literal["run", "frame", "tokens"]
-Agenda: TypeAlias = dict[tuple[Matter, str, int | None], dict[str, None] | None]  # of tokens: which ones
+Agenda: TypeAlias = dict[tuple[Matter, str, int | None], dict[str, None] | None]  # TOKENS → which tokens
 TOKENS: tuple[Matter, str, int | None] = ("tokens", "", None)
 
 
 def agenda_of(state: State) -> Agenda:
-    """Everything that may need a decision: where a fold of the log goes on."""
+    """Everything that may need a decision, after a fold of the log."""
     todo: Agenda = {}
     for run in state.runs.values():
         todo["run", run.id, None] = None
@@ -43,7 +42,7 @@ def agenda_of(state: State) -> Agenda:
 
 
 def put_on(agenda: Agenda, state: State, fact: Fact) -> None:
-    """What a fact, just applied, gives to decide."""
+    """Add what may need a decision after this fact, which has just been applied."""
     match fact:
         case facts.TaskDone(frame=frame, next=following):
             if following < 0:
@@ -67,13 +66,16 @@ def put_on(agenda: Agenda, state: State, fact: Fact) -> None:
 
 
 def _look_at_newest(agenda: Agenda, run: Run) -> None:
-    """An iteration that a retry has inherited may be over when it is handed out."""
+    """An inherited iteration of a retry may be over when it is scheduled."""
     if run.retry_of is not None and run.loop is not None and run.loop.flying:
         agenda["frame", run.id, next(reversed(run.loop.flying))] = None
 
 
 def _stir(agenda: Agenda, state: State, written: dict[str, JSON]) -> None:
-    """Tokens that wait for what has changed are tried again (D35). It costs what waits for it."""
+    """Waiting tokens that read a changed path are tried again (D35).
+
+    The cost depends only on these tokens.
+    """
     if not written or not state.watched:
         return
     found: dict[str, None] = {}
@@ -84,7 +86,7 @@ def _stir(agenda: Agenda, state: State, written: dict[str, JSON]) -> None:
                 if any(read[: len(parts)] == parts[: len(read)] for read in state.waiting[token]):
                     found[token] = None
     before = agenda.get(TOKENS)
-    if found and (before or len(written) > 1):  # The oldest first, as a fold of the log would have it.
+    if found and (before or len(written) > 1):  # The oldest first, as after a fold of the log.
         found = {token: None for token in state.waiting if token in found or (before and token in before)}
     if found:
         agenda[TOKENS] = found
@@ -97,7 +99,7 @@ def settle(program: Program, state: State, agenda: Agenda, at: datetime) -> Fact
         return fact
     for run in state.ended:
         return _of_ended(program, state, state.runs[run], at)
-    # A token that became a run is still on its way: what multiplies by firing at once has a limit, too.
+    # A token that became a run still counts: tokens that fire at once and multiply reach the limit, too.
     if (live := len(state.tokens) + len(state.runs)) > program.limits["tokens"]:
         return over_limit(program, "tokens", live)
     if (fact := _of_waiting(program, state, agenda)) is not None:
@@ -107,7 +109,7 @@ def settle(program: Program, state: State, agenda: Agenda, at: datetime) -> Fact
     if (fact := of_joins(program, state, at)) is not None:
         return fact
     if state.runs:
-        return None  # at rest: what happens next is up to the workers
+        return None  # nothing follows until a worker reports
     return _end(state)
 
 
@@ -125,7 +127,10 @@ def _of_runs(program: Program, state: State, agenda: Agenda, at: datetime) -> Fa
 
 
 def _of_waiting(program: Program, state: State, agenda: Agenda) -> Fact | None:
-    """Tokens whose gate has moved, oldest first. One that is still not admitted says nothing (D35)."""
+    """Tokens whose admission may have changed, oldest first.
+
+    One that is still not admitted makes no fact (D35).
+    """
     stirred = agenda.get(TOKENS) or {}
     while stirred:
         token = next(iter(stirred))
@@ -140,7 +145,7 @@ def _of_waiting(program: Program, state: State, agenda: Agenda) -> Fact | None:
 def _of_matter(
     program: Program, state: State, matter: tuple[Matter, str, int | None], at: datetime
 ) -> Fact | None:
-    """In a pause, and after a cancel, what was done is recorded, and nothing new begins (D67, D68)."""
+    """In a pause and after a cancel, completed work is recorded, and no new work begins (D67, D68)."""
     about, name, index = matter
     going = state.status == "running"
     run = state.runs.get(name)
@@ -157,7 +162,7 @@ def _of_matter(
 
 
 def _of_run(program: Program, state: State, run: Run, at: datetime) -> Fact | None:
-    """A loop that has not started or is complete, a pipeline without tasks."""
+    """A loop that has not started or is complete, or a pipeline without tasks."""
     pipeline = program.pipeline(run.step, block=run.block)
     if pipeline.loop is not None and run.loop is None:
         fact = loop_started(program, state, run, at)
@@ -172,7 +177,7 @@ def _of_run(program: Program, state: State, run: Run, at: datetime) -> Fact | No
 
 
 def _call(program: Program, state: State, frame: Frame, at: datetime) -> Fact | None:
-    """A frame that has called a block: its run, if it is not there yet."""
+    """The run of the block that a frame has called, if it does not exist yet."""
     if not isinstance(frame.parked, ForBlock) or called(frame) in state.runs:
         return None
     block = frame.parked.block
@@ -194,9 +199,11 @@ def _of_ended(program: Program, state: State, run: Run, at: datetime) -> Fact:
 
 
 def _end(state: State) -> Fact:
-    """No runnable token and nothing running: it is a theorem, not a sweep (D42).
+    """No runnable token and no run: the execution has ended.
 
-    The status of the output is that of the playbook, as it is a step's own at a step (D30, D31).
+    This follows from the state, no timer looks for it (D42).
+
+    The output of the playbook has the status of the playbook, like that of a step (D30, D31).
     """
     waiting = (*state.waiting, *(token for tokens in state.joins.values() for token in tokens))
     output = state.reached_end or state.last_output

@@ -1,4 +1,4 @@
-"""A state as bytes and back: what many runs and frames hold together is written once.
+"""A state as bytes and back. Values that runs and frames share are written once.
 
 `SCHEMA` names the shape of a state: a snapshot of another shape is dropped, and the log is read instead.
 """
@@ -17,40 +17,43 @@ from msgspec.structs import replace
 from noetl.engine.state import Frame, LoopState, Run, State
 from noetl.output import JSON, Output
 
-FORMAT = 1  # another number is another schema: when the bytes change, or what a field means
-LONG_CHARS = 64  # of a text that is worth a number of its own
-_LEVELS = 3  # of mappings that share what is in them; deeper down they are written as they are
-_ALONE = -1  # in the place of a number: the value stands where it belongs
-_NO_INDEX = -1  # of a frame that is no iteration: JSON has no other keys
+FORMAT = 1  # increase it when the bytes change, or the meaning of a field
+LONG_CHARS = 64  # length from which a text gets a number of its own
+_LEVELS = 3  # levels of mappings whose values are shared; deeper ones are written in full
+_ALONE = -1  # instead of a number: the value is written in place
+_NO_INDEX = -1  # key of a frame that is not an iteration: JSON keys are texts
 
-Slot: TypeAlias = Callable[[JSON, JSON], JSON]  # what stands in a slot, and what is nothing there → another
+Slot: TypeAlias = Callable[[JSON, JSON], JSON]  # the value of a slot, and its empty value → the new value
 
 
 class _Frozen(Struct, array_like=True):
-    state: State  # with nothing in its slots
-    slots: list[int]  # what stands in them, by its number, in the order of going through a state
-    values: list[JSON]  # by number; a mapping has None where it shares
-    links: dict[int, dict[str, int]]  # number of a mapping → key → number of what it shares
+    state: State  # with empty slots
+    slots: list[int]  # the numbers of the values of the slots, in the order of the walk through the state
+    values: list[JSON]  # by number; a mapping has None for shared values
+    links: dict[int, dict[str, int]]  # number of a mapping → key → number of the shared value
 
 
 def freeze(state: State) -> bytes:
-    """Equal mappings are shared as they are in the state: by identity."""
+    """Mappings are shared by identity, as they are in the state."""
     table = _Table()
     empty = _through(state, table.put, lambda index: _NO_INDEX if index is None else index)
     return _encode(_Frozen(empty, table.slots, table.values, table.links))
 
 
 def thaw(frozen: bytes) -> State:
-    """The same state. Raises ValueError for bytes that no `freeze` has made."""
+    """The same state. Raises ValueError for bytes that `freeze` has not made."""
     try:
         state, slots, values, links = msgspec.structs.astuple(_decode(frozen))
-        for number, shared in links.items():  # What a mapping shares has a lower number than the mapping.
+        for (
+            number,
+            shared,
+        ) in links.items():  # A shared value has a lower number than the mappings that share it.
             values[number].update({key: values[inner] for key, inner in shared.items()})
         return _through(
             state, _filled(values, iter(slots)), lambda index: None if index == _NO_INDEX else index
         )
     except (msgspec.DecodeError, LookupError, AttributeError, StopIteration) as error:
-        raise ValueError("this is no snapshot of ours") from error
+        raise ValueError("this is not a snapshot of a state") from error
 
 
 class _Table:
@@ -60,7 +63,7 @@ class _Table:
         self.slots: list[int] = []
         self.values: list[JSON] = []
         self.links: dict[int, dict[str, int]] = {}
-        self._numbers: dict[int, int] = {}  # id → number; the state keeps what it holds alive
+        self._numbers: dict[int, int] = {}  # id → number; the state keeps its values alive, so ids stay valid
 
     def put(self, value: JSON, nothing: JSON) -> JSON:
         if not _is_large(value):
@@ -102,7 +105,7 @@ Key: TypeAlias = Callable[[int | None], int | None]
 
 
 def _through(state: State, slot: Slot, key: Key) -> State:
-    """A copy of the state with other values in its slots: always the same slots in the same order."""
+    """A copy of the state with new values in its slots: always the same slots in the same order."""
     return replace(
         state,
         workload=slot(state.workload, {}),
@@ -158,7 +161,7 @@ def _output(output: Output | None, slot: Slot) -> Output | None:
 
 
 def shape_of(root: type[Struct]) -> dict[str, list[str]]:
-    """Every struct in it, with its fields, their types, and what is not written because it is the default."""
+    """Every struct in it, with its fields, their types, and their defaults, which are not written."""
     found: dict[str, list[str]] = {}
     rest: list[JSON] = [root]
     while rest:
@@ -175,7 +178,7 @@ def shape_of(root: type[Struct]) -> dict[str, list[str]]:
 
 
 def _told(default: JSON) -> str:
-    """A default in words that are the same in every process."""
+    """A default as a text that is the same in every process."""
     if default is msgspec.NODEFAULT:
         return "required"
     made = getattr(default, "factory", None)

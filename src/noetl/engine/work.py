@@ -1,4 +1,7 @@
-"""What is to be done, and what a worker needs to do it: the queue is a copy of this and can be rebuilt."""
+"""Frames that are due, and what a worker needs to run them.
+
+The queue is a copy of this and can be rebuilt.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ from noetl.net.program import Program
 
 
 def due(state: State, *, at_most: int | None = None) -> Iterator[str]:
-    """Every frame that a worker could take up now, in the order in which they were scheduled.
+    """Every frame that a worker could run now, in the order of scheduling.
 
-    `at_most` is limits.in_flight: so many frames of one execution may be out at once (D45).
+    `at_most` is limits.in_flight: the number of frames of one execution that may run at once (D45).
     """
     runs = state.runs.values() if state.status == "running" else ()
     return islice((frame for run in runs for frame in due_of(run)), at_most)

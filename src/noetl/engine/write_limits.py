@@ -1,6 +1,6 @@
-"""May this value be written there? Sizes of what `set` writes, and names that take a Ref (D54, D55).
+"""Limits of writes: the size of values that `set` writes, and names that take a Ref (D54, D55).
 
-One answer for all who write: the pipeline, routing, blocks and reducers.
+The pipeline, routing, blocks and reducers all use these checks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _encoded = msgspec.json.Encoder().encode
 
 
 def misfit(target: str, value: JSON) -> Failure | None:
-    """Why the value can not stand under the target ("ctx.rows_ref"); None: it can."""
+    """Why the value cannot be written to the target ("ctx.rows_ref"); None: it can."""
     kind = type(value)
     if target.endswith("_ref"):
         if not is_ref(value):
@@ -34,7 +34,7 @@ def misfit(target: str, value: JSON) -> Failure | None:
 
 
 def ctx_misfit(ctx: dict[str, JSON]) -> Failure | None:
-    """Why this can not be the whole of ctx."""
+    """Why ctx cannot have this value; None: it can."""
     if len(_encoded(ctx)) <= CTX_BYTES_MAX:
         return None
     message = f"ctx would be over {CTX_BYTES_MAX:,} bytes in all: keep references instead"

@@ -1,4 +1,4 @@
-"""The net: a playbook, compiled. Templates, expressions and the checks that need them live here.
+"""The compiled playbook: one compiler, the net that it makes, and descriptions of its parts.
 
-It must not know how a playbook is stored, scheduled or run; it reaches no clock, socket, file or log.
+This package does not know how playbooks are stored, scheduled or run. It uses no clock, socket, file or log.
 """

@@ -43,7 +43,7 @@ from noetl.template.compile import BadTemplate, Template, TemplateError, Value, 
 from noetl.template.projection import reads_data
 from noetl.template.values import is_template
 
-CTX_TARGETS_LIGHT = 16  # so many values of the largest size fit into ctx (D55)
+CTX_TARGETS_LIGHT = 16  # this many values of the maximum size fit into ctx (D55)
 
 
 @lru_cache(maxsize=4096)
@@ -260,7 +260,7 @@ class _Compiler:
         return build_value(values, compile_one, known.sql), frozenset(secrets) if secrets else _NO_KEYS
 
     def _field_path(self, task: Task, key: str, under: str | None) -> Path:
-        """A field may stand under `input`, or beside `kind` (D9)."""
+        """The path of a field, which is under `input` or beside `kind` (D9)."""
         if under is not None:
             path: Path = (*task.at, under, key)
             if self.report.document.find(path) is not None:
@@ -396,7 +396,10 @@ _NO_FIELDS = _Fields(_NO_KEYS, _NO_KEYS, frozenset())
 
 
 def reads_failure(when: Template) -> bool:
-    """Does the guard read anything that tells of a failure? Then it is evaluated after one, too (D37)."""
+    """Does the guard read the event, the status or the error?
+
+    Then it is evaluated after a failure, too (D37).
+    """
     return any(
         read.path[0] == "event" or read.path[:2] in (("output", "status"), ("output", "error"))
         for read in when.reads
@@ -424,8 +427,8 @@ def _call_of(block: str, owner: Pipeline) -> CompiledTask:
 
 
 def _reach(steps: Mapping[str, CompiledStep]) -> dict[str, int]:
-    """The steps that each step's arcs lead to; itself only when a way leads back to it."""
-    # One vertex stands for all targets of the arcs that may lead to any step: the graph stays linear.
+    """The steps that each step's arcs lead to, as bits; the step itself only when a path leads back to it."""
+    # One vertex represents the targets of all arcs that may lead to any step, so that the graph stays linear.
     follows: dict[str, list[str]] = {}
     for name, step in steps.items():
         found: dict[str, None] = {}

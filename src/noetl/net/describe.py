@@ -1,4 +1,4 @@
-"""Rules, guards, loops and values in words, as a person would say them. It knows the model, but no screen."""
+"""Short descriptions of rules, guards, loops and values for people. Independent of any output format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from noetl.playbook.model import (
 )
 from noetl.template.compile import is_template
 
-VALUE_MAX = 60  # characters of a value that are shown
+VALUE_MAX = 60  # characters of a value that are displayed
 
 _SOLE = re.compile(r"\{\{-?(?P<inside>.*?)-?\}\}\Z", re.DOTALL)
 _NAMED_EVENT = re.compile(r"\bevent\.name == (['\"])(?P<name>[a-z.]+)\1")
@@ -36,14 +36,14 @@ def expression(text: str) -> str:
 
 
 def guard(when: When | None) -> str | None:
-    """None: it holds always."""
+    """None: it always holds."""
     if when is None or when is True:
         return None
     return "false" if when is False else expression(when)
 
 
 def short_guard(words: str, length: int) -> str:
-    """For a label: the usual questions by a word, others cut."""
+    """For a label: common conditions as one word, others shortened."""
     words = _NAMED_EVENT.sub(lambda found: _EVENTS.get(found["name"], found["name"]), words)
     return shorten(_OUTPUT_IS.sub(lambda found: found["status"], words), length)
 
@@ -122,7 +122,7 @@ def _retry(each: Rule) -> list[str]:
     said = f"({expression(attempts)})" if isinstance(attempts, str) else str(attempts)
     words = [f"{said} calls in all"]
     if each.delay is None:
-        return [*words, "at once"]
+        return [*words, "immediately"]
     pause = seconds(each.delay)
     growing = each.backoff in ("linear", "exponential")
     words.append(f"{each.backoff} from {pause}" if growing else f"after {pause}")
@@ -134,9 +134,9 @@ def _retry(each: Rule) -> list[str]:
 
 
 def unmatched(policy: Policy | None) -> str | None:
-    """What follows when no rule fits; None when one always does."""
+    """What happens when no rule matches; None when one always does."""
     if policy is None or all(each.do == "skip" for each in policy.rules):
-        return None  # D22 says it for every task: ok goes on, an error fails.
+        return None  # The default for every task (D22): ok continues, an error fails.
     if any(each.when in (None, True) for each in policy.rules):
         return None
     if policy.on_unmatched == "fail":
@@ -172,17 +172,17 @@ def loop(each: Loop) -> str:
 
 
 def policy(owner: Pipeline) -> list[str]:
-    """Time limits and what failure means, where the author said something about them."""
+    """Time limits, failure mode and limits, where the author set them."""
     lifecycle, failure, limits = (owner.policy.get(key) or {} for key in ("lifecycle", "failure", "limits"))
     lines = []
     if "timeout_s" in lifecycle:
-        lines.append(f"ends after {seconds(lifecycle['timeout_s'])} of work, by kind timeout")
+        lines.append(f"fails with kind timeout after {seconds(lifecycle['timeout_s'])} of work")
     if "deadline_s" in lifecycle:
-        lines.append(f"ends {seconds(lifecycle['deadline_s'])} after its token was made, by kind timeout")
+        lines.append(f"fails with kind timeout {seconds(lifecycle['deadline_s'])} after its token was made")
     if failure.get("mode") == "best_effort":
-        tolerated = f", up to {failure['tolerate']} of them may" if "tolerate" in failure else ""
-        lines.append(f"best effort: iterations that fail do not stop the others{tolerated}")
+        tolerated = f"; at most {failure['tolerate']} may fail" if "tolerate" in failure else ""
+        lines.append(f"best effort: failed iterations do not stop the others{tolerated}")
     elif failure.get("mode") == "fail_fast":
-        lines.append("fail fast: the first iteration that fails stops the loop")
+        lines.append("fail fast: the first failed iteration stops the loop")
     lines += [f"limit {key}: {each}" for key, each in limits.items()]
     return lines

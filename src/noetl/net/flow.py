@@ -20,7 +20,7 @@ _WORD = re.compile(r"""'[^']*'|"[^"]*"|[()\[\]{}]|\b(?:and|or|if)\b""")
 def live_arcs(step: CompiledStep) -> list[CompiledArc]:
     """The arcs that may fire. In exclusive mode an arc that takes every success hides the later ones.
 
-    Arcs that take failures still fire behind it.
+    Later arcs that take failures may still fire.
     """
     live: list[CompiledArc] = []
     closed = False

@@ -1,4 +1,4 @@
-"""Algorithms on directed graphs: reachability, circles, drawing order. Iterative and linear.
+"""Algorithms on directed graphs: reachability, cycles, drawing order. Iterative and linear.
 
 Nothing here knows about playbooks.
 """
@@ -64,7 +64,7 @@ def _close(vertex: V, open_: dict[V, None]) -> list[V]:
             return members[::-1]
 
 
-def circles(follows: Follows[V]) -> list[list[V]]:
+def cycles(follows: Follows[V]) -> list[list[V]]:
     """Components that contain a cycle."""
     return [each for each in components(follows) if len(each) > 1 or each[0] in follows.get(each[0], ())]
 
@@ -101,7 +101,7 @@ class _Walk:
         self.open: dict[str, Iterator[str]] = {}
 
     def finished(self, start: str) -> Iterator[str]:
-        """The new vertices that the start reaches, in the order in which the walk leaves them for good."""
+        """The new vertices that the start reaches, in the order in which the walk finishes them."""
         entering = None if start in self.seen else start
         while entering is not None or self.open:
             if entering is not None:
@@ -123,7 +123,7 @@ class _Walk:
 
 
 def drawing_order(starts: Sequence[str], follows: Mapping[str, Sequence[str]]) -> Order:
-    """The order in which a person would draw what the starts reach: branches before the vertex they meet in.
+    """The order in which to draw what the starts reach: branches before the vertex in which they meet.
 
     Vertices that the first start does not reach come later, start by start.
     """

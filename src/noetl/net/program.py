@@ -17,7 +17,7 @@ from noetl.playbook import model
 from noetl.playbook.source import Path
 from noetl.template.compile import Template, Value
 
-Condition: TypeAlias = Template | bool  # False also stands for a guard that could not be compiled
+Condition: TypeAlias = Template | bool  # False also for a guard that could not be compiled
 
 ANYWHERE = "*"  # not a step: the target of an arc that may lead to any step
 BODY = "body"  # the block inside a list of loops: s#1[3]/body#1
@@ -31,7 +31,7 @@ class TemplateUse(Struct, frozen=True, eq=False, gc=False):
     template: Template
     owner: model.Pipeline
     task: model.Task | None  # None: it belongs to the step itself
-    loop: int | None = None  # which of the owner's loops it belongs to
+    loop: int | None = None  # the index of the owner's loop that it belongs to
 
 
 class Write(Struct, frozen=True, eq=False, gc=False):
@@ -164,8 +164,8 @@ class Program(NamedTuple):
     reach: dict[str, int]  # step → the steps that its arcs lead to, directly or not, as bits
     limits: dict[str, int]
     templates: tuple[TemplateUse, ...]  # all templates of the playbook
-    digest: str = ""  # of the playbook's text
-    folder: str | None = None  # of the file it came from
+    digest: str = ""  # digest of the playbook's text
+    folder: str | None = None  # folder of the file from which it was read
 
     def pipeline(self, name: str, *, block: bool) -> CompiledPipeline:
         return self.blocks[name] if block else self.steps[name].pipeline

@@ -20,7 +20,7 @@ _PIPELINE = _ALWAYS | {"step", "iter", "input", "output", "_prev", "_task", "_at
 
 READABLE: dict[Place, frozenset[str]] = {
     "admission": _ALWAYS | {"input", "event"},
-    "step input": _ALWAYS | {"event"},  # event: of joins only (D40)
+    "step input": _ALWAYS | {"event"},  # event: only for joins (D40)
     "loop": _ALWAYS | {"input", "iter"},  # iter: that of the loop around it (D85)
     "task": _PIPELINE | {"keychain"},
     "task result": _PIPELINE,
@@ -44,7 +44,7 @@ OLD_NAMES = {"outcome": "output", "args": "input", "vars": "step", "result": "ou
 
 
 def task_writes(owner: Pipeline) -> Iterator[tuple[dict[str, JSON], Path]]:
-    """Every `set` inside the pipeline, and where it stands."""
+    """Every `set` inside the pipeline, with its path."""
     for task in owner.tasks:
         yield task.set, (*task.at, "set")
         for rule in task.policy.rules if task.policy else ():
@@ -53,7 +53,7 @@ def task_writes(owner: Pipeline) -> Iterator[tuple[dict[str, JSON], Path]]:
 
 
 def all_writes(playbook: Playbook) -> Iterator[tuple[dict[str, JSON], Path]]:
-    """Every `set` of the playbook, and where it stands."""
+    """Every `set` of the playbook, with its path."""
     for owner in playbook.pipelines:
         yield owner.set, (*owner.at, "set")
         yield from task_writes(owner)

@@ -1,1 +1,1 @@
-"""What people see of an execution: pure functions over its log, which decide nothing."""
+"""Read models of an execution: pure functions over its log, which make no decisions."""

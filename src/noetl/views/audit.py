@@ -1,6 +1,6 @@
 """An independent audit of a log: the rules that every log keeps. It reads only the facts.
 
-It has its own small books and does not fold: what the engine believes about itself is no evidence here.
+It keeps its own records and does not fold the log, so that it does not repeat errors of the engine.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from noetl.engine import Event, facts
 from noetl.engine.facts import Fact, ForBlock, Token, Until
 from noetl.ids import frame_id, frame_parts
 
-FINDINGS_MAX = 1_000  # a log that is broken from end to end needs no more to be told so
+FINDINGS_MAX = 1_000  # enough for a log that is broken from end to end
 
 
 class AuditFinding(Struct, frozen=True, kw_only=True):
-    """Something in a log that must not be."""
+    """Something in a log that must not happen."""
 
     seq: int
     code: str  # kebab-case, stable: "ended-twice"
@@ -26,23 +26,23 @@ class AuditFinding(Struct, frozen=True, kw_only=True):
 
 
 class _Run:
-    """What the books hold of a run."""
+    """What the audit knows about a run."""
 
     def __init__(self, parent: str | None) -> None:
         self.parent = parent  # of a block: the frame that called it
         self.started = self.ended = self.failed = False
 
 
-_Check: TypeAlias = Callable[..., None]  # each takes its own fact
-# While it is paused or being cancelled, what was done is recorded and nothing new begins (D67, D68).
+_Check: TypeAlias = Callable[..., None]  # each takes one type of fact
+# In a pause and after a cancel, completed work is recorded and no new work begins (D67, D68).
 _NEW = (facts.StepScheduled, facts.StepWaiting, facts.LoopStarted, facts.LoopDone, facts.NextEvaluated)
 
 
 def findings(events: Iterable[Event]) -> list[AuditFinding]:
-    """Everything that is wrong with a log, in its order; nothing: it is sound as far as it goes."""
+    """Everything that is wrong with a log, in its order. An empty list: the log is sound up to its end."""
     auditor = _Auditor()
     for event in events:
-        auditor.see(event)
+        auditor.feed(event)
         if len(auditor.found) >= FINDINGS_MAX:
             return auditor.found
     auditor.close()
@@ -54,15 +54,15 @@ class _Auditor:
         self.found: list[AuditFinding] = []
         self.seq = 0
         self.phase = "new"  # then requested, running, paused, cancelling, finished, over
-        self.ends_in: str | None = None  # the status that workflow.finished gave
+        self.ends_in: str | None = None  # the status in workflow.finished
         self.runs: dict[str, _Run] = {}
         self.tokens: dict[str, str] = {}  # live → its step
         self.made: set[str] = set()
         self.waiting: set[str] = set()
         self.spoiled: dict[str, str] = {}
-        self.due: list[str] = []  # runs that execution.retried has named and that are taken up next
-        self.frames = _FrameAudit(self.say)
-        self.loops = _LoopAudit(self.say)
+        self.due: list[str] = []  # runs named by execution.retried, which must be retried next
+        self.frames = _FrameAudit(self.report)
+        self.loops = _LoopAudit(self.report)
         self.checks: dict[type, _Check] = {
             facts.Requested: self._requested, facts.Evaluated: self._evaluated,
             facts.Started: self._workflow_started, facts.StepWaiting: self._waiting,
@@ -76,53 +76,53 @@ class _Auditor:
             facts.Finished: self._finished, facts.Processed: self._processed,
         }  # fmt: skip
 
-    def say(self, code: str, message: str) -> None:
+    def report(self, code: str, message: str) -> None:
         self.found.append(AuditFinding(seq=self.seq, code=code, message=message))
 
-    def see(self, event: Event) -> None:
+    def feed(self, event: Event) -> None:
         seq, _, fact = event
         if seq != self.seq + 1:
             expected, self.seq = self.seq + 1, seq
-            self.say("gap", f"fact {seq} stands where {expected} should")
+            self.report("gap", f"fact {seq} is where fact {expected} should be")
         self.seq = seq
         self._in_time(fact)
         self.checks[type(fact)](fact)
 
     def close(self) -> None:
-        """The log stops here. Facts that are recorded together must all be there."""
+        """The log ends here. Facts that are recorded together must all be in it."""
         if self.phase in ("requested", "evaluated", "finished") or self.due:
-            self.say("torn", "the log stops in the middle of what is recorded at once")
+            self.report("torn", "the log ends between facts that are recorded together")
 
     def _in_time(self, fact: Fact) -> None:
-        """May there be such a fact now?"""
+        """Is such a fact allowed now?"""
         name = _name(fact)
         if self.phase == "over" and not isinstance(fact, facts.Retried):
-            self.say("after-end", f"{name} after playbook.processed")
+            self.report("after-end", f"{name} after playbook.processed")
         elif self.phase == "finished" and not isinstance(fact, facts.Processed):
-            self.say("after-end", f"{name} after workflow.finished")
+            self.report("after-end", f"{name} after workflow.finished")
         elif self.phase == "new" and not isinstance(fact, facts.Requested):
-            self.say("begin", f"{name} before playbook.execution.requested")
+            self.report("begin", f"{name} before playbook.execution.requested")
         elif self.phase in ("paused", "cancelling") and isinstance(fact, _NEW):
-            self.say("not-running", f"{name} while the execution is {self.phase}")
+            self.report("not-running", f"{name} while the execution is {self.phase}")
         if self.due and not isinstance(fact, facts.StepScheduled):
-            self.say("retry", f"{', '.join(self.due)} should be taken up before {name}")
+            self.report("retry", f"{', '.join(self.due)} should be retried before {name}")
             self.due = []
 
     # The execution
 
     def _requested(self, _fact: facts.Requested) -> None:
         if self.phase != "new":
-            self.say("begin", "playbook.execution.requested is not the first fact, or not the only one")
+            self.report("begin", "playbook.execution.requested is not the first fact, or not the only one")
         self.phase = "requested"
 
     def _evaluated(self, fact: facts.Evaluated) -> None:
         if self.phase != "requested":
-            self.say("begin", "playbook.request.evaluated does not follow the request")
+            self.report("begin", "playbook.request.evaluated does not follow the request")
         self.phase, self.ends_in = ("finished", "error") if fact.error is not None else ("evaluated", None)
 
     def _workflow_started(self, fact: facts.Started) -> None:
         if self.phase != "evaluated":
-            self.say("begin", "workflow.started does not follow an evaluation that went well")
+            self.report("begin", "workflow.started does not follow a successful evaluation")
         self.phase = "running"
         self._make(fact.token)
 
@@ -133,35 +133,38 @@ class _Auditor:
             facts.Cancelled: (("running", "paused"), "cancelling"),
         }[type(fact)]
         if self.phase not in (*before, "over", "finished"):
-            self.say("command", f"{_name(fact)} while the execution is {self.phase}")
+            self.report("command", f"{_name(fact)} while the execution is {self.phase}")
         self.phase = after
 
     def _retried(self, fact: facts.Retried) -> None:
         if self.phase != "over":
-            self.say("command", f"{_name(fact)} while the execution is {self.phase}")
+            self.report("command", f"{_name(fact)} while the execution is {self.phase}")
         self.phase, self.ends_in = "running", None
         self.due = list(fact.runs)
         for token in fact.tokens:
             if token in self.spoiled:
                 self.tokens[token] = self.spoiled.pop(token)
             else:
-                self.say("token", f"{token} is tried again, and its admission had not failed")
+                self.report("token", f"{token} is tried again, but its admission had not failed")
 
     def _finished(self, fact: facts.Finished) -> None:
         wanted = self.phase == "cancelling"
         if (fact.status == "cancelled") != wanted or self.phase in ("requested", "evaluated", "paused"):
-            self.say("command", f"workflow.finished {fact.status} while the execution is {self.phase}")
+            self.report("command", f"workflow.finished {fact.status} while the execution is {self.phase}")
         limited = fact.error is not None and fact.error.kind == "limit"
         for id, run in self.runs.items():
             if not run.ended and not limited:
-                self.say("left-running", f"the execution ends, and {id} has not")
+                self.report("left-running", f"the execution ends, but {id} has not ended")
             elif not (limited or wanted or self._caller_is_over(run)):
-                self.say("left-unrouted", f"the execution ends, and {id} was never routed")
+                self.report("left-unrouted", f"the execution ends, but {id} was never routed")
         if not limited and not wanted:
             lost, extra = self.tokens.keys() - set(fact.waiting), set(fact.waiting) - self.tokens.keys()
             if lost or extra:
-                self.say("lost-token", f"tokens at the end: {_list(lost)} untold, {_list(extra)} not there")
-        # What went well and was not routed is routed when the execution goes on (D69).
+                self.report(
+                    "lost-token",
+                    f"tokens at the end: {_list(lost)} not listed, {_list(extra)} listed but unknown",
+                )
+        # Successful runs that were not routed are routed when the execution continues (D69).
         self.runs = {
             id: run for id, run in self.runs.items() if run.parent is None and run.ended and not run.failed
         }
@@ -169,16 +172,18 @@ class _Auditor:
 
     def _processed(self, fact: facts.Processed) -> None:
         if self.phase != "finished":
-            self.say("end", f"playbook.processed while the execution is {self.phase}")
+            self.report("end", f"playbook.processed while the execution is {self.phase}")
         elif fact.status != self.ends_in:
-            self.say("end", f"playbook.processed says {fact.status}, and it had finished {self.ends_in}")
+            self.report(
+                "end", f"playbook.processed says {fact.status}, but workflow.finished said {self.ends_in}"
+            )
         self.phase = "over"
 
     # Tokens
 
     def _make(self, token: Token) -> None:
         if token.id in self.made:
-            self.say("token", f"{token.id} is made twice")
+            self.report("token", f"{token.id} is made twice")
         self.made.add(token.id)
         self.tokens[token.id] = token.step
 
@@ -186,59 +191,61 @@ class _Auditor:
         self.waiting.discard(token)
         of = self.tokens.pop(token, None)
         if of is None:
-            self.say("token", f"{token} is spent {'twice' if token in self.made else 'and was never made'}")
+            self.report(
+                "token", f"{token} is consumed {'twice' if token in self.made else 'but was never made'}"
+            )
         elif step is not None and of != step:
-            self.say("token", f"{token} leads to {of}, and {step} spends it")
+            self.report("token", f"{token} leads to {of}, but {step} consumes it")
         return of or ""
 
     def _waiting(self, fact: facts.StepWaiting) -> None:
         if fact.token not in self.tokens:
-            self.say("token", f"{fact.token} waits and is not there")
+            self.report("token", f"{fact.token} waits but does not exist")
         elif fact.token in self.waiting:
-            self.say("waiting-twice", f"{fact.token} says a second time that it waits")
+            self.report("waiting-twice", f"{fact.token} waits already")
         self.waiting.add(fact.token)
 
     # Runs
 
     def _scheduled(self, fact: facts.StepScheduled) -> None:
         if fact.run in self.runs or fact.run in self.frames.runs:
-            self.say("scheduled-twice", f"{fact.run} is scheduled twice")
+            self.report("scheduled-twice", f"{fact.run} is scheduled twice")
         for token in fact.tokens:
             self._spend(token, fact.step)
         if fact.parent is None:
-            self._taken_up(fact)
+            self._check_retry(fact)
         elif self.frames.called(fact.parent) != fact.step:
-            self.say("block", f"{fact.run} is scheduled, and {fact.parent} has not called {fact.step}")
+            self.report("block", f"{fact.run} is scheduled, but {fact.parent} has not called {fact.step}")
         self.runs[fact.run] = _Run(fact.parent)
         self.frames.begin(fact.run)
         self.loops.inherit(fact.run, fact.retry_of)
 
-    def _taken_up(self, fact: facts.StepScheduled) -> None:
+    def _check_retry(self, fact: facts.StepScheduled) -> None:
         if fact.retry_of in self.due:
             self.due.remove(fact.retry_of)
         elif fact.retry_of is not None:
-            self.say("retry", f"{fact.run} takes up {fact.retry_of}, and nobody asked for it")
+            self.report("retry", f"{fact.run} retries {fact.retry_of}, but no command requested it")
         elif not fact.tokens:
-            self.say("token", f"{fact.run} is scheduled without a token")
+            self.report("token", f"{fact.run} is scheduled without a token")
 
     def _started(self, fact: facts.StepStarted) -> None:
         run = self._live(fact.run, fact)
         if run is not None and run.started:
-            self.say("started-twice", f"{fact.run} is started twice")
+            self.report("started-twice", f"{fact.run} is started twice")
         if run is not None:
             run.started = True
 
     def _live(self, id: str, fact: Fact) -> _Run | None:
-        """The run, if something may still happen to it."""
+        """The run, if it has not ended."""
         run = self.runs.get(id)
         if run is None:
-            self.say("unknown-run", f"{_name(fact)} of {id}, which is not scheduled")
+            self.report("unknown-run", f"{_name(fact)} of {id}, which is not scheduled")
         elif run.ended:
             ends = isinstance(fact, facts.StepDone | facts.StepFailed | facts.LoopDone)
             if ends:
-                self.say("ended-twice", f"{id} has ended already, and ends again by {_name(fact)}")
+                self.report("ended-twice", f"{id} has ended already and ends again with {_name(fact)}")
             else:
-                self.say("late", f"{_name(fact)} of {id}, which has ended")
+                self.report("late", f"{_name(fact)} of {id}, which has ended")
             return None
         return run
 
@@ -261,7 +268,7 @@ class _Auditor:
     def _routed(self, fact: facts.NextEvaluated) -> None:
         run = self.runs.get(fact.run)
         if run is None or not run.ended or run.parent is not None:
-            self.say("routing", f"{fact.run} is routed, and {_unroutable(run)}")
+            self.report("routing", f"{fact.run} is routed, but {_unroutable(run)}")
         self.runs.pop(fact.run, None)
         for token in fact.tokens:
             self._make(token)
@@ -292,7 +299,7 @@ class _Auditor:
         if fact.run is not None:
             block = self.runs.pop(fact.run, None)
             if block is None or not block.ended or block.parent != fact.frame:
-                self.say("block", f"{fact.frame} is answered by {fact.run}, which is no ended call of it")
+                self.report("block", f"{fact.run} resumes {fact.frame}, but is not an ended call of it")
 
     def _loop_started(self, fact: facts.LoopStarted) -> None:
         if self._live(fact.run, fact) is not None:
@@ -314,9 +321,9 @@ def _name(fact: Fact) -> str:
 
 def _unroutable(run: _Run | None) -> str:
     if run is None:
-        return "it is not there, or was routed before"
+        return "it does not exist, or was routed before"
     if run.parent is not None:
-        return "it is a block's: it answers its caller"
+        return "it belongs to a block, which resumes its caller"
     return "it has not ended"
 
 
@@ -337,10 +344,13 @@ class _Frame:
 
 
 class _FrameAudit:
-    """Frames of runs that have not ended; `runs` are the ids of all that were ever scheduled."""
+    """Frames: every call has its own position, and no older grant writes.
 
-    def __init__(self, say: Callable[[str, str], None]) -> None:
-        self.say = say
+    `runs` are all ids ever scheduled.
+    """
+
+    def __init__(self, report: Callable[[str, str], None]) -> None:
+        self.report = report
         self.runs: set[str] = set()
         self._frames: dict[str, dict[str, _Frame]] = {}
 
@@ -352,11 +362,11 @@ class _FrameAudit:
         self._frames.pop(run, None)
 
     def landed(self, run: str, index: int) -> None:
-        """An iteration is over: nothing more is expected of its frame."""
+        """An iteration is over, and so is its frame."""
         id = frame_id(run, index)
         frame = self._frames.get(run, {}).pop(id, None)
         if frame is not None and not frame.over:
-            self.say("position", f"{id} has landed, and its last task was not done")
+            self.report("position", f"{id} has ended, but its last task was not done")
 
     def called(self, id: str) -> str | None:
         """The block that a frame waits for; None: it waits for none."""
@@ -367,9 +377,9 @@ class _FrameAudit:
         frame = self._frame(fact.frame)
         self._position(frame, fact.frame, fact.call)
         if frame.parked is not None:
-            self.say("parked", f"{fact.frame} makes call {fact.call} while it is parked")
+            self.report("parked", f"{fact.frame} makes call {fact.call} while it is parked")
         if fact.attempt != frame.attempt:
-            self.say("attempt", f"{fact.frame}: attempt {fact.attempt} where {frame.attempt} is next")
+            self.report("attempt", f"{fact.frame}: attempt {fact.attempt} where {frame.attempt} is next")
         if fact.epoch is not None:
             self._epoch(frame, fact.frame, fact.epoch)
         again = fact.directive == "retry" and fact.next >= 0
@@ -380,7 +390,7 @@ class _FrameAudit:
         frame = self._frame(fact.frame)
         self._position(frame, fact.frame, fact.call)
         if frame.parked is not None:
-            self.say("parked", f"{fact.frame} is parked twice")
+            self.report("parked", f"{fact.frame} is parked twice")
         if fact.epoch is not None:
             self._epoch(frame, fact.frame, fact.epoch)
         frame.parked = fact.until
@@ -388,7 +398,7 @@ class _FrameAudit:
     def resumed(self, fact: facts.FrameResumed) -> None:
         frame = self._frame(fact.frame)
         if frame.parked is None:
-            self.say("parked", f"{fact.frame} is resumed, and was not parked")
+            self.report("parked", f"{fact.frame} is resumed, but was not parked")
         frame.parked = None
 
     def _frame(self, id: str) -> _Frame:
@@ -399,15 +409,15 @@ class _FrameAudit:
 
     def _position(self, frame: _Frame, id: str, call: int) -> None:
         if call <= frame.calls:
-            self.say("call-twice", f"{id}: call {call} is on record already")
+            self.report("call-twice", f"{id}: call {call} is in the log already")
         elif call > frame.calls + 1:
-            self.say("call-gap", f"{id}: call {call} after {frame.calls}")
+            self.report("call-gap", f"{id}: call {call} after {frame.calls}")
         if frame.over:
-            self.say("position", f"{id}: call {call}, and its last task is done")
+            self.report("position", f"{id}: call {call}, but its last task is done")
 
     def _epoch(self, frame: _Frame, id: str, epoch: Epoch) -> None:
         if frame.epoch is not None and epoch < frame.epoch:
-            self.say("stale-epoch", f"{id}: epoch {epoch} after {frame.epoch}")
+            self.report("stale-epoch", f"{id}: epoch {epoch} after {frame.epoch}")
         frame.epoch = epoch
 
 
@@ -417,19 +427,22 @@ class _Loop:
         self.width = width
         self.succeeded: set[int] = set()
         self.failed: set[int] = set()
-        self.touched: set[int] = set()  # something is on record of them, and they have not landed
+        self.touched: set[int] = set()  # iterations with facts in the log that have not ended
         self.inherited = False
 
 
 class _LoopAudit:
-    """Loops of all runs that may be taken up again."""
+    """Loops: each iteration ends once, the window is kept, and counts are true.
 
-    def __init__(self, say: Callable[[str, str], None]) -> None:
-        self.say = say
+    Of all runs that may be retried.
+    """
+
+    def __init__(self, report: Callable[[str, str], None]) -> None:
+        self.report = report
         self._loops: dict[str, _Loop] = {}
 
     def inherit(self, run: str, of: str | None) -> None:
-        """A retry goes on with the loop of the run that it takes up: what went well stays done (D69)."""
+        """A retry continues the loop of the failed run: successful iterations stay done (D69)."""
         old = self._loops.pop(of, None) if of is not None else None
         if old is None:
             return
@@ -439,54 +452,54 @@ class _LoopAudit:
     def started(self, fact: facts.LoopStarted) -> None:
         known = self._loops.get(fact.run)
         if known is not None and not known.inherited:
-            self.say("loop-twice", f"the loop of {fact.run} is started twice")
+            self.report("loop-twice", f"the loop of {fact.run} is started twice")
         self._loops[fact.run] = _Loop(fact.count, fact.width)
 
     def touched(self, run: str, index: int | None) -> None:
-        """Something of an iteration is on record: it must be one that was handed out."""
+        """A fact about an iteration is in the log: it must be one that can have been scheduled."""
         loop = self._loops.get(run)
         if loop is None:
             if index is not None:
-                self.say("iteration", f"{frame_id(run, index)} is on record, and there is no loop")
+                self.report("iteration", f"{frame_id(run, index)} is in the log, but there is no loop")
             return
         if index is None:
-            self.say("iteration", f"{run} has a loop, and a call of its own")
+            self.report("iteration", f"{run} has a loop, but also a call of its own")
             return
-        self._handed_out(loop, run, index)
+        self._check_scheduled(loop, run, index)
         loop.touched.add(index)
         if len(loop.touched) > loop.width:
-            said = f"{len(loop.touched)} iterations of {run} are in flight; max_in_flight is {loop.width}"
-            self.say("width", said)
+            message = f"{len(loop.touched)} iterations of {run} are in flight; max_in_flight is {loop.width}"
+            self.report("width", message)
 
     def landed(self, fact: facts.IterationDone | facts.IterationFailed) -> None:
         loop = self._loops.get(fact.run)
         if loop is None:
-            self.say("iteration", f"{frame_id(fact.run, fact.index)} has landed, and there is no loop")
+            self.report("iteration", f"{frame_id(fact.run, fact.index)} has ended, but there is no loop")
             return
-        self._handed_out(loop, fact.run, fact.index)
+        self._check_scheduled(loop, fact.run, fact.index)
         loop.touched.discard(fact.index)
         (loop.succeeded if isinstance(fact, facts.IterationDone) else loop.failed).add(fact.index)
 
     def done(self, fact: facts.LoopDone) -> None:
         loop = self._loops.get(fact.run)
         if loop is None:
-            self.say("iteration", f"the loop of {fact.run} is done, and was not started")
+            self.report("iteration", f"the loop of {fact.run} is done, but was not started")
             return
         counts = {"count": loop.count, "succeeded": len(loop.succeeded), "failed": len(loop.failed)}
-        told = {key: fact.output.meta.get(key) for key in counts}
-        if told != counts:
-            self.say("loop-count", f"the loop of {fact.run} says {told}, and the log has {counts}")
+        reported = {key: fact.output.meta.get(key) for key in counts}
+        if reported != counts:
+            self.report("loop-count", f"the loop of {fact.run} says {reported}, but the log has {counts}")
         if len(loop.succeeded) + len(loop.failed) != loop.count:
-            self.say("loop-count", f"the loop of {fact.run} is done before all its iterations have landed")
+            self.report("loop-count", f"the loop of {fact.run} is done before all its iterations have ended")
         if not loop.failed:
-            del self._loops[fact.run]  # There is nothing to take up again.
+            del self._loops[fact.run]  # There is nothing to retry.
 
-    def _handed_out(self, loop: _Loop, run: str, index: int) -> None:
-        """The lowest are handed out first, so none can be further ahead than the window is wide (D49)."""
+    def _check_scheduled(self, loop: _Loop, run: str, index: int) -> None:
+        """Iterations are scheduled in order, so none can be ahead of the window (D49)."""
         frame = frame_id(run, index)
         if not 0 <= index < loop.count:
-            self.say("iteration", f"{frame} is on record, and the loop has {loop.count} items")
+            self.report("iteration", f"{frame} is in the log, but the loop has {loop.count} items")
         elif index in loop.succeeded or index in loop.failed:
-            self.say("iteration-twice", f"{frame} has landed already")
+            self.report("iteration-twice", f"{frame} has ended already")
         elif not loop.inherited and index >= len(loop.succeeded) + len(loop.failed) + loop.width:
-            self.say("width", f"{frame} is on record before it can have been handed out")
+            self.report("width", f"{frame} is in the log before it can have been scheduled")

@@ -18,32 +18,32 @@ from noetl.output import JSON, Failure, Output
 from noetl.views.log import instant
 from noetl.views.runs import RunRecord, Runs, Tally
 
-Told: TypeAlias = Literal["running", "paused", "ok", "error", "cancelled"]
-_TOLD: dict[Status, Told] = {
+DocumentStatus: TypeAlias = Literal["running", "paused", "ok", "error", "cancelled"]
+_STATUS: dict[Status, DocumentStatus] = {
     "new": "running", "running": "running", "paused": "paused", "cancelling": "running",
     "ok": "ok", "error": "error", "cancelled": "cancelled",
 }  # fmt: skip
 
 
 class ErrorDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The first failure that nothing handled."""
+    """The first unhandled failure."""
 
     kind: str
     message: str
     step: str | None = None
     run: str | None = None
-    iteration: int | None = None  # of a loop: the one that failed first
+    iteration: int | None = None  # of a loop: the iteration that failed first
     details: dict[str, JSON] = {}
-    printed: str = ""  # the end of what the call that failed wrote to its stdout and stderr
+    printed: str = ""  # the last lines that the failed call wrote to stdout and stderr
 
     @property
     def place(self) -> str | None:
-        """`fetch#2[17]`: as exactly as it is known; None: it is of the execution as a whole."""
+        """`fetch#2[17]`, as exact as it is known; None: it concerns the execution as a whole."""
         return self.step if self.run is None else frame_id(self.run, self.iteration)
 
 
 class OutputDocument(Struct, frozen=True, kw_only=True):
-    """What the playbook gave back (D31)."""
+    """The output of the playbook (D31)."""
 
     status: Literal["ok", "error"]
     data: JSON
@@ -52,7 +52,7 @@ class OutputDocument(Struct, frozen=True, kw_only=True):
 
 
 class IterationCounts(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Of a loop; of a list of loops, of the first one."""
+    """Iterations of a loop; of a list of loops, of the first one."""
 
     count: int
     succeeded: int
@@ -68,7 +68,7 @@ class IterationFailure(Struct, frozen=True, kw_only=True):
 
 
 class StepDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A run of a step or a block; or a token that was not admitted, or could not be."""
+    """A run of a step or a block; or a token that is not admitted, or whose admission failed."""
 
     id: str
     step: str
@@ -77,11 +77,11 @@ class StepDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: str | None = None
     duration_s: float | None = None
     iterations: IterationCounts | None = None
-    failures: tuple[IterationFailure, ...] = ()  # of its iterations, the first ones
-    calls: int = 0  # of tools, in its blocks too
+    failures: tuple[IterationFailure, ...] = ()  # the first failed iterations
+    calls: int = 0  # calls of tools, also in its blocks
     retries: int = 0
     error: Failure | None = None
-    handled: bool = False  # an arc has taken the failure
+    handled: bool = False  # an arc has handled the failure
     why: str | None = None  # what it waits for
     child: str | None = None  # the execution that it called
     retry_of: str | None = None
@@ -91,8 +91,8 @@ class StepDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class ShowDocument(Struct, frozen=True, kw_only=True):
     execution_id: str
-    status: Told
-    output: OutputDocument | None  # None: it has not ended, or gave nothing back
+    status: DocumentStatus
+    output: OutputDocument | None  # None: it has not ended, or has no output
     error: ErrorDocument | None
     duration_s: float | None
     steps: tuple[StepDocument, ...]
@@ -113,15 +113,15 @@ class RunDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class StateDocument(Struct, frozen=True, kw_only=True):
     seq: int
-    status: Told
+    status: DocumentStatus
     workload: dict[str, JSON]
     ctx: dict[str, JSON]
     tokens: tuple[TokenDocument, ...]
-    runs: tuple[RunDocument, ...]  # those that have ended are last
+    runs: tuple[RunDocument, ...]  # ended runs come last
 
 
 def read_runs(execution_id: str, events: Iterable[Event], *, up_to: int | None = None) -> Runs:
-    """A log, read up to a fact; None: to its end. It can be fed on."""
+    """Read a log up to a fact; None: to its end. The result accepts further events."""
     runs = Runs(execution_id)
     for event in events:
         if up_to is not None and event.seq > up_to:
@@ -131,13 +131,13 @@ def read_runs(execution_id: str, events: Iterable[Event], *, up_to: int | None =
 
 
 def show_document(runs: Runs, now: datetime | None = None) -> ShowDocument:
-    """`now`: how long what still runs has run by then; None: by the last fact."""
+    """`now`: the end of the duration of unfinished runs; None: the time of the last fact."""
     state = runs.state
     until = now if now is not None and state.live else state.at
     steps = (*(_run(record, until) for record in runs.steps.values()), *_tokens(state))
     return ShowDocument(
         execution_id=state.execution_id,
-        status=_TOLD[state.status],
+        status=_STATUS[state.status],
         output=_output(state.end_output),
         error=_error(runs),
         duration_s=_between(runs.begun_at, until),
@@ -148,22 +148,22 @@ def show_document(runs: Runs, now: datetime | None = None) -> ShowDocument:
 def with_empty_pools(
     document: ShowDocument, program: Program, has_workers: Callable[[str], bool]
 ) -> ShowDocument:
-    """The same, and why nobody does what is due: there is no worker in its pool. No log knows that."""
+    """The same document, where due runs say when their pool has no worker. The log does not contain this."""
     known: dict[str, bool] = {}
 
-    def told(step: StepDocument, *, block: bool = False) -> StepDocument:
-        step = replace(step, blocks=tuple(told(each, block=True) for each in step.blocks))
+    def with_reason(step: StepDocument, *, block: bool = False) -> StepDocument:
+        step = replace(step, blocks=tuple(with_reason(each, block=True) for each in step.blocks))
         if step.status not in ("scheduled", "running") or step.why is not None:
             return step
         pool = program.pipeline(step.step, block=block).pool
         if pool not in known:
             known[pool] = has_workers(pool)
-        why = None if known[pool] else f'waits for a worker: there is none in the pool "{pool}"'
+        why = None if known[pool] else f'waits for a worker: the pool "{pool}" has none'
         return replace(step, why=why)
 
     if document.status != "running":
         return document
-    return replace(document, steps=tuple(map(told, document.steps)))
+    return replace(document, steps=tuple(map(with_reason, document.steps)))
 
 
 def state_document(runs: Runs) -> StateDocument:
@@ -172,7 +172,7 @@ def state_document(runs: Runs) -> StateDocument:
     waiting = {*state.waiting, *(token for tokens in state.joins.values() for token in tokens)}
     return StateDocument(
         seq=state.seq,
-        status=_TOLD[state.status],
+        status=_STATUS[state.status],
         workload=state.workload,
         ctx=state.ctx,
         tokens=tuple(
@@ -244,7 +244,7 @@ def _ended(record: RunRecord) -> int:
 
 
 def iterations_of(record: RunRecord) -> IterationCounts | None:
-    """None: it is no loop."""
+    """None: it is not a loop."""
     return None if record.iterations is None else _tallied(record.iterations, record.inside)
 
 
@@ -258,26 +258,26 @@ def _tallied(tally: Tally, inside: Tally | None = None) -> IterationCounts:
 
 
 def _tokens(state: State) -> Iterable[StepDocument]:
-    """Tokens never admitted do not change the status; they are listed."""
+    """Tokens that were never admitted are listed; they do not change the status."""
     for token in state.tokens.values():
         if token.id in state.waiting:
             why = describe_waiting(state.waiting[token.id], ended=not state.live)
         elif token.id in state.joins.get(token.step, ()):
-            why = "waits for the others that can still come"
+            why = "waits for other tokens that can still arrive"
         else:
-            why = "is not tried yet"
+            why = "has not been tried yet"
         yield StepDocument(id=token.id, step=token.step, status="waiting", why=why)
     for id, spoiled in state.spoiled.items():
         yield StepDocument(id=id, step=spoiled.token.step, status="error", error=spoiled.error)
 
 
 def describe_waiting(reads: tuple[tuple[str, ...], ...], *, ended: bool = False) -> str:
-    """Why a token that is not admitted may be admitted later; or what could have let it in."""
+    """Why a token waits for admission; or, in an ended execution, what could have admitted it."""
     paths = ", ".join(".".join(("ctx", *path)) for path in reads)
     if ended:
         return f"was never admitted; its rules read {paths}" if reads else "was never admitted"
     if not reads:
-        return "is not admitted, and its rules read nothing that changes"
+        return "is not admitted, and its rules read nothing that can change"
     return f"is not admitted; tried again when {paths} changes"
 
 
@@ -288,7 +288,7 @@ def _between(begun: datetime | None, ended: datetime | None) -> float | None:
 
 
 class PlaceDocument(Struct, frozen=True, kw_only=True):
-    """Another place that has to do with a problem."""
+    """Another place in the text that is related to a problem."""
 
     file: str
     line: int
@@ -297,7 +297,7 @@ class PlaceDocument(Struct, frozen=True, kw_only=True):
 
 
 class ProblemDocument(Struct, frozen=True, kw_only=True):
-    """One thing that is wrong, or doubtful; line and column count from 1."""
+    """One error, warning or advice; line and column count from 1."""
 
     code: str
     severity: Severity

@@ -1,7 +1,7 @@
-"""Facts as envelopes: what is shown of a log, one event a line (D75). One fact may show as several.
+"""Envelopes: the public form of a log, one event per line (D75). One fact may give several envelopes.
 
-Derived from the fact and the fold beside it: `task.started`, `token.enqueued`, `ctx.patched` and
-`loop.iteration.started`. The order is that in which things happened, so a task starts before it is done.
+Some are derived from the fact and the state: `task.started`, `token.enqueued`, `ctx.patched` and
+`loop.iteration.started`. They are in chronological order, so a task starts before it is done.
 """
 
 from __future__ import annotations
@@ -26,29 +26,34 @@ Source: TypeAlias = Literal["server", "worker"]
 Entity: TypeAlias = Literal[
     "playbook", "workflow", "step", "task", "loop", "next", "frame", "token", "execution"
 ]  # D89
-Shown: TypeAlias = Literal["in_progress", "success", "error", "skipped", "paused"]
+EnvelopeStatus: TypeAlias = Literal["in_progress", "success", "error", "skipped", "paused"]
 
-# The spec's own words, where they are not just the name in capitals.
+# Names in the specification that differ from the fact's name in camel case.
 _ALIASES = {"task.done": "TaskProcessed", "loop.iteration.done": "LoopIterationCompleted"}
 _BY_WORKER = frozenset({"task.started", "task.done", "step.started", "frame.parked"})
-_ENDED: dict[str, Shown] = {"ok": "success", "error": "error", "cancelled": "error", "skipped": "skipped"}
+_ENDED: dict[str, EnvelopeStatus] = {
+    "ok": "success",
+    "error": "error",
+    "cancelled": "error",
+    "skipped": "skipped",
+}
 
 
 class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One event as people and programs read it. The spec gives the names of the fields."""
+    """One event for people and programs. The specification defines the names of the fields."""
 
-    event_id: str  # "<execution_id>/<seq>", or with ".<part>" behind it
+    event_id: str  # "<execution_id>/<seq>", or "<execution_id>/<seq>.<part>"
     execution_id: str
     seq: int
-    part: int = 0  # 0: the fact itself, others are derived from it
+    part: int = 0  # 0: the fact itself; others are derived from it
     timestamp: str
     source: Source
     name: str
     alias: str
     entity: Entity
     entity_id: str
-    status: Shown
-    data: dict[str, JSON]  # of a fact: all that was recorded
+    status: EnvelopeStatus
+    data: dict[str, JSON]  # of a fact: everything that was recorded
     step_run_id: str | None = None
     task_run_id: str | None = None
     iteration_id: str | None = None
@@ -57,11 +62,11 @@ class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _About(NamedTuple):
-    """What an envelope is about, and how that stands."""
+    """The entity of an envelope and its status."""
 
     entity: Entity
     id: str
-    status: Shown
+    status: EnvelopeStatus
     run: str | None = None
     call: str | None = None
     iteration: str | None = None
@@ -76,9 +81,9 @@ class _Derived(NamedTuple):
 
 
 class Envelopes:
-    """Fed with events in order, it gives their envelopes; it can follow a log that still grows.
+    """Turns events into envelopes, in order. It can follow a growing log.
 
-    It begins at the start of a log, or behind a state that was folded up to there and is its own from now on.
+    It starts with a new log, or with the state after an earlier event, which it then owns.
     """
 
     def __init__(self, state: State) -> None:
@@ -94,16 +99,16 @@ class Envelopes:
         state, fact = self.state, event.fact
         ctx = state.ctx
         in_flight = _in_flight(state, fact)
-        about = _about(state, fact)  # Before it is applied: what it ends is still there.
+        about = _about(state, fact)  # Before the fact is applied, while what it ends still exists.
         apply(state, fact, event.at)
         derived = list(_tokens(fact))
-        if state.ctx is not ctx:  # A mapping is never changed in place: another one, or nothing was written.
+        if state.ctx is not ctx:  # Mappings are never changed in place: a write makes a new one.
             derived.append(_patched(state, fact))
         derived += _iterations(state, in_flight)
         data = msgspec.to_builtins(fact)
         name = data.pop("fact")
         if "output" in data:
-            data["output"] = {"status": "ok", **data["output"]}  # It is not written down when it is ok.
+            data["output"] = {"status": "ok", **data["output"]}  # The encoding omits an ok status.
         made = [self._made(event, 0, _Derived(name, about, data))]
         if isinstance(fact, facts.TaskDone) and fact.started_at is not None:
             started = _Derived("task.started", about._replace(status="in_progress"), {"task": fact.task})
@@ -139,12 +144,12 @@ class Envelopes:
 
 @cache
 def alias(name: str) -> str:
-    """The name as the spec writes it: `step.done` is StepDone."""
+    """The name in the specification: `step.done` is StepDone."""
     return _ALIASES.get(name) or "".join(map(str.capitalize, name.split(".")))
 
 
 def _in_flight(state: State, fact: Fact) -> dict[str, int]:
-    """Runs whose iterations the fact may hand out, each with how many of them stay in flight."""
+    """Runs of which the fact may schedule iterations, with the number of iterations that stay in flight."""
     match fact:
         case facts.IterationDone(run=run) | facts.IterationFailed(run=run):
             loop = state.runs[run].loop
@@ -157,7 +162,7 @@ def _in_flight(state: State, fact: Fact) -> dict[str, int]:
 
 
 def _iterations(state: State, in_flight: dict[str, int]) -> Iterator[_Derived]:
-    """New ones stand last in the window: it costs what is new."""
+    """New iterations are last in the window, so the cost depends only on their number."""
     for run, before in in_flight.items():
         loop = state.runs[run].loop
         flying = loop.flying if loop is not None else {}
@@ -183,7 +188,7 @@ def _plain(token: facts.Token) -> dict[str, JSON]:
 
 
 def _patched(state: State, fact: Fact) -> _Derived:
-    """Only writes that have taken effect: those of a parallel iteration do so when its loop is done (D47)."""
+    """Only effective writes: those of a parallel iteration take effect when its loop is done (D47)."""
     written: dict[str, JSON] = getattr(fact, "set", {})
     data = {target: value for target, value in written.items() if target.startswith("ctx.")}
     about = _About("execution", state.execution_id, "success", run=_run_of(fact))
@@ -213,7 +218,7 @@ def _about(state: State, fact: Fact) -> _About:
             return _About("frame", frame, "in_progress", run=run, iteration=iteration)
         case facts.IterationDone(run=run, index=index) | facts.IterationFailed(run=run, index=index):
             frame = frame_id(run, index)
-            status: Shown = "success" if isinstance(fact, facts.IterationDone) else "error"
+            status: EnvelopeStatus = "success" if isinstance(fact, facts.IterationDone) else "error"
             return _About("loop", frame, status, run=run, iteration=frame)
         case facts.LoopStarted(run=run):
             return _About("loop", run, "in_progress", run=run)
@@ -225,7 +230,7 @@ def _about(state: State, fact: Fact) -> _About:
             return _About("step", run, "success", run=run)
         case facts.StepFailed(run=str(run)):
             return _About("step", run, "error", run=run)
-        case facts.StepFailed(tokens=tokens):  # There is no run: its admission could not be evaluated (D16).
+        case facts.StepFailed(tokens=tokens):  # Without a run: the admission could not be evaluated (D16).
             return _About("step", state.tokens[tokens[0]].step, "error")
         case facts.StepWaiting(token=token):
             return _About("token", token, "paused")
@@ -242,7 +247,7 @@ def _of_task(fact: facts.TaskDone) -> _About:
 
 
 def _of_execution(state: State, fact: Fact) -> _About:
-    """Facts that are about no step."""
+    """Facts about the execution, not about a step."""
     match fact:
         case facts.Requested(path=path):
             return _About("playbook", path, "in_progress")

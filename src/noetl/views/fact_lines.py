@@ -1,4 +1,4 @@
-"""A fact as one line of a list: what it is about, and in a few words what it says. It folds nothing."""
+"""A fact as one line of a list: its entity and a short description. It does not fold the log."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class FactLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: str
     name: str
     about: str = ""  # a run, a frame, a call or a token
-    step: str | None = None  # or a block; None: it is about no step
+    step: str | None = None  # or a block; None: the fact is not about a step
     task: str | None = None
     attempt: int = 1
     ms: float | None = None
     words: str = ""
-    bad: bool = False  # something has failed
+    bad: bool = False  # the fact reports a failure
 
 
 def line(event: Event, steps_of: Mapping[str, str]) -> FactLine:
-    """`steps_of`: of which step each run is."""
+    """`steps_of`: run → its step."""
     fact = event.fact
     about, run = _about(fact)
     task = fact if isinstance(fact, facts.TaskDone) else None
@@ -52,7 +52,7 @@ def line(event: Event, steps_of: Mapping[str, str]) -> FactLine:
 
 
 def _about(fact: Fact) -> tuple[str, str | None]:
-    """And the run that it belongs to."""
+    """The entity that the fact is about, and its run."""
     match fact:
         case facts.TaskDone(frame=frame, call=call):
             return call_id(frame, call), frame_parts(frame)[0]
@@ -76,9 +76,9 @@ def _words(fact: Fact) -> str:
             return f"→ {token.step}"
         case facts.StepWaiting(join=join, reads=reads):
             paths = ", ".join(".".join(("ctx", *read)) for read in reads)
-            return "has come to a join" if join else f"is not admitted; it reads {paths}"
+            return "has arrived at a join" if join else f"is not admitted; it reads {paths}"
         case facts.StepScheduled(input=given, retry_of=retry_of):
-            again = f"takes up {retry_of}; " if retry_of else ""
+            again = f"retries {retry_of}; " if retry_of else ""
             return f"{again}{_input(given)}".rstrip("; ")
         case facts.TaskDone():
             return _task(fact)
@@ -116,7 +116,7 @@ def _routed(fact: facts.NextEvaluated) -> str:
     if fact.error is not None:
         return fact.error.message
     targets = [token.step for token in fact.tokens] + [END] * fact.ended
-    arcs = ", ".join(f"→ {step}" for step in targets) or "no arc fits"
+    arcs = ", ".join(f"→ {step}" for step in targets) or "no arc holds"
     return "; ".join(filter(None, (arcs, _writes(fact.set))))
 
 

@@ -1,4 +1,4 @@
-"""A log as all views read it: one event after the other, whatever rows it was stored in."""
+"""A log as all views read it: a sequence of events, independent of the rows in which it is stored."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from noetl.engine.state import State
 from noetl.errors import Damaged, Rejected
 from noetl.output import Failure
 
-# What a fold stumbles over in a log that no engine has written.
+# Errors of a fold of a log that no engine has written.
 _UNFIT = (LookupError, AttributeError, AssertionError, TypeError, ValueError)
-LogRow: TypeAlias = tuple[int, datetime, Sequence[Fact]]  # the seq of its first fact; ports.Row is one
+LogRow: TypeAlias = tuple[int, datetime, Sequence[Fact]]  # first seq, time, facts; ports.Row has this form
 
 
 def events_of(rows: Iterable[LogRow], *, after: int = 0) -> Iterator[Event]:
-    """The facts of all rows, each with its own seq; those up to `after` are left out."""
+    """The facts of all rows, each with its own seq, without those up to `after`."""
     for first_seq, at, facts in rows:
         for seq, fact in enumerate(facts, first_seq):
             if seq > after:
@@ -39,27 +39,27 @@ def folded(execution_id: str, events: Iterable[Event], *, up_to: int | None = No
 
 @contextmanager
 def readable(execution_id: str) -> Iterator[None]:
-    """A log that was changed by another hand is damaged, and no bug of ours."""
+    """Report errors of a fold as a damaged log: another program has changed it."""
     try:
         yield
     except _UNFIT as error:
         what = f"{type(error).__name__}: {error}"
         raise Damaged(
-            f"the log of {execution_id} can not be folded ({what}): see noetl audit {execution_id}"
+            f"the log of {execution_id} cannot be read ({what}): see noetl audit {execution_id}"
         ) from error
 
 
 def instant(at: datetime) -> str:
-    """As it is written everywhere outside: RFC 3339, in UTC, with a Z."""
+    """RFC 3339, in UTC, with a Z: the form of all times in documents and events."""
     utc = at if at.tzinfo is UTC else at.astimezone(UTC)
     return utc.isoformat()[:-6] + "Z"
 
 
-STARTUP_FACTS: Final = 2  # of a log that say it
+STARTUP_FACTS: Final = 2  # the first facts of a log, which say whether the execution started
 
 
 def startup_failure(events: Iterable[Event]) -> Failure | None:
-    """Why a request could not run (D65); None: it could. `events`: the first of a log."""
+    """Why a request could not run (D65); None: it could. `events`: the first events of a log."""
     for event in islice(events, STARTUP_FACTS):
         match event.fact:
             case Evaluated(error=error):
@@ -68,6 +68,6 @@ def startup_failure(events: Iterable[Event]) -> Failure | None:
 
 
 def require_started(events: Iterable[Event], again: str) -> None:
-    """Raises Rejected for a request that could not run. `again`: how one asks anew."""
+    """Raises Rejected for a request that could not run. `again`: the hint how to repeat it."""
     if (error := startup_failure(events)) is not None:
-        raise Rejected("never-began", f"it never began: {error.message}; mend that, and {again}")
+        raise Rejected("never-began", f"it never started: {error.message}; fix that and {again}")

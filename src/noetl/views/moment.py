@@ -1,4 +1,4 @@
-"""An execution right after one of its facts: the fact itself, ctx, and what the fact has changed in it."""
+"""An execution right after one of its facts: the fact, ctx, and the changes that the fact made in ctx."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from noetl.views.log import instant
 from noetl.views.timeline import name_of
 
 CHANGES_MAX = 200
-_LEVELS = 4  # of mappings that are looked into; what lies deeper has changed as a whole
+_LEVELS = 4  # levels of mappings that are compared; deeper values are compared as a whole
 
 
 class FactDocument(Struct, frozen=True, kw_only=True):
     seq: int
     at: str
     name: str
-    data: dict[str, JSON]  # all that was recorded
+    data: dict[str, JSON]  # everything that was recorded
 
 
 class CtxChange(Struct, frozen=True, kw_only=True):
-    """One place in ctx. What is not there is unset."""
+    """A change of one path in ctx. A value that does not exist is unset."""
 
     path: str
     before: JSON | UnsetType = UNSET
@@ -35,14 +35,14 @@ class CtxChange(Struct, frozen=True, kw_only=True):
 class ExecutionMoment(Struct, frozen=True, kw_only=True):
     fact: FactDocument
     status: Status
-    changes: tuple[CtxChange, ...]  # in ctx, by this fact
-    ctx_seq: int  # the fact that has changed ctx last; 0: none has
-    ctx: dict[str, JSON] | None  # None: the caller said that he has it
+    changes: tuple[CtxChange, ...]  # changes in ctx by this fact
+    ctx_seq: int  # the last fact that changed ctx; 0: none has
+    ctx: dict[str, JSON] | None  # None: the caller has this ctx already
     workload: dict[str, JSON]
 
 
 class Fold:
-    """A state and since when its ctx is as it is."""
+    """A state, and the seq of the last change of its ctx."""
 
     def __init__(self, state: State, ctx_seq: int = 0) -> None:
         self.state = state
@@ -62,7 +62,10 @@ def fact_document(event: Event) -> FactDocument:
 
 
 def moment(fold: Fold, event: Event, have: int | None) -> ExecutionMoment:
-    """`fold` stands before the event, and is moved on. `have`: the ctx_seq of what the caller has."""
+    """Advance `fold` by the event and describe the result.
+
+    `have`: the ctx_seq of the ctx that the caller has.
+    """
     before = fold.state.ctx
     fold.feed(event)
     state = fold.state

@@ -1,4 +1,4 @@
-"""What a playbook or a step gave back, from its log; and a stored result as data, by its content type."""
+"""The output of a playbook or a step, read from its log; and stored results decoded by their content type."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from noetl.engine.state import State
 from noetl.errors import Damaged
 from noetl.output import JSON, Failure, Output
 
-NAMES_MAX = 20  # of steps that ran, when another one was asked for
+NAMES_MAX = 20  # names of steps that ran, listed when the requested step did not
 
 
 class OutputLocation(NamedTuple):
-    """What is known of the output that was asked for."""
+    """Where the requested output is."""
 
     output: Output | None  # None: there is none
     error: Failure | None
@@ -26,18 +26,18 @@ class OutputLocation(NamedTuple):
 
 
 def given_by_playbook(execution_id: str, last: Sequence[Fact]) -> OutputLocation:
-    """Its last facts say it, however long its log is. Raises Damaged when they do not."""
+    """The output of the playbook, from the last facts of its log. Raises Damaged when they have none."""
     for fact in reversed(last):
         match fact:
             case Finished(output=output, error=error):
-                return OutputLocation(output, error, f"{execution_id} gave nothing back")
+                return OutputLocation(output, error, f"{execution_id} has no output")
             case Evaluated(error=error):
                 return OutputLocation(None, error, f"{execution_id} did not run")
-    raise Damaged(f"the log of {execution_id} does not say how it ended: see noetl audit")
+    raise Damaged(f"the log of {execution_id} has no end: see noetl audit")
 
 
 def given_by_step(execution_id: str, events: Iterable[Event], asked: str) -> OutputLocation:
-    """Of the last run of a step or a block that has ended; or of one run, by its id."""
+    """The output of the last ended run of a step or block; or of one run, by its id."""
     state = State(execution_id=execution_id)
     known = False
     found: Output | None = None
@@ -50,7 +50,7 @@ def given_by_step(execution_id: str, events: Iterable[Event], asked: str) -> Out
                 found = run.output
         known = known or asked in state.firings or asked in state.runs
     error = found.error if found is not None and found.status == "error" else None
-    unknown = f'no run of "{asked}" is on record; {_those_that_ran(state)}'
+    unknown = f'"{asked}" has not run; {_those_that_ran(state)}'
     return OutputLocation(found, error, f'"{asked}" has not ended' if known else unknown)
 
 
@@ -59,31 +59,31 @@ def _those_that_ran(state: State) -> str:
     if not names:
         return "no step has run"
     more = f" and {len(names) - NAMES_MAX:,} more" if len(names) > NAMES_MAX else ""
-    return f"those that ran are {', '.join(names[:NAMES_MAX])}{more}"
+    return f"these steps ran: {', '.join(names[:NAMES_MAX])}{more}"
 
 
 def content_type(ref: dict[str, JSON]) -> str:
-    """As its Ref says, without parameters."""
+    """The content type in the Ref, without parameters."""
     meta = ref.get("meta")
     said = meta.get("content_type", "application/json") if isinstance(meta, dict) else "application/json"
     return str(said).partition(";")[0].strip().lower()
 
 
 def decoded(body: bytes, ref: dict[str, JSON]) -> JSON:
-    """A stored result as data: JSON, text, or base64 of what is neither. Raises Damaged."""
+    """A stored result as data: JSON, text, or base64 of other content. Raises Damaged."""
     kind = content_type(ref)
     try:
         if kind == "application/json" or kind.endswith("+json"):
             return msgspec.json.decode(body)
         return body.decode()
     except msgspec.DecodeError as error:
-        raise Damaged(f"a stored result is no JSON: {error}") from error
+        raise Damaged(f"a stored result is not JSON: {error}") from error
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(body).decode()}
 
 
 def refs_in(value: JSON) -> Iterator[dict[str, JSON]]:
-    """The Refs to results of ours, wherever they stand in a value."""
+    """All Refs to stored results in a value."""
     match value:
         case {"locator": {"key": str()}, "meta": dict()}:
             yield value

@@ -1,4 +1,4 @@
-"""Is the state what its log says? Two states, compared field by field; and one state as bytes to hash."""
+"""Verify that a state equals the fold of its log: compare two states, or encode a state for a hash."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from noetl.escape import shorten
 from noetl.output import JSON
 from noetl.views.log import folded, instant
 
-DIFFERENCES_MAX = 100  # then nobody reads on
+DIFFERENCES_MAX = 100  # enough for a person
 VALUE_CHARS_MAX = 200
-_NOTHING = object()  # stands for a key that one of the two has not got
-_Part: TypeAlias = tuple[str, object]  # how it is reached, and by what
+_NOTHING = object()  # represents a key that only one of the two has
+_Part: TypeAlias = tuple[str, object]  # the path to a value, and the value
 
 
 class ReplayDifference(Struct, frozen=True, kw_only=True):
-    """A place where two states are not the same."""
+    """A difference between two states."""
 
     path: str  # 'runs["fetch#2"].loop.succeeded'
-    folded: str  # the value by the log, as short JSON; "": there is none
+    folded: str  # the value according to the log, as short JSON; "": there is none
     other: str
 
 
 def replayed(execution_id: str, events: Iterable[Event], other: State) -> list[ReplayDifference]:
-    """Fold the log up to where the other state stands, and compare."""
+    """Fold the log up to the seq of the other state, and compare."""
     return differences(folded(execution_id, events, up_to=other.seq), other)
 
 
 def differences(one: State, other: State) -> list[ReplayDifference]:
-    """Nothing: they are the same, the order of their entries too."""
+    """Differences of two states, including the order of entries. An empty list: they are equal."""
     comparing = _Comparing()
     comparing.compare(one, other)
     return comparing.found
 
 
 def canonical(state: State) -> bytes:
-    """The same for equal states, whatever order mappings were filled in."""
+    """Bytes that are equal for equal states, independent of the order of insertion in mappings."""
     return msgspec.json.encode(_plain(state), order="sorted")
 
 
@@ -66,7 +66,7 @@ def _fields(value: Struct) -> list[tuple[str, object]]:
 
 
 class _Comparing:
-    """States share large parts within themselves, such as ctx: each pair of parts is looked at once."""
+    """Parts of a state share large values such as ctx: each pair of values is compared once."""
 
     def __init__(self) -> None:
         self.found: list[ReplayDifference] = []

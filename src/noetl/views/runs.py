@@ -1,6 +1,6 @@
-"""One small record for each run, kept while a log is read: the state forgets what has ended.
+"""One small record for each run, kept while a log is read. The state itself drops runs that have ended.
 
-Never one for each iteration; and of the blocks that a run calls, those that are over up to a number.
+There is no record for each iteration, and the number of records for ended blocks of a run is limited.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from noetl.net.program import BODY
 from noetl.output import Failure
 from noetl.views.log import instant
 
-PRINTED_LINES_MAX = 10  # of what a call has printed, the last ones
+PRINTED_LINES_MAX = 10  # the last lines that a call has printed
 PRINTED_CHARS_MAX = 2_000
-FAILURES_KEPT_MAX = 5  # of the iterations of one run; all of them are counted
-BLOCKS_KEPT_MAX = 100  # of one run, those that have ended in the same way; all of them are counted
+FAILURES_KEPT_MAX = 5  # failed iterations of one run; all are counted
+BLOCKS_KEPT_MAX = 100  # ended blocks of one run for each status; all are counted
 
 
 class Tally(NamedTuple):
@@ -33,12 +33,12 @@ class Tally(NamedTuple):
     failed: int = 0
 
     def changed(self, before: Tally, after: Tally) -> Tally:
-        """The same, where a part of it that was `before` is `after`."""
+        """The tally after a part of it has changed from `before` to `after`."""
         return Tally(*(mine - old + new for mine, old, new in zip(self, before, after, strict=True)))
 
 
 class PrintedOutput(NamedTuple):
-    """The end of what a call that failed had printed."""
+    """The last lines that a failed call has printed."""
 
     iteration: int | None
     error: Failure
@@ -46,7 +46,7 @@ class PrintedOutput(NamedTuple):
 
 
 class RunRecord(Struct, kw_only=True):
-    """What is remembered of a run."""
+    """The record of a run."""
 
     id: str
     step: str
@@ -54,45 +54,45 @@ class RunRecord(Struct, kw_only=True):
     called_in: int | None = None  # of a block: the iteration of that run
     retry_of: str | None = None
     scheduled_at: datetime
-    started_at: datetime | None = None  # None: no worker has begun it
+    started_at: datetime | None = None  # None: no worker has started it
     ended_at: datetime | None = None
     status: str = "scheduled"
     error: Failure | None = None
-    printed: PrintedOutput | None = None  # by the call that failed; of a loop, in the iteration that counts
-    handled: bool = False  # it failed, and an arc has taken the failure (D38)
-    calls: int = 0  # of tools, in its blocks too
+    printed: PrintedOutput | None = None  # by the failed call; of a loop, in its first failed iteration
+    handled: bool = False  # it failed, and an arc has handled the failure (D38)
+    calls: int = 0  # calls of tools, also in its blocks
     retries: int = 0
     iterations: Tally | None = None
     inside: Tally | None = None  # of a list of loops: all iterations of the last one
-    failures: dict[int, Failure] = field(default_factory=dict)  # the first of its iterations that failed
-    waits_for: str | None = None  # why a frame without a loop holds no worker
-    child: str | None = None  # the execution that it called last, of a run without a loop
+    failures: dict[int, Failure] = field(default_factory=dict)  # of the first failed iterations, by index
+    waits_for: str | None = None  # what the frame of a run without a loop waits for
+    child: str | None = None  # of a run without a loop: the child execution that it called last
     blocks: dict[str, RunRecord] = field(default_factory=dict)
-    blocks_ended: dict[str, int] = field(default_factory=dict)  # how many have ended, by status
+    blocks_ended: dict[str, int] = field(default_factory=dict)  # status → number of ended blocks
 
     def keep_failure(self, index: int, error: Failure) -> None:
-        """The order of coming decides nothing: those with the lowest indices are kept."""
+        """Keep the failures with the lowest indexes, independent of the order of arrival."""
         self.failures[index] = error
         if len(self.failures) > FAILURES_KEPT_MAX:
             del self.failures[max(self.failures)]
 
     def keep_printed(self, printed: PrintedOutput) -> None:
-        """The same: of a loop, that of the iteration with the lowest index."""
+        """For a loop, keep the output of the iteration with the lowest index."""
         known = self.printed.iteration if self.printed is not None else None
         if known is None or printed.iteration is None or printed.iteration <= known:
             self.printed = printed
 
 
 class Runs:
-    """Reads a log, event by event: the records, where the first failure was, and the state itself."""
+    """Reads a log event by event. Holds the records, the place of the first failure, and the state."""
 
     def __init__(self, execution_id: str) -> None:
         self.state = State(execution_id=execution_id)
-        self.steps: dict[str, RunRecord] = {}  # runs of steps, in the order in which they were scheduled
+        self.steps: dict[str, RunRecord] = {}  # runs of steps, in the order of scheduling
         self.begun_at: datetime | None = None
         self.failed_at: tuple[str, str | None] | None = None  # step and run of the first unhandled failure
-        self._live: dict[str, RunRecord] = {}  # of steps and of blocks: not ended
-        self._calling: set[str] = set()  # frames that have called a block, which is no call of a tool
+        self._live: dict[str, RunRecord] = {}  # unfinished runs of steps and blocks
+        self._calling: set[str] = set()  # frames that have called a block, which is not a call of a tool
 
     def feed(self, event: Event) -> None:
         state, fact, at = self.state, event.fact, event.at
@@ -129,7 +129,7 @@ class Runs:
         self._look_for_failure(fact, failure)
 
     def _look_for_failure(self, fact: Fact, before: Failure | None) -> None:
-        """Where the first failure was that nothing has handled."""
+        """Update the place of the first unhandled failure."""
         state = self.state
         match fact:
             case facts.NextEvaluated(run=run) if before is None and state.failed_step is not None:
@@ -137,7 +137,7 @@ class Runs:
             case facts.StepFailed(run=None) if before is None and state.failed_step is not None:
                 self.failed_at = (state.failed_step, None)
             case facts.Finished(error=error) if error != before:
-                self.failed_at = None  # It is of the execution as a whole: a limit, or a cancel.
+                self.failed_at = None  # The failure concerns the whole execution: a limit or a cancel.
             case facts.Retried(runs=runs):
                 left = [(run.step, run.id) for run in state.failed.values() if run.id not in runs]
                 spoiled = [(each.token.step, None) for each in state.spoiled.values()]
@@ -145,7 +145,7 @@ class Runs:
 
     @property
     def failed_iteration(self) -> int | None:
-        """Where the first unhandled failure is that of a loop: the iteration that failed first."""
+        """The iteration that failed first, when the first unhandled failure is that of a loop."""
         run = self.failed_at[1] if self.failed_at is not None else None
         kept = self.state.failed.get(run) if run is not None else None
         loop = kept.loop if kept is not None else None
@@ -153,13 +153,13 @@ class Runs:
 
     @property
     def printed(self) -> str:
-        """By the call whose failure is the first unhandled one."""
+        """What the call that caused the first unhandled failure has printed."""
         run = self.failed_at[1] if self.failed_at is not None else None
         printed = self.steps[run].printed if run in self.steps else None
         return printed.text if printed is not None and printed.error == self.state.failure else ""
 
     def records(self) -> Iterator[RunRecord]:
-        """All of them, those of blocks behind the run that called them."""
+        """All records; those of blocks follow the run that called them."""
         for record in self.steps.values():
             yield from _with_blocks(record)
 
@@ -178,7 +178,7 @@ class Runs:
         self._count(record)
 
     def _count(self, record: RunRecord) -> None:
-        """The counts of a loop, with what a retry has inherited."""
+        """Update the counts of a loop, including iterations that a retry has inherited."""
         loop = self.state.runs[record.id].loop
         if loop is None:
             return
@@ -190,7 +190,7 @@ class Runs:
                 break
 
     def _around(self, record: RunRecord) -> Iterator[RunRecord]:
-        """Of a block the run that called it, and so on."""
+        """The run that called a block, its caller, and so on."""
         while record.parent is not None and (caller := self._live.get(record.parent)) is not None:
             yield caller
             record = caller
@@ -199,7 +199,7 @@ class Runs:
         record = self._live[frame_parts(fact.frame)[0]]
         began = fact.started_at
         if began is not None and (record.started_at is None or began < record.started_at):
-            # Its start goes on record with the first report, when a task is done: the task knows better.
+            # The start is recorded with the first report, after a task is done; the task has the exact time.
             record.started_at = max(began, record.scheduled_at)
         calls = fact.status != "skipped" and fact.frame not in self._calling
         self._calling.discard(fact.frame)
@@ -240,14 +240,14 @@ class Runs:
             record.handled = bool(fact.tokens or fact.ended)
 
     def _finished(self, at: datetime) -> None:
-        """What had not ended is given up with the execution."""
+        """Unfinished runs are stopped with the execution."""
         for record in self._live.values():
             record.status, record.ended_at, record.waits_for = "stopped", at, None
         self._live.clear()
 
 
 def _printed(fact: facts.TaskDone) -> PrintedOutput | None:
-    """Whatever tool it was: its own part has `stdout` and `stderr`, without secrets, as they are recorded."""
+    """From `stdout` and `stderr` in the tool's own part of the output, which contain no secrets."""
     error = fact.output.error if fact.output is not None else None
     if fact.output is None or error is None:
         return None
@@ -256,13 +256,13 @@ def _printed(fact: facts.TaskDone) -> PrintedOutput | None:
     ends = [text[-PRINTED_CHARS_MAX:] for text in written if isinstance(text, str)]
     lines = [line for end in ends for line in end.rstrip().splitlines()]
     text = "\n".join(lines[-PRINTED_LINES_MAX:])
-    if text in error.message:  # as a shell's does, which ends with its last words
+    if text in error.message:  # the message of a shell error ends with the last lines of its output
         return None
     return PrintedOutput(frame_parts(fact.frame)[1], error, text)
 
 
 def owner_of_list(step: str) -> str | None:
-    """Of the last in a list of loops, the step or block that has the list; None: it is no such loop."""
+    """The step or block whose list of loops ends with this body block; None: it is not a body block."""
     owner, slash, name = step.rpartition("/")
     return owner if slash and name == BODY else None
 

@@ -1,6 +1,6 @@
-"""How a number of counts went along a log, in few samples: exact where it matters, thinned out elsewhere.
+"""The course of counts along a log in a limited number of samples: exact where it matters, sparse elsewhere.
 
-A loop changes its counts ten thousand times, and a screen has a thousand points.
+A loop may change its counts ten thousand times, but a screen has only a thousand points.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ class Track:
 
     def __init__(self, samples_max: int = SAMPLES_MAX) -> None:
         self._max = samples_max
-        self._samples: list[tuple[Sample, bool]] = []  # and: is it a turn, or only progress
+        self._samples: list[tuple[Sample, bool]] = []  # (sample, is it a turning point, or only progress)
         self._stride = 1
 
     def put(self, seq: int, *counts: int, turn: bool = True) -> None:
-        """`turn`: something began or ended; such samples are the last to be left out."""
+        """`turn`: something started or ended; such samples are dropped last."""
         samples = self._samples
         if samples and samples[-1][0][0] == seq:
             turn = turn or samples.pop()[1]
@@ -32,7 +32,7 @@ class Track:
             self._thin()
 
     def _thin(self) -> None:
-        """Half of what is only progress; when there is none left, half of the turns."""
+        """Drop half of the progress samples; when there are none, half of the turning points."""
         self._stride *= 2
         kept, odd = [], False
         progress = any(not turn for _, turn in self._samples[:-1])

@@ -1,4 +1,4 @@
-"""What stands at each step after each fact: tokens, runs by how they stand, iterations. For drawings."""
+"""Counts for each step after each fact: tokens, runs by status, iterations. For diagrams."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from noetl.views.sampling import Track
 
 
 class StepCount(Struct, kw_only=True):
-    """Of one step. What happens in blocks counts for the step that called them only by retries."""
+    """Counts of one step. Of the blocks that it calls, only retries count."""
 
-    tokens: int = 0  # that lie there: not yet tried, not admitted, or come to a join
-    waiting: int = 0  # of these, tried and not admitted
-    scheduled: int = 0  # runs that no worker has begun
+    tokens: int = 0  # tokens at the step: not yet tried, not admitted, or waiting at a join
+    waiting: int = 0  # tokens of these that were not admitted
+    scheduled: int = 0  # runs that no worker has started
     running: int = 0
-    parked: int = 0  # of these, without a loop, those that wait for something and hold no worker
+    parked: int = 0  # runs of these without a loop that wait and occupy no worker
     ok: int = 0
     failed: int = 0
-    handled: int = 0  # of these, those whose failure an arc took
-    stopped: int = 0  # given up with the execution
-    retries: int = 0  # of tasks
+    handled: int = 0  # failed runs whose failure an arc has handled
+    stopped: int = 0  # stopped with the execution
+    retries: int = 0  # retries of tasks
     total: int = 0  # iterations of the newest loop
     done: int = 0
     lost: int = 0
@@ -43,7 +43,7 @@ class _Live(Struct, kw_only=True):
 
 
 class Counts:
-    """Fed with each fact, before and after it is applied."""
+    """Receives each fact before and after it is applied."""
 
     NAMES: ClassVar = StepCount.__struct_fields__
 
@@ -51,18 +51,16 @@ class Counts:
         self.tracks: dict[str, Track] = {}
         self._counts: dict[str, StepCount] = {}
         self._runs: dict[str, _Live] = {}
-        self._ended_as: dict[str, tuple[str, ...]] = {}  # run → the counts that it stands in, for a retry
-        self._spent: list[
-            tuple[str, bool]
-        ] = []  # tokens that the fact takes: of which step, and had it waited
+        self._ended_as: dict[str, tuple[str, ...]] = {}  # run → the counts that include it, for a retry
+        self._spent: list[tuple[str, bool]] = []  # consumed tokens: (step, had it waited)
 
     def before(self, state: State, fact: Fact) -> None:
-        """What the fact takes away is still there."""
+        """Call before the fact is applied, while what it removes still exists."""
         taken = fact.tokens if isinstance(fact, facts.StepScheduled | facts.StepFailed) else ()
         self._spent = [(state.tokens[id].step, _has_waited(state, id)) for id in taken if id in state.tokens]
 
     def after(self, state: State, fact: Fact, seq: int) -> None:
-        touched: dict[str, bool] = {}  # step → is it a turn, or only progress
+        touched: dict[str, bool] = {}  # step → is it a turning point, or only progress
         for step, waited in self._spent:
             count = self._at(step)
             count.tokens -= 1
@@ -81,7 +79,7 @@ class Counts:
         return self._counts.setdefault(step, StepCount())
 
     def _tokens(self, state: State, fact: Fact) -> list[str]:
-        """The steps whose tokens have changed, those that were spent aside."""
+        """The steps whose tokens have changed, except by consumption."""
         match fact:
             case facts.StepWaiting(token=id):
                 step = state.tokens[id].step
@@ -102,7 +100,7 @@ class Counts:
         return [token.step for token in made]
 
     def _steps(self, fact: Fact) -> list[str]:
-        """The steps of which a run has begun, ended or been routed."""
+        """The steps of which a run has started, ended or been routed."""
         match fact:
             case facts.StepScheduled():
                 return self._scheduled(fact)
@@ -154,7 +152,7 @@ class Counts:
         return [live.step]
 
     def _stand(self, run: str, count: StepCount, *names: str) -> None:
-        """In these counts, and in no others."""
+        """Count the run in these counts only."""
         for name in self._ended_as.pop(run, ()):
             setattr(count, name, getattr(count, name) - 1)
         for name in names:
@@ -162,7 +160,7 @@ class Counts:
         self._ended_as[run] = names
 
     def _out(self, count: StepCount, live: _Live) -> None:
-        """It is not out there any more."""
+        """The run is no longer scheduled or running."""
         count.running -= live.begun
         count.scheduled -= not live.begun
         count.parked -= live.parked
@@ -178,11 +176,11 @@ class Counts:
         return [live.step]
 
     def _finished(self) -> list[str]:
-        """What had not ended is given up with the execution."""
+        """Unfinished runs are stopped with the execution."""
         touched = []
         for run, live in [*self._runs.items()]:
             if live.failed is not None:
-                continue  # it has ended, and a retry may still route it
+                continue  # it has ended; a retry may still route it
             del self._runs[run]
             if not live.block:
                 count = self._at(live.step)

@@ -1,4 +1,7 @@
-"""Styled lines: folded to a width, in tables, and in trees with Unicode branches. It knows no playbooks."""
+"""Styled lines: wrapped to a width, in tables, and in trees with Unicode branches.
+
+Independent of playbooks.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,17 @@ class Styled(NamedTuple):
 
 
 class TreeBranch(NamedTuple):
-    """One line and what hangs below it. An arrow is drawn with a head."""
+    """One line and its children. An arrow is drawn with a head."""
 
     pieces: tuple[Styled, ...]
     below: tuple[TreeBranch, ...] = ()
     arrow: bool = False
-    hang: int = 2  # columns by which further lines are moved in
-    whole: bool = False  # it stays in one line, however long: a command, which someone may copy
+    hang: int = 2  # columns by which continuation lines are indented
+    whole: bool = False  # never wrapped: a command that a user may copy
 
 
 def branches(children: Sequence[TreeBranch], columns: int, indent: str = "") -> Iterator[list[Styled]]:
-    """The children of something, one below the other."""
+    """The lines of a list of children."""
     for number, child in enumerate(children):
         last = number == len(children) - 1
         mark = ("└" if last else "├") + ("→ " if child.arrow else "─ ")
@@ -45,7 +48,7 @@ def branches(children: Sequence[TreeBranch], columns: int, indent: str = "") -> 
 
 
 def table(rows: Sequence[Sequence[Styled]], indent: str = "  ") -> Iterator[list[Styled]]:
-    """Columns as wide as their widest cell; the last one is as long as it is."""
+    """Columns as wide as their widest cell; the last column is not padded."""
     wide = [max(width(row[place].text) for row in rows) for place in range(len(rows[0]) - 1)] if rows else []
     for row in rows:
         cells = [
@@ -56,7 +59,7 @@ def table(rows: Sequence[Sequence[Styled]], indent: str = "  ") -> Iterator[list
 
 
 def folded(pieces: Sequence[Styled], columns: int) -> list[list[Styled]]:
-    """Broken at spaces into lines of at most `columns`; every word keeps its style."""
+    """Wrap at spaces into lines of at most `columns`; every word keeps its style."""
     lines: list[list[Styled]] = [[]]
     used = 0
     for text, style in pieces:

@@ -1,6 +1,6 @@
-"""A whole log in the size of a screen: what stood where after each fact, in samples, and one bar a run.
+"""A log in the size of a screen: sampled counts of each step along the log, and one bar for each run.
 
-Whoever draws an execution at any moment of it needs no fold and no log for that: it is all in here.
+A client can draw an execution at any moment with this document alone, without the log.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from noetl.views.runs import RunRecord, Runs, waits_for
 from noetl.views.sampling import Sample, Track
 from noetl.views.step_counts import Counts
 
-RUNS_SHOWN_MAX = 200  # of one step: the first ones and the newest
+RUNS_SHOWN_MAX = 200  # runs of one step: the first ones and the newest
 FIRST_SHOWN = 20
-CALLS_SHOWN_MAX = 40  # of one run, the newest; of a loop only those that did not just go on
+CALLS_SHOWN_MAX = 40  # calls of one run, the newest; of a loop only those that did not just continue
 MARKS_MAX = 200
 WORDS_MAX = 200
 
@@ -39,7 +39,7 @@ class CallBar(Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempt: int
     status: str
     directive: str
-    started_at: str | None = None  # None: it was skipped, or never begun
+    started_at: str | None = None  # None: it was skipped, or never started
     ms: float = 0.0
     error: str | None = None
 
@@ -55,7 +55,7 @@ class RunBar(Struct, frozen=True, kw_only=True, omit_defaults=True):
     started_at: str | None = None
     ended_seq: int | None = None  # None: it has not ended
     ended_at: str | None = None
-    routed_seq: int | None = None  # the fact that asked its arcs
+    routed_seq: int | None = None  # the fact that evaluated its arcs
     iterations: IterationCounts | None = None
     calls: tuple[CallBar, ...] = ()
     calls_left_out: int = 0
@@ -79,11 +79,11 @@ class StepLine(Struct, frozen=True, kw_only=True):
 
 
 class ArcLine(Struct, frozen=True, kw_only=True):
-    """An arc by the step that it leaves and its place there."""
+    """An arc, identified by its step and its index there."""
 
     step: str
     place: int
-    to: str | None  # where it led; None: it has never fired
+    to: str | None  # its last target; None: it has never fired
     changes: tuple[Sample, ...]  # seq, how often it has fired, how often its guard did not hold
 
 
@@ -94,7 +94,7 @@ class WaitingToken(Struct, frozen=True, kw_only=True):
 
 
 class TimelineMark(Struct, frozen=True, kw_only=True):
-    """A fact that whoever looks at the whole wants to see."""
+    """A notable fact, such as a failure or a pause."""
 
     seq: int
     name: str
@@ -105,26 +105,26 @@ class TimelineDocument(Struct, frozen=True, kw_only=True):
     execution_id: str
     path: str
     digest: str
-    by: str | None  # who asked for it
+    by: str | None  # the user who requested it
     parent: str | None
     status: Status
     seq: int
     started_at: str
     updated_at: str
     counts: tuple[str, ...]  # the names of the numbers in `StepLine.changes`
-    steps: tuple[StepLine, ...]  # in the order in which they were first reached
+    steps: tuple[StepLine, ...]  # in the order in which tokens first reached them
     arcs: tuple[ArcLine, ...]
     waiting: tuple[WaitingToken, ...]  # now
-    signals: tuple[str, ...]  # that frames wait for now, each once
+    signals: tuple[str, ...]  # signals that frames wait for now, each once
     marks: tuple[TimelineMark, ...]
     marks_left_out: int
     clock: tuple[Sample, ...]  # seq, milliseconds since `started_at`
     writes: tuple[Sample, ...]  # seq of a fact that changed ctx
-    kinds: dict[str, int]  # how many facts there are of each name
+    kinds: dict[str, int]  # name → number of facts
 
 
 class _Span(Struct, kw_only=True):
-    """What a record of a run does not hold: places in the log, and calls."""
+    """Data of a run that its record does not have: seqs and calls."""
 
     scheduled_seq: int
     ended_seq: int | None = None
@@ -142,7 +142,7 @@ class _Arc(Struct, kw_only=True):
 
 
 class Timeline:
-    """Reads a log, event by event, and can follow one that still grows."""
+    """Reads a log event by event. It can follow a growing log."""
 
     def __init__(self, execution_id: str) -> None:
         self.runs = Runs(execution_id)
@@ -181,11 +181,11 @@ class Timeline:
         if words is not None:
             self._marks.append(TimelineMark(seq=event.seq, name=name_of(fact), words=words[:WORDS_MAX]))
             if len(self._marks) > MARKS_MAX:
-                del self._marks[MARKS_MAX // 2]  # the first ones say how it began, the last how it stands
+                del self._marks[MARKS_MAX // 2]  # keep the first and the last marks
                 self._marks_left_out += 1
 
     def _tick(self, event: Event) -> None:
-        """Facts of one commit have one time: it stands still up to the last of them."""
+        """All facts of a commit have the same time: the clock stays constant up to the last of them."""
         before, self._looked_at = self._looked_at, event.at
         begun = self.runs.begun_at or event.at
         if before is not None:
@@ -332,9 +332,9 @@ def _waiting(state: State) -> list[WaitingToken]:
     ]
     joined = (token for tokens in state.joins.values() for token in tokens)
     why = (
-        "waits for the others that can still come"
+        "waits for other tokens that can still arrive"
         if state.live
-        else "never fired: what it waited for did not come"
+        else "never fired: the other tokens did not arrive"
     )
     return found + [
         WaitingToken(id=id, step=state.tokens[id].step, why=why) for id in islice(joined, MARKS_MAX)
@@ -342,7 +342,7 @@ def _waiting(state: State) -> list[WaitingToken]:
 
 
 def _mark(fact: Fact) -> str | None:
-    """What is worth a mark, in words."""
+    """The text of a mark; None: the fact gets none."""
     match fact:
         case facts.StepFailed(error=error) | facts.IterationFailed(error=error):
             return error.message

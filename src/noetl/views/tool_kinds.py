@@ -1,4 +1,4 @@
-"""What is said of a tool kind, in words, from the structs that describe it: for screen, server and docs."""
+"""The documentation of a tool kind for screen, server and docs, from the structs that describe it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FieldDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A field or a knob."""
 
     name: str
-    value: str  # what may stand there
+    value: str  # the allowed values
     meaning: str
     required: bool = False
     default: JSON = None  # None: there is none
@@ -39,7 +39,7 @@ class FieldDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class KindDocument(Struct, frozen=True, kw_only=True):
-    """A kind, with all that an author must know of it."""
+    """A kind, with everything that an author must know about it."""
 
     kind: str
     doc: str
@@ -73,7 +73,7 @@ def _fields(keys: Mapping[str, KeyShape]) -> Iterator[FieldDocument]:
 
 
 def alternatives(shape: Shape, record: Callable[[Shape], str]) -> Iterator[str]:
-    """What may stand there, in words, a template last; `record` names a mapping whose keys are known."""
+    """The allowed values, in words, a template last; `record` describes a mapping with known keys."""
     match shape:
         case RecordShape() | KindShape():
             yield record(shape)
@@ -96,33 +96,33 @@ def alternatives(shape: Shape, record: Callable[[Shape], str]) -> Iterator[str]:
 
 
 def mapping(shape: Shape) -> str:
-    """A mapping by the keys that it takes."""
+    """A mapping, described by its keys."""
     if not isinstance(shape, RecordShape):
         return describe(shape)
     return "a mapping with " + ", ".join(f"`{key}`" for key in shape.keys)
 
 
 def unfolded(doc: str) -> str:
-    """A docstring without the line ends and the indent that only its source has; paragraphs stay."""
+    """A docstring without the line breaks and the indentation of its source; paragraphs stay."""
     paragraphs = (" ".join(part.split()) for part in doc.split("\n\n"))
     return "\n\n".join(paragraphs)
 
 
 def sentences(kind: Kind) -> Iterator[str]:
-    """What no table of fields says."""
+    """Notes that the tables of fields do not contain."""
     if kind.free_input:
-        own = "Its fields stand beside `kind`" if kind.fields.keys else "It has no fields of its own"
-        yield f"{own}; `input` holds arguments of your own (D9)."
+        own = "Its fields are beside `kind`" if kind.fields.keys else "It has no fields of its own"
+        yield f"{own}; `input` holds your own arguments (D9)."
     elif "name" in kind.fields.keys:
-        yield "Its `name` stands under `input`: beside `kind` it would be the name of the task."
+        yield "Its `name` is under `input`: beside `kind` it would be the name of the task."
     else:
-        yield "Its fields stand under `input` or beside `kind` (D9)."
+        yield "Its fields are under `input` or beside `kind` (D9)."
     for group in kind.one_of:
-        yield f"Exactly one of {' and '.join(f'`{name}`' for name in group)} is given."
+        yield f"Exactly one of {' and '.join(f'`{name}`' for name in group)} is required."
     if kind.output:
         yield f"Its own part of the output is `output.{kind.output}`."
     if kind.pure:
-        yield "It has no effect on the world."
+        yield "It has no side effects."
     if kind.defaults:
         words = ", ".join(f"`{name}: {as_text(value)}`" for name, value in kind.defaults.items())
         yield f"Defaults of its `spec`: {words}."

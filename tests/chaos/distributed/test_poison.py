@@ -98,9 +98,9 @@ async def _wait_for_a_worker() -> None:
         for client in cluster.clients:
             (step,) = (await client.show(id)).steps
             assert (step.status, step.why) == (
-                "scheduled", 'waits for a worker: there is none in the pool "gpu"',
+                "scheduled", 'waits for a worker: the pool "gpu" has none',
             )  # fmt: skip
-        assert 'waits for a worker: there is none in the pool "gpu"' in await _shown_by_cli(cluster, id)
+        assert 'waits for a worker: the pool "gpu" has none' in await _shown_by_cli(cluster, id)
         begun = CLOCK.monotonic()
         await cluster.add("worker-gpu", "worker", "--pool", "gpu")
         await cluster.until_all_ended(30)

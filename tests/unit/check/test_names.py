@@ -33,7 +33,7 @@ def test_an_arc_to_nowhere_is_told_with_the_nearest_name() -> None:
     found = problems(
         "workflow:\n- step: start\n  next: {arcs: [{step: valdate}]}\n- step: validate\n  tool: {kind: noop}\n"
     )
-    message = 'arc of "start" leads to "valdate", which is no step; did you mean "validate"?'
+    message = 'arc of "start" leads to "valdate", which is not a step; did you mean "validate"?'
     assert [(each.code, each.message, each.fix) for each in found if each.code == "unknown-step"] == [
         ("unknown-step", message, "validate")
     ]

@@ -49,7 +49,7 @@ def test_a_circle_of_jumps_that_no_rule_leaves_is_an_error() -> None:
         "  - {name: b, kind: noop, spec: {policy: {rules: [{else: {then: {do: jump, to: a}}}]}}}\n"
     ).problems
     assert [(each.code, each.severity, each.message) for each in problems] == [
-        ("endless-jump", "error", "no rule leaves the circle a → b → a")
+        ("endless-jump", "error", "no rule leaves the cycle a → b → a")
     ]
 
 

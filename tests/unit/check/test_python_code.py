@@ -1,4 +1,4 @@
-"""Code of `python` tasks (L4): compiled at check, told where it stands in the file, and never run."""
+"""Code of `python` tasks (L4): compiled by the check, reported with the position in the file, never run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.playbooks import checked, task, told
 
 
 def at_fault(code: str) -> list[tuple[str, int, int]]:
-    """Of a task whose `code` stands in line 8."""
+    """Problems of a task whose `code` is in line 8."""
     return told(checked(task(f"kind: python\ncode: {code}")).problems)
 
 
@@ -37,7 +37,7 @@ def test_a_fault_is_told_at_its_line_and_column_of_the_file(code: str, line: int
 @pytest.mark.parametrize("code", [">\n  x = 1\n\n  y = = 3\n", '"x = 1\\ny = = 3"'])
 def test_where_yaml_put_the_lines_together_the_line_is_said_in_words(code: str) -> None:
     (found,) = checked(task(f"kind: python\ncode: {code}")).problems
-    assert found.message == 'the code of "task_0" is no Python: invalid syntax in line 2 of it'
+    assert found.message == 'the code of "task_0" is not valid Python: invalid syntax in line 2 of the code'
     assert (found.severity, found.at.line, found.at.column) == ("warning", 8, 13)
 
 

@@ -59,7 +59,7 @@ def test_an_arc_that_takes_failures_is_alive_behind_an_unguarded_one_d37(guard: 
 def test_a_circle_that_no_arc_leaves_is_an_error() -> None:
     result = checked(body("start: a", "a: b", "b: a"))
     assert [(e.code, e.severity, e.message) for e in result.problems] == [
-        ("endless-cycle", "error", "no arc leaves the circle a → b → a")
+        ("endless-cycle", "error", "no arc leaves the cycle a → b → a")
     ]
     assert result.verdict == "unsound"
 

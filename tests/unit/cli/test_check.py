@@ -43,7 +43,7 @@ def test_an_error_is_shown_with_its_line_and_a_caret_and_exits_with_2(
     file.write_text(ERROR)
     assert run_check(["t.yaml"], "plain", "canonical", strict=False) == 2
     assert capsys.readouterr().out.splitlines() == [
-        't.yaml:5:38: error: unknown-step: arc of "start" leads to "valdate", which is no step;'
+        't.yaml:5:38: error: unknown-step: arc of "start" leads to "valdate", which is not a step;'
         ' did you mean "validate"?',
         "  - {step: start, next: {arcs: [{step: valdate}]}}",
         "                                       ^",

@@ -59,7 +59,7 @@ Credentials
 Steps
 ● start  Forks
 ├─ reads  workload.many
-├─ next   every arc that holds: a fork
+├─ next   every arc that holds (fork)
 ├→ ask
 └→ meet  when workload.many
 
@@ -81,7 +81,7 @@ Steps
 └→ ask  on failure  when event.name == 'step.failed'  sets ctx.again  ↺ leads back
 
 ○ meet
-├─ join   fires once, with all waiting tokens, when nothing under way can still reach it
+├─ join   fires once, with all waiting tokens, when no other token can still reach it
 ├─ meet_task  noop
 └─ the token ends here
 """

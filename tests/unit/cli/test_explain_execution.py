@@ -22,7 +22,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> str:
         (
             "gate",
             [
-                '"gate" did not run: 1 token came, and none made a run',
+                '"gate" did not run: 1 token arrived, but none made a run',
                 "token start#1>1, which start#1 made",
                 "  arc 1 to gate: held",
                 "  admission: admit when ctx.open: does not hold",
@@ -33,7 +33,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> str:
         (
             "never",
             [
-                '"never" did not run: no token came to it',
+                '"never" did not run: no token reached it',
                 "arc 2 of start when ctx.n > 100: its guard did not hold, after start#1",
                 "  ctx.n = 2",
             ],

@@ -20,9 +20,9 @@ WRONG = (
 )
 WHY = (
     'the playbook has 2 problems, the first at 7:24: unknown-step: arc of "start" leads to "nowhere",'
-    " which is no step"
+    " which is not a step"
 )
-NEVER = f"it never began: {WHY}; mend that, and run it again: noetl run FILE"
+NEVER = f"it never started: {WHY}; fix that and run it again: noetl run FILE"
 
 BROKEN_LOOP = (
     HEAD

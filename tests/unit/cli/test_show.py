@@ -160,7 +160,7 @@ def test_a_log_that_can_not_be_folded_is_damaged_and_no_bug(
     db = mixed_file(tmp_path)
     changed(db, "DELETE FROM log WHERE execution_id = ? AND first_seq = 1", ENDED)
     assert run_show(ENDED, "plain", db) == 3
-    assert re.search(f"can not be folded .*: see noetl audit {ENDED}", capsys.readouterr().err)
+    assert re.search(f"cannot be read .*: see noetl audit {ENDED}", capsys.readouterr().err)
 
 
 def test_a_file_that_is_not_there_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

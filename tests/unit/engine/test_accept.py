@@ -1,4 +1,4 @@
-"""Commands that are refused or repeated: what a transcript can not show."""
+"""Commands that are refused or repeated: cases that a transcript cannot show."""
 
 from __future__ import annotations
 

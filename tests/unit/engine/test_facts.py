@@ -1,4 +1,4 @@
-"""Facts are for ever: each can be written and read again, and its name is that of the language."""
+"""Facts are permanent: each can be written and read again, and has the name that the language defines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops under way: ranges instead of records (D50), whatever the order in which iterations land."""
+"""Running loops: ranges instead of records (D50), for any order in which iterations end."""
 
 from __future__ import annotations
 

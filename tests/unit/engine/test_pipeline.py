@@ -1,4 +1,4 @@
-"""The pipeline machine, move by move: what transcripts can not show, such as keys, chance, times and scopes."""
+"""The pipeline machine, move by move: cases that transcripts cannot show: keys, chance, times and scopes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RETRY = "{when: \"{{ output.status == 'error' }}\", then: {do: retry, %s}}, {els
 
 
 def pipeline(tasks: str, around: str = "") -> CompiledPipeline:
-    """Of a step with these tasks, and with what else stands there."""
+    """The pipeline of a step with these tasks and further keys."""
     body = "workflow:\n- step: start\n" + indent(dedent(around), "  ")
     found = checked(body + "  tool:\n" + indent(dedent(tasks), "  "))
     assert found.program is not None
@@ -63,7 +63,7 @@ def test_a_call_says_what_the_tool_is_to_do() -> None:
         {"n": 3},
         1,
     )
-    assert move.task.spec == {"timeout": 5, "memory_mb": 512}  # D33: per call, and the worker sees to it
+    assert move.task.spec == {"timeout": 5, "memory_mb": 512}  # D33: per call, enforced by the worker
 
 
 def test_asking_again_gives_the_same_move() -> None:
@@ -243,7 +243,7 @@ def test_secrets_are_in_what_a_tool_is_called_with_and_absent_from_what_rules_re
 
 
 def test_what_a_call_was_made_with_is_on_record_as_a_hash_d20() -> None:
-    """The same for the same, in whatever order it stands."""
+    """Equal for equal values, in any order of keys."""
 
     def hashed(tool: str) -> str | None:
         return taken(work(f"- {tool}"), failed("http", "no")).input_hash
@@ -268,7 +268,7 @@ def test_a_failure_does_not_repeat_a_secret_d57() -> None:
     ready = with_keychain("{kind: http, url: \"{{ {'a': 1}[keychain.token] }}\"}")
     move = next_move(ready, AT, {"token": "s3cret"})
     assert isinstance(move, Decided)
-    message = "it can not be evaluated; why is not told, since it may read the keychain"
+    message = "it cannot be evaluated; the reason is withheld, because it may contain a secret"
     assert move.fact.output == failed("template", f'input of task "start_task": {message}')
 
 

@@ -1,4 +1,4 @@
-"""Large outputs: what is recorded of them, what routing reads, what a frame fetches when it is taken up (D51, D52)."""
+"""Large outputs: what is recorded, what routing reads, what a continued frame fetches (D51, D52)."""
 
 from __future__ import annotations
 

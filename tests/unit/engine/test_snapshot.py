@@ -126,7 +126,7 @@ def test_a_long_loop_takes_no_more_room_late_than_early_d50() -> None:
     ],
 )
 def test_bytes_that_are_no_snapshot_are_refused(body: bytes) -> None:
-    with pytest.raises(ValueError, match="no snapshot of ours"):
+    with pytest.raises(ValueError, match="not a snapshot of a state"):
         thaw(body)
 
 

@@ -65,7 +65,7 @@ def test_a_type_has_a_name_that_authors_use(value: JSON, name: str) -> None:
         (Rule(when="{{ a }}", do="jump", to="b", at=()), "jump to b when a"),
         (Rule(when="{{ a }}", do="break", at=()), "break: leave the pipeline when a"),
         (Rule(when="{{ a }}", do="skip", at=()), "skip the task when a"),
-        (Rule(when="{{ a }}", do="retry", at=()), "retry (3 calls in all, at once) when a"),
+        (Rule(when="{{ a }}", do="retry", at=()), "retry (3 calls in all, immediately) when a"),
         (
             Rule(when=None, do="retry", attempts=10, backoff="exponential", delay=2.0, max_delay=60, at=()),
             "else retry (10 calls in all, exponential from 2 s, at most 60 s)",
@@ -145,11 +145,11 @@ def test_a_policy_says_limits_of_time_and_what_a_failure_means() -> None:
         },
     )
     assert describe.policy(step) == [
-        "ends after 600 s of work, by kind timeout",
-        "ends 1.5 s after its token was made, by kind timeout",
-        "best effort: iterations that fail do not stop the others, up to 25% of them may",
+        "fails with kind timeout after 600 s of work",
+        "fails with kind timeout 1.5 s after its token was made",
+        "best effort: failed iterations do not stop the others; at most 25% may fail",
         "limit calls: 7",
     ]
     assert describe.policy(Step(name="s", at=(), policy={"failure": {"mode": "fail_fast"}})) == [
-        "fail fast: the first iteration that fails stops the loop"
+        "fail fast: the first failed iteration stops the loop"
     ]

@@ -1,8 +1,8 @@
-"""Reachability, components, circles and the order in which vertices are drawn."""
+"""Reachability, components, cycles and the order in which vertices are drawn."""
 
 from __future__ import annotations
 
-from noetl.net.graph import Order, circles, components, descendants, drawing_order, reachable
+from noetl.net.graph import Order, components, cycles, descendants, drawing_order, reachable
 
 
 def test_reachable_includes_its_starts_and_follows_circles() -> None:
@@ -15,7 +15,7 @@ def test_components_come_after_those_they_lead_to() -> None:
 
 def test_a_circle_is_a_component_one_can_go_round_in() -> None:
     follows = {"a": ["b"], "b": ["a"], "c": ["c"], "d": ["a"]}
-    assert circles(follows) == [["a", "b"], ["c"]]
+    assert cycles(follows) == [["a", "b"], ["c"]]
 
 
 def test_descendants_are_masks_over_the_order_of_the_graph() -> None:

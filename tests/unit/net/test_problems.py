@@ -27,7 +27,7 @@ class Case(NamedTuple):
     column: int
 
 
-# What a small file can not show: too large, or not text at all.
+# Cases that a small file cannot show: too large, or not text.
 MADE = {
     "yaml-encoding": Case((HEAD + MINIMAL).encode() + b"# caf\xe9\n", "yaml-encoding", 5, 1),
     "yaml-too-large": Case(HEAD + MINIMAL + "#" * TEXT_BYTES_MAX, "yaml-too-large", 1, 1),

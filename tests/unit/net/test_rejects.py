@@ -1,6 +1,6 @@
 """What the seed documents tell a validator to reject and to warn of, each with its exact code and position.
 
-000 §13, 002 §12, 004 §9, and what stands beside them; the fixtures are otherwise clean.
+000 §13, 002 §12, 004 §9, and related cases; the fixtures are otherwise clean.
 """
 
 from __future__ import annotations

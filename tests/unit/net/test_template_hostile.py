@@ -185,7 +185,7 @@ CALLS = [
     "s is eq(*words)",
 ]
 
-# Filters and tests that Jinja has and we do not, or that nobody has.
+# Filters and tests that only Jinja has, or that do not exist.
 UNKNOWN = [
     "''|attr('__class__')",
     "s|attr('upper')",

@@ -55,7 +55,7 @@ def test_a_private_key_is_masked_whole_also_when_it_was_cut() -> None:
     "text",
     [
         "partition 7 is not ours",
-        "0199b3c2-0000-7000-8000-000000000001 stands at 7, and not at 6",
+        "0199b3c2-0000-7000-8000-000000000001 is at position 7, not at 6",
         "a" * 8 + "0123456789abcdef" * 4,
         "/srv/app/.venv/lib/python3.11/site-packages/noetl/control/executions.py",
         "test_of_a_very_long_name_that_is_no_secret_at_all",

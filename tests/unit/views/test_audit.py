@@ -111,12 +111,12 @@ PLANTED: dict[str, tuple[Log, list[tuple[int, str, str]]]] = {
         [
             (1, "begin", "playbook.request.evaluated before playbook.execution.requested"),
             (1, "begin", "playbook.request.evaluated does not follow the request"),
-            (1, "torn", "the log stops in the middle of what is recorded at once"),
+            (1, "torn", "the log ends between facts that are recorded together"),
         ],
     ),
     "never evaluated": (
         without(CHAINED[:3], 2),
-        [(2, "begin", "workflow.started does not follow an evaluation that went well")],
+        [(2, "begin", "workflow.started does not follow a successful evaluation")],
     ),
     "something after the end": (
         after(CHAINED, 15, facts.Paused()),
@@ -131,11 +131,11 @@ PLANTED: dict[str, tuple[Log, list[tuple[int, str, str]]]] = {
     ),
     "an end without its second half": (
         CHAINED[:14],
-        [(14, "torn", "the log stops in the middle of what is recorded at once")],
+        [(14, "torn", "the log ends between facts that are recorded together")],
     ),
     "two ends that disagree": (
         instead(CHAINED, 15, status="error"),
-        [(15, "end", "playbook.processed says error, and it had finished ok")],
+        [(15, "end", "playbook.processed says error, but workflow.finished said ok")],
     ),
     "a schedule in a pause": (
         after(CHAINED[:8], 8, facts.Paused(), CHAINED[8]),
@@ -149,11 +149,11 @@ PLANTED: dict[str, tuple[Log, list[tuple[int, str, str]]]] = {
         after(CHAINED, 13, facts.Cancelled()),
         [(15, "command", "workflow.finished ok while the execution is cancelling")],
     ),
-    "finished as cancelled and nobody cancelled": (
+    "finished as cancelled without a cancel": (
         without(CANCELLED, 5),
         [
             (6, "command", "workflow.finished cancelled while the execution is running"),
-            (6, "left-unrouted", "the execution ends, and start#1 was never routed"),
+            (6, "left-unrouted", "the execution ends, but start#1 was never routed"),
         ],
     ),
     "a retry of what has not ended": (
@@ -162,43 +162,43 @@ PLANTED: dict[str, tuple[Log, list[tuple[int, str, str]]]] = {
     ),
     "a retry that takes nothing up": (
         after(FAILED, len(FAILED), facts.Retried(runs=("start#1",)), facts.Paused()),
-        [(12, "retry", "start#1 should be taken up before execution.paused")],
+        [(12, "retry", "start#1 should be retried before execution.paused")],
     ),
-    "a run that takes up what nobody asked for": (
+    "a retry without a command": (
         after(FAILED, len(FAILED), facts.Retried(), facts.StepScheduled(run="start#2", step="start", retry_of="start#1")),
-        [(12, "retry", "start#2 takes up start#1, and nobody asked for it")],
+        [(12, "retry", "start#2 retries start#1, but no command requested it")],
     ),
     "a run that never ends": (
         without(CHAINED, 12, 13),
-        [(12, "left-running", "the execution ends, and last#1 has not")],
+        [(12, "left-running", "the execution ends, but last#1 has not ended")],
     ),
     "a run that is never routed": (
         without(CHAINED, 13),
-        [(13, "left-unrouted", "the execution ends, and last#1 was never routed")],
+        [(13, "left-unrouted", "the execution ends, but last#1 was never routed")],
     ),
     "a lost token": (
         without(CHAINED, 9, 10, 11, 12, 13),
-        [(9, "lost-token", "tokens at the end: start#1>0 untold, none not there")],
+        [(9, "lost-token", "tokens at the end: start#1>0 not listed, none listed but unknown")],
     ),
     "a token at the end that is none": (
         instead(CHAINED, 14, waiting=("x>0",)),
-        [(14, "lost-token", "tokens at the end: none untold, x>0 not there")],
+        [(14, "lost-token", "tokens at the end: none not listed, x>0 listed but unknown")],
     ),
     "a token that is made twice": (
         instead(CHAINED, 13, tokens=(Token(id="start#1>0", step="last"),))[:13],
         [(13, "token", "start#1>0 is made twice")],
     ),
-    "a token that is spent twice": (
+    "a token that is consumed twice": (
         after(CHAINED[:9], 9, facts.StepScheduled(run="last#2", step="last", tokens=("start#1>0",))),
-        [(10, "token", "start#1>0 is spent twice")],
+        [(10, "token", "start#1>0 is consumed twice")],
     ),
     "a token from nowhere": (
         instead(CHAINED[:4], 4, tokens=("x>9",)),
-        [(4, "token", "x>9 is spent and was never made")],
+        [(4, "token", "x>9 is consumed but was never made")],
     ),
     "a token of another step": (
         instead(CHAINED[:9], 9, step="start"),
-        [(9, "token", "start#1>0 leads to last, and start spends it")],
+        [(9, "token", "start#1>0 leads to last, but start consumes it")],
     ),
     "a run without a token": (
         instead(CHAINED[:4], 4, tokens=()),
@@ -206,44 +206,44 @@ PLANTED: dict[str, tuple[Log, list[tuple[int, str, str]]]] = {
     ),
     "a token that is not there and waits": (
         after(CHAINED[:4], 4, facts.StepWaiting(token=">0")),
-        [(5, "token", ">0 waits and is not there")],
+        [(5, "token", ">0 waits but does not exist")],
     ),
     "a token that is tried again and had not failed": (
         instead(TWO_TOKENS[:7], 7, tokens=("x>1",)),
-        [(7, "token", "x>1 is tried again, and its admission had not failed")],
+        [(7, "token", "x>1 is tried again, but its admission had not failed")],
     ),
     "a token that says twice that it waits": (
         again(WAITED[:4], 4),
-        [(5, "waiting-twice", ">0 says a second time that it waits")],
+        [(5, "waiting-twice", ">0 waits already")],
     ),
     "a run that is scheduled twice": (
         instead(CHAINED[:9], 9, run="start#1"),
         [(9, "scheduled-twice", "start#1 is scheduled twice")],
     ),
-    "a block that nobody called": (
+    "a block without a call": (
         without(CALLED[:7], 6),
-        [(6, "block", "start#1/b#1 is scheduled, and start#1 has not called b")],
+        [(6, "block", "start#1/b#1 is scheduled, but start#1 has not called b")],
     ),
     "an answer of another block": (
         instead(CALLED[:11], 11, run="start#1/b#2"),
-        [(11, "block", "start#1 is answered by start#1/b#2, which is no ended call of it")],
+        [(11, "block", "start#1/b#2 resumes start#1, but is not an ended call of it")],
     ),
     "a block that is routed": (
         after(CALLED[:10], 10, facts.NextEvaluated(run="start#1/b#1")),
-        [(11, "routing", "start#1/b#1 is routed, and it is a block's: it answers its caller")],
+        [(11, "routing", "start#1/b#1 is routed, but it belongs to a block, which resumes its caller")],
     ),
     "a run that is started twice": (again(CHAINED[:5], 5), [(6, "started-twice", "start#1 is started twice")]),
-    "a run that nobody scheduled": (
+    "a run that was not scheduled": (
         instead(CHAINED[:5], 5, run="x#1"),
         [(5, "unknown-run", "step.started of x#1, which is not scheduled")],
     ),
     "a run that ends twice": (
         again(CHAINED[:7], 7),
-        [(8, "ended-twice", "start#1 has ended already, and ends again by step.done")],
+        [(8, "ended-twice", "start#1 has ended already and ends again with step.done")],
     ),
     "a run that ends well and then badly": (
         after(CHAINED[:7], 7, facts.StepFailed(run="start#1", error=ERROR)),
-        [(8, "ended-twice", "start#1 has ended already, and ends again by step.failed")],
+        [(8, "ended-twice", "start#1 has ended already and ends again with step.failed")],
     ),
     "a call after the end of its run": (
         after(CHAINED[:7], 7, CHAINED[5]),
@@ -251,23 +251,23 @@ PLANTED: dict[str, tuple[Log, list[tuple[int, str, str]]]] = {
     ),
     "a run that is routed twice": (
         again(CHAINED[:8], 8),
-        [(9, "routing", "start#1 is routed, and it is not there, or was routed before"), (9, "token", "start#1>0 is made twice")],
+        [(9, "routing", "start#1 is routed, but it does not exist, or was routed before"), (9, "token", "start#1>0 is made twice")],
     ),
     "a run that is routed before it ends": (
         without(CHAINED[:8], 7),
-        [(7, "routing", "start#1 is routed, and it has not ended")],
+        [(7, "routing", "start#1 is routed, but it has not ended")],
     ),
-    "a call on record twice": (
+    "a call that is in the log twice": (
         again(TRIED[:6], 6),
         [
-            (7, "call-twice", "start#1: call 1 is on record already"),
+            (7, "call-twice", "start#1: call 1 is in the log already"),
             (7, "attempt", "start#1: attempt 1 where 2 is next"),
         ],
     ),
     "a call left out": (instead(CHAINED[:6], 6, call=2), [(6, "call-gap", "start#1: call 2 after 0")]),
     "a call when the last task is done": (
         after(CHAINED[:6], 6, replace(CHAINED[5], call=2)),
-        [(7, "position", "start#1: call 2, and its last task is done")],
+        [(7, "position", "start#1: call 2, but its last task is done")],
     ),
     "a call while the frame is parked": (
         after(CALLED[:6], 6, facts.TaskDone(frame="start#1", call=1, task="t", directive="continue", next=-1)),
@@ -276,7 +276,7 @@ PLANTED: dict[str, tuple[Log, list[tuple[int, str, str]]]] = {
     "a frame that is parked twice": (again(CALLED[:6], 6), [(7, "parked", "start#1 is parked twice")]),
     "a frame that is resumed and was not parked": (
         after(CHAINED[:5], 5, facts.FrameResumed(frame="start#1")),
-        [(6, "parked", "start#1 is resumed, and was not parked")],
+        [(6, "parked", "start#1 is resumed, but was not parked")],
     ),
     "an attempt left out": (
         instead(TRIED[:7], 7, attempt=3),
@@ -292,40 +292,40 @@ PLANTED: dict[str, tuple[Log, list[tuple[int, str, str]]]] = {
     ),
     "an iteration of no loop": (
         instead(CHAINED[:6], 6, frame="start#1[0]"),
-        [(6, "iteration", "start#1[0] is on record, and there is no loop")],
+        [(6, "iteration", "start#1[0] is in the log, but there is no loop")],
     ),
     "a call of a looped run outside its loop": (
         instead(LOOPED[:7], 7, frame="start#1"),
-        [(7, "iteration", "start#1 has a loop, and a call of its own")],
+        [(7, "iteration", "start#1 has a loop, but also a call of its own")],
     ),
     "an iteration that lands in no loop": (
         after(CHAINED[:5], 5, facts.IterationDone(run="start#1", index=0)),
-        [(6, "iteration", "start#1[0] has landed, and there is no loop")],
+        [(6, "iteration", "start#1[0] has ended, but there is no loop")],
     ),
     "a loop that is done and never started": (
         after(CHAINED[:5], 5, facts.LoopDone(run="start#1", output=Output())),
-        [(6, "iteration", "the loop of start#1 is done, and was not started")],
+        [(6, "iteration", "the loop of start#1 is done, but was not started")],
     ),
     "an iteration beyond the items": (
         instead(LOOPED[:7], 7, frame="start#1[3]"),
-        [(7, "iteration", "start#1[3] is on record, and the loop has 3 items")],
+        [(7, "iteration", "start#1[3] is in the log, but the loop has 3 items")],
     ),
     "an iteration that lands twice": (
         again(LOOPED[:8], 8),
-        [(9, "iteration-twice", "start#1[0] has landed already")],
+        [(9, "iteration-twice", "start#1[0] has ended already")],
     ),
     "an iteration that lands before its last task": (
         [*instead(LOOPED[:7], 7, next=1), LOOPED[7]],
-        [(8, "position", "start#1[0] has landed, and its last task was not done")],
+        [(8, "position", "start#1[0] has ended, but its last task was not done")],
     ),
     "an iteration too far ahead": (
         instead(LOOPED[:7], 7, frame="start#1[2]"),
-        [(7, "width", "start#1[2] is on record before it can have been handed out")],
+        [(7, "width", "start#1[2] is in the log before it can have been scheduled")],
     ),
     "more iterations than may fly": (
         [*instead(LOOPED[:5], 5, width=1), LOOPED[5], LOOPED[6], replace(LOOPED[8], frame="start#1[1]")],
         [
-            (8, "width", "start#1[1] is on record before it can have been handed out"),
+            (8, "width", "start#1[1] is in the log before it can have been scheduled"),
             (8, "width", "2 iterations of start#1 are in flight; max_in_flight is 1"),
         ],
     ),
@@ -336,13 +336,13 @@ PLANTED: dict[str, tuple[Log, list[tuple[int, str, str]]]] = {
                 13,
                 "loop-count",
                 "the loop of start#1 says {'count': 3, 'succeeded': 2, 'failed': 1}, "
-                "and the log has {'count': 3, 'succeeded': 3, 'failed': 0}",
+                "but the log has {'count': 3, 'succeeded': 3, 'failed': 0}",
             )
         ],
     ),
     "a loop that is done too early": (
         [*LOOPED[:10], replace(LOOPED[12], output=Output(meta={"count": 3, "succeeded": 2, "failed": 0}))],
-        [(11, "loop-count", "the loop of start#1 is done before all its iterations have landed")],
+        [(11, "loop-count", "the loop of start#1 is done before all its iterations have ended")],
     ),
 }  # fmt: skip
 
@@ -356,16 +356,14 @@ def test_damage_is_found_and_told(name: str) -> None:
 def test_a_gap_is_found_where_it_is() -> None:
     log = [event for event in played(CHAIN).log if event.seq != 2]
     assert findings(log[:2]) == [
-        AuditFinding(seq=3, code="gap", message="fact 3 stands where 2 should"),
-        AuditFinding(
-            seq=3, code="begin", message="workflow.started does not follow an evaluation that went well"
-        ),
+        AuditFinding(seq=3, code="gap", message="fact 3 is where fact 2 should be"),
+        AuditFinding(seq=3, code="begin", message="workflow.started does not follow a successful evaluation"),
     ]
 
 
 def test_every_code_of_the_auditor_has_damage_planted_for_it() -> None:
     text = Path(noetl.views.audit.__file__).read_text()
-    codes = set(re.findall(r'say\(\s*"([a-z-]+)"', text))
+    codes = set(re.findall(r'report\(\s*"([a-z-]+)"', text))
     assert codes == {code for _, expected in PLANTED.values() for _, code, _ in expected} | {"gap"}
 
 
@@ -386,7 +384,7 @@ def test_the_logs_of_random_playbooks_are_sound(
 @settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_a_log_with_a_fact_left_out_or_repeated_is_audited_to_its_end(data: st.DataObject) -> None:
-    """Whatever is on the disk: it never raises, and a gap is never missed."""
+    """For any log: it never raises, and never misses a gap."""
     log = scenarios()[data.draw(st.sampled_from(sorted(scenarios())))].log
     place = data.draw(st.integers(0, len(log) - 2))
     torn = [*log[:place], *log[place + 1 :]]
@@ -405,6 +403,6 @@ def test_a_test_that_audits_gets_the_state_or_an_error_in_words() -> None:
     player = played(CHAIN, "report start#1 ok")
     rows = [LogRow(event.seq, event.at, (event.fact,)) for event in player.log]
     assert audit("e", rows) == player.state
-    with pytest.raises(AssertionError, match="e: 3 gap: fact 3 stands where 2 should"):
+    with pytest.raises(AssertionError, match="e: 3 gap: fact 3 is where fact 2 should be"):
         audit("e", [*rows[:1], *rows[2:]])
     assert audit("e", [LogRow(1, START, ())]).status == "new"

@@ -154,9 +154,9 @@ def test_tokens_that_were_never_admitted_are_listed_and_change_no_status() -> No
         "status": "waiting",
         "why": "was never admitted; its rules read ctx.go",
     }
-    assert describe_waiting(()) == "is not admitted, and its rules read nothing that changes"
+    assert describe_waiting(()) == "is not admitted, and its rules read nothing that can change"
     joined = show(scenarios()["join_failed_run_holds"])["steps"][-1]
-    assert (joined["status"], joined["why"]) == ("waiting", "waits for the others that can still come")
+    assert (joined["status"], joined["why"]) == ("waiting", "waits for other tokens that can still arrive")
 
 
 def test_a_loop_has_its_counts_and_blocks_stand_below_the_run_that_called_them() -> None:
@@ -264,7 +264,7 @@ def test_what_is_due_says_when_there_is_no_worker_in_its_pool() -> None:
     player = played(CHAIN)
     document = show_document(read_runs("e", player.log))
     told = with_empty_pools(document, player.program, lambda pool: pool != "default")
-    assert [step.why for step in told.steps] == ['waits for a worker: there is none in the pool "default"']
+    assert [step.why for step in told.steps] == ['waits for a worker: the pool "default" has none']
     assert with_empty_pools(document, player.program, lambda pool: pool == "default") == document
 
 

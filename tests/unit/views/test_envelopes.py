@@ -12,7 +12,7 @@ from noetl.engine import Event
 from noetl.engine.facts import Fact, TaskDone
 from noetl.engine.state import State
 from noetl.testing.scenario import START, Player
-from noetl.views.envelopes import Entity, Envelope, Envelopes, Shown, alias
+from noetl.views.envelopes import Entity, Envelope, Envelopes, EnvelopeStatus, alias
 from noetl.views.log import folded
 from tests.playbooks import kinds
 from tests.unit.views.playing import played, scenarios
@@ -208,7 +208,7 @@ def test_every_name_of_the_language_is_shown_and_ids_are_unique() -> None:
         assert [each.seq for each in told if not each.part] == list(range(1, len(player.log) + 1))
         names |= {each.name for each in told}
         assert {each.entity for each in told} <= set(get_args(Entity))
-        assert {each.status for each in told} <= set(get_args(Shown))
+        assert {each.status for each in told} <= set(get_args(EnvelopeStatus))
     facts = {str(each.__struct_config__.tag) for each in get_args(Fact)}
     assert names == facts | {"token.enqueued", "ctx.patched", "loop.iteration.started"}
 

@@ -1,4 +1,4 @@
-"""Replay: a state is compared with its log, and every place where they differ is told."""
+"""Replay: a state is compared with its log, and every difference is reported."""
 
 from __future__ import annotations
 

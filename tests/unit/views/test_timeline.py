@@ -59,7 +59,7 @@ def counted(document: JSON, step: str) -> dict[str, int]:
 
 
 def expected(state: State) -> dict[str, Counter[str]]:
-    """What stands at each step, counted anew."""
+    """The counts of each step, computed independently."""
     found: dict[str, Counter[str]] = {}
 
     def add(step: str, name: str) -> None:

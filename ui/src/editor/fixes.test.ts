@@ -14,7 +14,7 @@ function fixed(text: string, problem: Partial<Problem>): string | null {
 }
 
 test("a misspelled name is replaced by the suggestion", () => {
-  const message = 'arc of "start" leads to "valdate", which is no step; did you mean "validate"?';
+  const message = 'arc of "start" leads to "valdate", which is not a step; did you mean "validate"?';
   expect(fixed("- step: »valdate\n", { code: "unknown-step", message, fix: "validate" })).toBe("- step: validate\n");
 });
 

@@ -1,6 +1,6 @@
-"""What guards read when they were asked, and whether they held: the evidence for why things went as they did.
+"""The evidence for routing and admission: what guards read when they were evaluated, and whether they held.
 
-The log says what held; the values are looked up in the state of that moment, cut to a size that can be shown.
+The log says what held; the values come from the state at that moment, shortened for display.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ from noetl.template.compile import ScopePath, Template, TemplateError
 from noetl.template.values import MISSING, lookup, path_text, to_json
 
 VALUE_CHARS_MAX = 200
-SEEN_MAX = 20  # paths of one guard that are shown
-_STORED = "(it lies in the result store)"  # output.data, when a worker has evaluated what reads it (D52)
+SEEN_MAX = 20  # paths of one guard that are displayed
+_STORED = "(in the result store)"  # instead of output.data, when a worker has evaluated its readers (D52)
 
 
 class SeenValue(Struct, frozen=True, kw_only=True):
-    """A path that a guard reads, and what stood there."""
+    """A path that a guard reads, and its value."""
 
     path: str
     value: str  # short JSON, or "undefined"
 
 
 class ArcCheck(Struct, frozen=True, kw_only=True):
-    """An arc, when its step had ended."""
+    """The evaluation of an arc after its step had ended."""
 
     place: int
     to: str
     when: str | None  # None: every success
-    held: bool | None = None  # None: it was not asked
-    why: str = ""  # it was not asked because …
+    held: bool | None = None  # None: it was not evaluated
+    why: str = ""  # why it was not evaluated
     seen: tuple[SeenValue, ...] = ()
 
 
 class GuardCheck(Struct, frozen=True, kw_only=True):
-    """A rule of a step's admission."""
+    """The evaluation of an admission rule."""
 
     when: str | None  # None: else
     allow: bool
-    held: bool | None  # None: one before it held; or it can not be evaluated
+    held: bool | None  # None: an earlier rule held, or it cannot be evaluated
     seen: tuple[SeenValue, ...] = ()
 
 
-def shown(value: JSON) -> str:
+def value_text(value: JSON) -> str:
     """A value as one short line that is safe to print."""
     try:
         return shorten(one_line(to_json(value)), VALUE_CHARS_MAX)
@@ -61,7 +61,7 @@ def shown(value: JSON) -> str:
 
 
 def seen_by(template: object, scope: dict[str, JSON]) -> tuple[SeenValue, ...]:
-    """What a guard reads, in the order in which the author wrote it."""
+    """The values that a guard reads, in the order of its text."""
     if not isinstance(template, Template):
         return ()
     paths = list(dict.fromkeys(read.path for read in template.reads))
@@ -77,13 +77,13 @@ def _found(scope: dict[str, JSON], path: ScopePath) -> str:
             value = lookup(value, part)
         if value is MISSING:
             return "undefined"
-    return _STORED if value is _STORED else shown(value)
+    return _STORED if value is _STORED else value_text(value)
 
 
 def admission_checks(
     program: Program, state: State, tokens: tuple[Token, ...], input: dict[str, JSON]
 ) -> tuple[GuardCheck, ...]:
-    """The rules of admission as they stand in this state; the first that holds decides (D35)."""
+    """The admission rules in this state; the first that holds decides (D35)."""
     name = tokens[0].step
     step = program.steps[name]
     scope: dict[str, JSON] = {
@@ -93,14 +93,16 @@ def admission_checks(
         "input": input,
         "event": _admission_event(tokens, join=step.join),
     }
-    asked: list[GuardCheck] = []
+    checks: list[GuardCheck] = []
     decided = False
     for guard in step.admit or ():
         held = None if decided else _holds(guard.when, scope)
         decided = decided or held is not False
-        said = _guard(guard.source.when)
-        asked.append(GuardCheck(when=said, allow=guard.allow, held=held, seen=seen_by(guard.when, scope)))
-    return tuple(asked)
+        guard_text = _guard(guard.source.when)
+        checks.append(
+            GuardCheck(when=guard_text, allow=guard.allow, held=held, seen=seen_by(guard.when, scope))
+        )
+    return tuple(checks)
 
 
 def _admission_event(tokens: tuple[Token, ...], *, join: bool) -> dict[str, JSON]:
@@ -137,7 +139,7 @@ def arc_checks(program: Program, state: State, fact: NextEvaluated, at: datetime
     made: list[ArcCheck] = []
     for place, arc in enumerate(step.arcs):
         held = asked.get(place)
-        why = "" if held is not None else _unasked(run, fact, takes_failure=arc.takes_failure)
+        why = "" if held is not None else _skip_reason(run, fact, takes_failure=arc.takes_failure)
         when, to = describe.guard(arc.source.when), describe.expression(arc.source.step)
         seen = seen_by(arc.when, scope)
         made.append(ArcCheck(place=place, to=to, when=when, held=held, why=why, seen=seen))
@@ -146,16 +148,16 @@ def arc_checks(program: Program, state: State, fact: NextEvaluated, at: datetime
     return tuple(made)
 
 
-def _unasked(run: Run, fact: NextEvaluated, *, takes_failure: bool) -> str:
+def _skip_reason(run: Run, fact: NextEvaluated, *, takes_failure: bool) -> str:
     if run.event == "step.failed" and not takes_failure:
-        return "it carries success only, and the step failed"
+        return "it takes success only, and the step failed"
     if fact.error is not None:
         return "routing could not be evaluated"
-    return "an arc before it was taken"
+    return "an earlier arc was taken"
 
 
 def _routing_scope(state: State, run: Run) -> dict[str, JSON]:
-    """What arcs read, as in routing."""
+    """The scope of arcs, as in routing."""
     output = run.output
     assert output is not None
     view = output.view()
@@ -170,13 +172,13 @@ def _routing_scope(state: State, run: Run) -> dict[str, JSON]:
 
 
 def _write(
-    scope: dict[str, JSON], writes: tuple[Write, ...], fact: NextEvaluated, told: tuple[datetime, str]
+    scope: dict[str, JSON], writes: tuple[Write, ...], fact: NextEvaluated, when: tuple[datetime, str]
 ) -> None:
-    """The fact has the last value of each target; what a guard saw in between is worked out again.
+    """The fact has the last value of each target; values that a guard saw before are evaluated again.
 
-    Of data that lies in a store nothing can be worked out: there the last value must do.
+    Values that read stored data cannot be evaluated: the last value is used instead.
     """
-    at, where = told
+    at, where = when
     values: list[JSON] = []
     for write in writes:
         seed = f"{fact.run}/{write.target} in {where}"

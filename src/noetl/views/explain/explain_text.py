@@ -1,4 +1,4 @@
-"""An explanation as lines: headings, tables, a tree for each step. The words are noetl.net's."""
+"""An explanation as lines: headings, tables, a tree for each step. noetl.net.describe has the wording."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from noetl.views.explain.playbook import ExplainedArc, ExplainedPart, ExplainedT
 from noetl.views.explain.task_details import TaskDetails
 from noetl.views.styled_text import Styled, TreeBranch, branches, folded, table
 
-TEXT_COLUMNS = 100  # of an explanation that is no screen's
+TEXT_COLUMNS = 100  # width of an explanation that is not printed on a screen
 
 
 def explanation_text(explanation: Explanation) -> str:
-    """The same for whoever reads it elsewhere; control characters in it are made visible."""
+    """The explanation as plain text, with visible control characters."""
     lines = (
         "".join(visible(piece.text) for piece in line)
         for line in explanation_lines(explanation, TEXT_COLUMNS)
@@ -64,7 +64,7 @@ def _part(part: ExplainedPart, columns: int) -> Iterator[list[Styled]]:
     if part.desc:
         line.append(Styled(f"  {part.desc}"))
     if not part.reached:
-        line.append(Styled("  (nothing leads here)", "warning"))
+        line.append(Styled("  (unreachable)", "warning"))
     for place, pieces in enumerate(folded(line, columns - 2)):
         yield pieces if place == 0 else [Styled("│ ", "faint"), *pieces]
     yield from branches(list(_branches(part)), columns)
@@ -91,7 +91,7 @@ def _branches(part: ExplainedPart) -> Iterator[TreeBranch]:
         yield _fact("writes", ", ".join(part.writes))
     if len(part.arcs) > 1:
         forks = part.mode == "inclusive"
-        yield _fact("next", "every arc that holds: a fork" if forks else "the first arc that holds")
+        yield _fact("next", "every arc that holds (fork)" if forks else "the first arc that holds")
     for arc in part.arcs:
         yield _arc(arc)
     if part.ends:

@@ -1,6 +1,6 @@
-"""A playbook as a person would tell it: steps in order, what each does, reads and writes, and where it leads.
+"""The explanation of a playbook: steps in order, what each does, reads and writes, and where it leads.
 
-It gives the content, in words; how it is printed is decided upstairs.
+This is the content; explain_text formats it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import END, Pipeline, Playbook, Step, Task
 from noetl.playbook.source import Path
 
-ESSENCE_MAX = 120  # characters of a task's essential field that are shown
-_SHARED = frozenset({"workload", "ctx", "keychain", "execution_id"})  # what a step reads from outside itself
+ESSENCE_MAX = 120  # characters of a task's essential field that are displayed
+_SHARED = frozenset({"workload", "ctx", "keychain", "execution_id"})  # scopes outside the step
 _JOINS = {
-    "all": "fires once, with all waiting tokens, when nothing under way can still reach it",
-    "each": "each token that comes is a run of its own",
+    "all": "fires once, with all waiting tokens, when no other token can still reach it",
+    "each": "each token makes a run of its own",
 }
 _ESSENTIAL = ("url", "query", "command", "code", "script", "sh", "argv", "block", "path", "ref", "name")
 
@@ -41,7 +41,7 @@ class ExplainedTask(Struct, frozen=True, kw_only=True):
     name: str
     kind: str
     desc: str | None
-    essence: str | None  # the field that says most: method and URL, the first line of SQL
+    essence: str | None  # the most important field: method and URL, the first line of SQL
     auth: str | None
     input: tuple[tuple[str, str], ...]  # the author's own arguments
     set: tuple[str, ...]
@@ -52,7 +52,7 @@ class ExplainedArc(Struct, frozen=True, kw_only=True):
     to: str
     when: str | None  # None: every success
     carries: Carries
-    back: bool  # it leads to a step that was told before
+    back: bool  # it leads to an earlier step
     dead: bool  # it can never fire
     missing: bool  # there is no such step
     set: tuple[str, ...]
@@ -65,14 +65,14 @@ class ExplainedPart(Struct, frozen=True, kw_only=True):
     desc: str | None
     entry: bool = False
     reached: bool = True
-    join: str | None = None  # None: the author did not say
+    join: str | None = None  # None: not declared
     admission: tuple[str, ...] = ()
     input: tuple[tuple[str, str], ...]
     loops: tuple[str, ...]
     policy: tuple[str, ...]
     tasks: tuple[ExplainedTask, ...]
-    reads: tuple[str, ...]  # of the scopes that others share
-    writes: tuple[str, ...]  # to ctx
+    reads: tuple[str, ...]  # paths in shared scopes
+    writes: tuple[str, ...]  # paths in ctx
     set: tuple[str, ...]
     mode: Literal["exclusive", "inclusive"] = "exclusive"
     arcs: tuple[ExplainedArc, ...] = ()
@@ -92,17 +92,17 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
 def explain(program: Program, kinds: Kinds) -> Explanation:
     playbook = program.playbook
-    teller = _Teller(program, kinds)
+    explainer = _Explainer(program, kinds)
     version = playbook.metadata.get("version")
     return Explanation(
         name=one_line(playbook.name),
         path=one_line(playbook.path),
         version=None if version is None else one_line(str(version)),
-        desc=_said(playbook.metadata.get("description")),
+        desc=_text(playbook.metadata.get("description")),
         inputs=_inputs(playbook),
         credentials=tuple((one_line(each.name), one_line(each.kind)) for each in playbook.keychain),
-        steps=tuple(teller.step(program.steps[name]) for name in teller.place),
-        blocks=tuple(teller.part(each) for each in playbook.blocks),
+        steps=tuple(explainer.step(program.steps[name]) for name in explainer.place),
+        blocks=tuple(explainer.part(each) for each in playbook.blocks),
     )
 
 
@@ -113,7 +113,7 @@ def _inputs(playbook: Playbook) -> tuple[Input, ...]:
     )
 
 
-class _Teller:
+class _Explainer:
     def __init__(self, program: Program, kinds: Kinds) -> None:
         self.program = program
         self.kinds = kinds
@@ -143,7 +143,7 @@ class _Teller:
             written |= dict.fromkeys(target for arc in owner.arcs or () for target in arc.set)
         return ExplainedPart(
             name=one_line(owner.name),
-            desc=_said(owner.desc),
+            desc=_text(owner.desc),
             input=_pairs(owner.input),
             loops=tuple(describe.loop(loop) for loop in owner.loops),
             policy=tuple(describe.policy(owner)),
@@ -181,7 +181,7 @@ def explain_task(task: Task, kinds: Kinds) -> ExplainedTask:
     return ExplainedTask(
         name=one_line(task.name),
         kind=one_line(task.kind),
-        desc=_said(task.desc),
+        desc=_text(task.desc),
         essence=_essence(task.fields if free else task.input),
         auth=None if task.auth is None else one_line(task.auth),
         input=_pairs(task.input) if free else (),
@@ -191,7 +191,7 @@ def explain_task(task: Task, kinds: Kinds) -> ExplainedTask:
 
 
 def paths_read(uses: Iterable[TemplateUse], scopes: frozenset[str] | None = None) -> tuple[str, ...]:
-    """What templates read, as dotted paths; a path stands for everything below it."""
+    """The dotted paths that templates read; a path includes everything below it."""
     found = {
         tuple(map(str, read.path))
         for use in uses
@@ -219,5 +219,5 @@ def _pairs(values: dict[str, JSON]) -> tuple[tuple[str, str], ...]:
     return tuple((one_line(key), describe.value(each)) for key, each in values.items())
 
 
-def _said(text: JSON) -> str | None:
+def _text(text: JSON) -> str | None:
     return one_line(text) if isinstance(text, str) and text.strip() else None

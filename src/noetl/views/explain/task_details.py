@@ -1,4 +1,4 @@
-"""Everything about one task: the spec it runs with and who said so, its fields, its rules, what it reads."""
+"""Everything about one task: its effective spec with the origin of each value, fields, rules and reads."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from noetl.views.explain.playbook import ExplainedTask, explain_task, paths_read
 class SpecRow(Struct, frozen=True, kw_only=True):
     path: str  # "timeout.connect"
     value: str
-    layer: str  # which layer says so: "kind defaults", "step.spec", …
+    layer: str  # the layer of the value: "kind defaults", "step.spec", …
 
 
 class TaskDetails(Struct, frozen=True, kw_only=True):
     owner: str
     task: ExplainedTask
     spec: tuple[SpecRow, ...]
-    fields: tuple[tuple[str, str], ...]  # the tool's own, and its input, as dotted paths
+    fields: tuple[tuple[str, str], ...]  # the tool's own fields and its input, as dotted paths
     reads: tuple[str, ...]
     writes: tuple[str, ...]
 
 
 class NoSuchTask(Exception):
-    """The message says what there is."""
+    """The message lists the existing tasks."""
 
 
 def find_task(program: Program, name: str) -> tuple[Pipeline, Task]:
-    """`step.task`, or the name of a step or block that has one task only. Raises NoSuchTask."""
+    """`step.task`, or the name of a step or block with only one task. Raises NoSuchTask."""
     owners: dict[str, Pipeline] = {
         **{block.name: block for block in program.playbook.blocks},
         **{name: step.source for name, step in program.steps.items()},

@@ -1,6 +1,6 @@
-"""Why a step ran, waited or did not run: read from the log and the playbook, told as plain data.
+"""Why a step ran, waited or did not run: plain data from the log and the playbook.
 
-It decides nothing anew: what held is what the log says, and the values are those of that moment.
+No guard is decided again: the log says what held, and the values are those at that moment.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from noetl.views.explain.evidence import (
     SeenValue,
     admission_checks,
     arc_checks,
-    shown,
+    value_text,
 )
 from noetl.views.runs import waits_for
 
-RUNS_MAX = 20  # of a step: the newest
-CALLS_MAX = 50  # of a run: the newest; of a loop only those that did not just go on
+RUNS_MAX = 20  # runs of a step: the newest
+CALLS_MAX = 50  # calls of a run: the newest; of a loop only those that did not just continue
 TOKENS_MAX = 50
 
 
@@ -49,7 +49,7 @@ class CallWhy(Struct, frozen=True, kw_only=True):
     attempt: int
     status: str
     directive: str
-    rule: str | None  # in words; None: no rule fitted, or there is none
+    rule: str | None  # its description; None: no rule matched, or there is none
     error: Failure | None
 
 
@@ -58,28 +58,28 @@ class RunWhy(Struct, kw_only=True):
 
     id: str
     sources: tuple[WhySource, ...] = ()
-    called_by: str | None = None  # of a block: the frame
+    called_by: str | None = None  # of a block: the calling frame
     retry_of: str | None = None
     waited: bool = False  # its token was not admitted at first
     admission: tuple[GuardCheck, ...] = ()
     input: tuple[SeenValue, ...] = ()
     calls: list[CallWhy] = field(default_factory=list)
     calls_left_out: int = 0
-    iterations: tuple[int, int, int] | None = None  # in all, succeeded, failed
-    waits_for: str | None = None  # of a frame that is parked
-    ended: str | None = None  # step.done, step.failed, loop.done; None: it has not
+    iterations: tuple[int, int, int] | None = None  # total, succeeded, failed
+    waits_for: str | None = None  # what its parked frame waits for
+    ended: str | None = None  # step.done, step.failed, loop.done; None: it has not ended
     error: Failure | None = None
-    arcs: tuple[ArcCheck, ...] = ()  # asked when it had ended
+    arcs: tuple[ArcCheck, ...] = ()  # evaluated when it had ended
     routing_error: Failure | None = None
 
 
 class TokenWhy(Struct, frozen=True, kw_only=True):
-    """A token that has reached the step and made no run of it."""
+    """A token that has reached the step without making a run."""
 
     source: WhySource
     join: bool
     admission: tuple[GuardCheck, ...]
-    held_by: tuple[str, ...]  # of a join: what can still reach it, in words
+    held_by: tuple[str, ...]  # of a join: descriptions of what can still reach it
     error: Failure | None  # its admission could not be evaluated
 
 
@@ -88,18 +88,18 @@ class TokenRoute(Struct, frozen=True, kw_only=True):
 
     step: str
     arc: ArcCheck
-    run: str | None = None  # the last run that was routed there; None: none was
+    run: str | None = None  # the last run that evaluated the arc; None: none did
     why: str
 
 
 class Why(Struct, frozen=True, kw_only=True):
     step: str
-    status: Status  # of the execution
+    status: Status  # status of the execution
     ran: int
     runs: tuple[RunWhy, ...]
     tokens: tuple[TokenWhy, ...]
-    ways: tuple[TokenRoute, ...]  # when it neither ran nor was reached
-    unreached: str | None = None  # the reason, when there is not even a way to it
+    ways: tuple[TokenRoute, ...]  # possible routes, when it neither ran nor was reached
+    unreached: str | None = None  # the reason, when there is no route to it
 
 
 def why(program: Program, execution_id: str, events: Iterable[Event], step: str) -> Why:
@@ -108,12 +108,12 @@ def why(program: Program, execution_id: str, events: Iterable[Event], step: str)
         raise NotFound(f'the playbook has no step "{step}"')
     reader = _Reader(program, execution_id, step)
     for event in events:
-        reader.see(event)
-    return reader.told()
+        reader.feed(event)
+    return reader.result()
 
 
 class _Reader:
-    """Follows the log with a state beside it, and keeps what has to do with one step."""
+    """Reads the log, folds a state, and keeps everything about one step."""
 
     def __init__(self, program: Program, execution_id: str, step: str) -> None:
         self.program, self.step = program, step
@@ -121,18 +121,18 @@ class _Reader:
         self.state = State(execution_id=execution_id)
         self.ran = 0
         self.runs: dict[str, RunWhy] = {}
-        self.sources: dict[str, WhySource] = {}  # of tokens that lead to the step
+        self.sources: dict[str, WhySource] = {}  # token → its origin, for tokens that lead to the step
         self.waited: set[str] = set()
-        self.routed: dict[tuple[str, int], TokenRoute] = {}  # step and arc → when it was routed last
+        self.routed: dict[tuple[str, int], TokenRoute] = {}  # step and arc → its last evaluation
         self.leads = _arcs_to(program, step)
 
-    def see(self, event: Event) -> None:
+    def feed(self, event: Event) -> None:
         self._before(event)
         apply(self.state, event.fact, event.at)
         self._after(event.fact)
 
     def _before(self, event: Event) -> None:
-        """What must be looked at while the state is still the one in which it was decided."""
+        """Collect evidence from the state in which the decision was made, before the fact is applied."""
         fact = event.fact
         match fact:
             case facts.Started(token=token) if token.step == self.step:
@@ -184,7 +184,7 @@ class _Reader:
             retry_of=fact.retry_of,
             waited=not self.waited.isdisjoint(fact.tokens),
             admission=admission_checks(self.program, self.state, tokens, fact.input) if tokens else (),
-            input=tuple(SeenValue(path=key, value=shown(value)) for key, value in fact.input.items()),
+            input=tuple(SeenValue(path=key, value=value_text(value)) for key, value in fact.input.items()),
         )
         if len(self.runs) > RUNS_MAX:
             del self.runs[next(iter(self.runs))]
@@ -221,7 +221,7 @@ class _Reader:
                 why = _verdict(arc, targets.get(token), broken=fact.error is not None)
                 self.routed[step, arc.place] = TokenRoute(step=step, arc=arc, run=fact.run, why=why)
 
-    def told(self) -> Why:
+    def result(self) -> Why:
         tokens = tuple(self._token(source) for source in [*self.sources.values()][:TOKENS_MAX])
         reached = bool(self.ran or tokens)
         ways = () if reached or not self.is_step else tuple(self._ways())
@@ -248,7 +248,7 @@ class _Reader:
         token = spoiled.token if spoiled is not None else state.tokens[source.token]
         step = self.program.steps[self.step]
         come = tuple(state.tokens[each] for each in state.joins.get(self.step, ())) or (token,)
-        # A join binds its input when it fires: what its rules read of it is not there yet.
+        # A join binds its input when it fires, so its rules see no input yet.
         admission = admission_checks(self.program, state, come if step.join else (token,), token.input)
         return TokenWhy(
             source=source,
@@ -264,7 +264,7 @@ class _Reader:
         bit = program.bits[self.step]
         for name in state.broken:
             if program.reach[name] & bit:
-                yield f'"{name}" has failed, and nothing took its failure'
+                yield f'"{name}" has failed, and no arc handled the failure'
         for name in state.running_at:
             if program.reach[name] & bit or name == self.step:
                 yield f'"{name}" is running'
@@ -287,7 +287,7 @@ class _Reader:
         if step in self.state.running_at:
             return f'"{step}" has not ended' if self.state.live else f'"{step}" ended and was not routed'
         if self.state.firings.get(step):
-            return f'"{step}" was given up with the execution'
+            return f'"{step}" was stopped with the execution'
         if any(token.step == step for token in self.state.tokens.values()):
             return f'"{step}" did not run: a token waits there'
         return f'"{step}" did not run'
@@ -295,14 +295,14 @@ class _Reader:
 
 def _verdict(arc: ArcCheck, target: str | None, *, broken: bool) -> str:
     if arc.held is None:
-        return f"it was not asked: {arc.why}"
+        return f"it was not evaluated: {arc.why}"
     if not arc.held:
         return "its guard did not hold"
     return "routing could not be evaluated" if broken else f'it led to "{target or model.END}"'
 
 
 def _arcs_to(program: Program, step: str) -> dict[str, list[int]]:
-    """Where a token for the step can come from: step → places of its arcs."""
+    """The possible origins of tokens for the step: step → indexes of its arcs."""
     found: dict[str, list[int]] = {}
     for name, each in program.steps.items():
         for place, arc in enumerate(each.arcs):
@@ -312,7 +312,7 @@ def _arcs_to(program: Program, step: str) -> dict[str, list[int]]:
 
 
 def _rule(program: Program, owner: str, fact: facts.TaskDone) -> str | None:
-    """The rule that was taken, as its author would say it."""
+    """The description of the rule that was taken."""
     if fact.rule is None:
         return None
     name = (
@@ -321,11 +321,11 @@ def _rule(program: Program, owner: str, fact: facts.TaskDone) -> str | None:
     for pipeline in program.playbook.pipelines:
         for task in pipeline.tasks if pipeline.name == name else ():
             if task.name == fact.task and task.policy is not None:
-                return _said(task.policy, fact.rule)
+                return _rule_text(task.policy, fact.rule)
     return None
 
 
-def _said(policy: model.Policy, place: int | str) -> str | None:
+def _rule_text(policy: model.Policy, place: int | str) -> str | None:
     if isinstance(place, int):
         return describe.rule(policy.rules[place]) if place < len(policy.rules) else None
     return next((describe.rule(each) for each in policy.rules if each.when is None), None)

@@ -1,4 +1,4 @@
-"""Why, in words: lines for a person who asks what became of a step. It knows no screen."""
+"""The text of an answer to "why": lines that explain what happened to a step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from noetl.views.explain.why import CallWhy, RunWhy, TokenRoute, TokenWhy, Why, 
 
 
 def why_lines(why: Why) -> list[str]:
-    """Lines; what belongs to one stands indented below it."""
+    """Lines; details are indented below."""
     lines = [_head(why)]
     for run in why.runs:
         lines += [run.id, *_indented(_run(run))]
@@ -29,11 +29,11 @@ def _indented(lines: Iterable[str]) -> Iterator[str]:
 
 def _head(why: Why) -> str:
     if why.ran:
-        left_out = "" if why.ran == len(why.runs) else f"; the last {len(why.runs)} of them are told"
+        left_out = "" if why.ran == len(why.runs) else f"; these are the last {len(why.runs)}"
         return f'"{why.step}" ran {count(why.ran, "time")}{left_out}'
     if why.tokens:
-        return f'"{why.step}" did not run: {count(len(why.tokens), "token")} came, and none made a run'
-    return f'"{why.step}" did not run: {why.unreached or "no token came to it"}'
+        return f'"{why.step}" did not run: {count(len(why.tokens), "token")} arrived, but none made a run'
+    return f'"{why.step}" did not run: {why.unreached or "no token reached it"}'
 
 
 def _run(run: RunWhy) -> Iterator[str]:
@@ -42,16 +42,16 @@ def _run(run: RunWhy) -> Iterator[str]:
     if run.called_by is not None:
         yield f"called by {run.called_by}"
     if run.retry_of is not None:
-        yield f"takes up {run.retry_of}, by a retry"
+        yield f"retries {run.retry_of}"
     if run.waited:
-        yield "waited first: its token was not admitted at once"
+        yield "waited: its token was not admitted immediately"
     yield from _admission(run.admission)
     yield from _seen(run.input, "input ")
     if run.iterations is not None:
         items, succeeded, failed = run.iterations
         yield f"loop over {count(items, 'item')}: {succeeded:,} succeeded, {failed:,} failed"
     if run.calls_left_out:
-        yield f"{count(run.calls_left_out, 'call')} before these"
+        yield f"{count(run.calls_left_out, 'earlier call')}"
     for call in run.calls:
         yield _call(call)
     yield from _end(run)
@@ -61,7 +61,7 @@ def _end(run: RunWhy) -> Iterator[str]:
     if run.ended is None:
         yield f"waits {run.waits_for}" if run.waits_for else "has not ended"
         return
-    yield f"ended by {run.ended}{_because(run.error)}"
+    yield f"ended with {run.ended}{_because(run.error)}"
     if run.routing_error is not None:
         yield f"could not be routed{_because(run.routing_error)}"
     for arc in run.arcs:
@@ -83,11 +83,11 @@ def _source(source: WhySource) -> Iterator[str]:
 
 
 def _arc(arc: ArcCheck) -> str:
-    said = f"arc {arc.place} to {arc.to}"
-    said += "" if arc.when is None else f" when {arc.when}"
+    text = f"arc {arc.place} to {arc.to}"
+    text += "" if arc.when is None else f" when {arc.when}"
     if arc.held is None:
-        return f"{said}: not asked{f', since {arc.why}' if arc.why else ''}"
-    return f"{said}: {'held' if arc.held else 'did not hold'}"
+        return f"{text}: not evaluated{f', because {arc.why}' if arc.why else ''}"
+    return f"{text}: {'held' if arc.held else 'did not hold'}"
 
 
 def _seen(seen: Iterable[SeenValue], before: str = "") -> Iterator[str]:
@@ -99,23 +99,23 @@ def _seen(seen: Iterable[SeenValue], before: str = "") -> Iterator[str]:
 def _admission(guards: tuple[GuardCheck, ...]) -> Iterator[str]:
     for guard in guards:
         verb = "admit" if guard.allow else "wait"
-        said = f"else {verb}" if guard.when is None else f"{verb} when {guard.when}"
-        yield f"admission: {said}: {_answer(guard.held)}"
+        text = f"else {verb}" if guard.when is None else f"{verb} when {guard.when}"
+        yield f"admission: {text}: {_answer(guard.held)}"
         yield from _indented(_seen(guard.seen))
 
 
 def _answer(held: bool | None) -> str:
     if held is None:
-        return "not asked"
+        return "not evaluated"
     return "holds" if held else "does not hold"
 
 
 def _call(call: CallWhy) -> str:
-    said = f"{call.id} {one_line(call.task)}: {call.status}"
-    said += f", attempt {call.attempt}" if call.attempt > 1 else ""
-    said += f", {call.directive}"
-    said += "" if call.rule is None else f" by the rule “{call.rule}”"
-    return said + _because(call.error)
+    text = f"{call.id} {one_line(call.task)}: {call.status}"
+    text += f", attempt {call.attempt}" if call.attempt > 1 else ""
+    text += f", {call.directive}"
+    text += "" if call.rule is None else f" by the rule “{call.rule}”"
+    return text + _because(call.error)
 
 
 def _token(token: TokenWhy) -> Iterator[str]:
@@ -130,7 +130,7 @@ def _why_it_waits(token: TokenWhy) -> Iterator[str]:
         yield f"its admission could not be evaluated{_because(token.error)}"
         return
     if token.join:
-        yield "has come to a join and waits for the others"
+        yield "has arrived at a join and waits for other tokens"
         yield from _indented(token.held_by)
     yield from _admission(token.admission)
     if not token.join and token.admission and not any(each.held for each in token.admission):
@@ -138,8 +138,8 @@ def _why_it_waits(token: TokenWhy) -> Iterator[str]:
 
 
 def _way(way: TokenRoute) -> Iterator[str]:
-    said = f"arc {way.arc.place} of {way.step}"
-    said += "" if way.arc.when is None else f" when {way.arc.when}"
-    yield f"{said}: {way.why}{f', after {way.run}' if way.run else ''}"
+    text = f"arc {way.arc.place} of {way.step}"
+    text += "" if way.arc.when is None else f" when {way.arc.when}"
+    yield f"{text}: {way.why}{f', after {way.run}' if way.run else ''}"
     if way.arc.held is not None:
         yield from _indented(_seen(way.arc.seen))

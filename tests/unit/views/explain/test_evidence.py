@@ -1,4 +1,4 @@
-"""What guards read is shown as it stood when they were asked, short and safe to print."""
+"""What guards read is value_text as it stood when they were asked, short and safe to print."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from msgspec.structs import replace
 from noetl.engine.facts import TaskDone
 from noetl.output import Output
 from noetl.template.compile import compile_template
-from noetl.views.explain.evidence import VALUE_CHARS_MAX, ArcCheck, SeenValue, seen_by, shown
+from noetl.views.explain.evidence import VALUE_CHARS_MAX, ArcCheck, SeenValue, seen_by, value_text
 from noetl.views.explain.why import why
 from tests.unit.views.playing import played
 
 
 def test_a_value_is_one_short_line() -> None:
-    assert shown({"a": [1, None, "x\x1b[31m"]}) == '{"a":[1,null,"x\\u001b[31m"]}'
-    assert len(shown("x" * 10_000)) == VALUE_CHARS_MAX
-    assert shown("\u202etxt") == '"\\u202etxt"'
+    assert value_text({"a": [1, None, "x\x1b[31m"]}) == '{"a":[1,null,"x\\u001b[31m"]}'
+    assert len(value_text("x" * 10_000)) == VALUE_CHARS_MAX
+    assert value_text("\u202etxt") == '"\\u202etxt"'
 
 
 def test_each_path_is_seen_once_and_what_is_missing_is_undefined() -> None:
@@ -68,7 +68,7 @@ def test_data_that_lies_in_a_store_is_not_called_undefined() -> None:
         (
             True,
             (
-                SeenValue(path="output.data.n", value="(it lies in the result store)"),
+                SeenValue(path="output.data.n", value="(in the result store)"),
                 SeenValue(path="ctx.n", value="5"),
             ),
         )

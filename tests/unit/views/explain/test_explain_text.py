@@ -43,7 +43,7 @@ def test_a_step_that_nothing_leads_to_says_so_and_descriptions_are_shown() -> No
         """
         workflow:
         - {step: start, tool: {kind: noop, desc: Rests}}
-        - {step: lost, desc: Nobody comes, tool: {kind: noop}}
+        - {step: lost, desc: No arc leads here, tool: {kind: noop}}
         """
     )[2:] == [
         "Steps",
@@ -52,7 +52,7 @@ def test_a_step_that_nothing_leads_to_says_so_and_descriptions_are_shown() -> No
         "│  └─ Rests",
         "└─ the token ends here",
         "",
-        "○ lost  Nobody comes  (nothing leads here)",
+        "○ lost  No arc leads here  (unreachable)",
         "├─ lost_task  noop",
         "└─ the token ends here",
     ]

@@ -152,7 +152,7 @@ def test_a_join_and_admission_are_told() -> None:
         """
     )
     assert (told.steps[0].join, told.steps[0].admission) == (
-        "fires once, with all waiting tokens, when nothing under way can still reach it",
+        "fires once, with all waiting tokens, when no other token can still reach it",
         ("admit when ctx.open", "else wait"),
     )
 

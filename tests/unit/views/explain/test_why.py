@@ -23,7 +23,7 @@ workflow:
     - {step: many, when: "{{ output.data.n > workload.n }}"}
     - {step: few, when: "{{ output.data.n > 0 }}"}
     - {step: none}
-    - {step: mend, when: "{{ event.name == 'step.failed' }}"}
+    - {step: repair, when: "{{ event.name == 'step.failed' }}"}
 - {step: many, tool: {kind: noop}}
 - step: few
   input: {n: "{{ workload.n }}"}
@@ -33,7 +33,7 @@ workflow:
     url: x
     spec: {policy: {rules: [{when: "{{ output.status == 'error' }}", then: {do: retry, attempts: 2}}]}}
 - {step: none, tool: {kind: noop}, next: {arcs: [{step: last}]}}
-- {step: mend, tool: {kind: noop}}
+- {step: repair, tool: {kind: noop}}
 - {step: last, tool: {kind: noop}}
 """
 FAILED = Failure(kind="http", message="it did not work")
@@ -56,7 +56,7 @@ def test_a_run_is_told_from_its_token_to_its_arcs() -> None:
         held=True,
         seen=(SeenValue(path="output.data.n", value="2"),),
     )
-    rule = "retry (2 calls in all, at once) when output.status == 'error'"
+    rule = "retry (2 calls in all, immediately) when output.status == 'error'"
     calls = [
         CallWhy(
             id="few#1/1", task="get", attempt=1, status="error", directive="retry", rule=rule, error=FAILED
@@ -102,12 +102,12 @@ def test_the_arcs_that_were_asked_say_whether_they_held_and_what_they_read() -> 
             held=True,
             seen=(SeenValue(path="output.data.n", value="2"),),
         ),
-        ArcCheck(place=2, to="none", when=None, why="an arc before it was taken"),
+        ArcCheck(place=2, to="none", when=None, why="an earlier arc was taken"),
         ArcCheck(
             place=3,
-            to="mend",
+            to="repair",
             when="event.name == 'step.failed'",
-            why="an arc before it was taken",
+            why="an earlier arc was taken",
             seen=(SeenValue(path="event.name", value='"step.done"'),),
         ),
     )
@@ -116,15 +116,15 @@ def test_the_arcs_that_were_asked_say_whether_they_held_and_what_they_read() -> 
 def test_a_step_that_no_token_reached_has_a_reason_for_each_arc() -> None:
     player = played(ORDER, 'report start#1 ok {"n": 2}')
     assert reasons(player, "many") == [("start", 0, "its guard did not hold")]
-    assert reasons(player, "none") == [("start", 2, "it was not asked: an arc before it was taken")]
+    assert reasons(player, "none") == [("start", 2, "it was not evaluated: an earlier arc was taken")]
     assert reasons(player, "last") == [("none", 0, '"none" did not run')]
     assert reasons(played(ORDER), "many") == [("start", 0, '"start" has not ended')]
     failed = played(ORDER, "report start#1 error http")
     assert reasons(failed, "none") == [
-        ("start", 2, "it was not asked: it carries success only, and the step failed")
+        ("start", 2, "it was not evaluated: it takes success only, and the step failed")
     ]
     assert reasons(played(ORDER, "cancel", "close"), "many") == [
-        ("start", 0, '"start" was given up with the execution')
+        ("start", 0, '"start" was stopped with the execution')
     ]
 
 
@@ -156,7 +156,7 @@ def test_routing_that_can_not_be_evaluated_is_the_reason() -> None:
     """
     player = played(body)
     assert reasons(player, "a") == [("start", 0, "routing could not be evaluated")]
-    assert reasons(player, "b") == [("start", 1, "it was not asked: routing could not be evaluated")]
+    assert reasons(player, "b") == [("start", 1, "it was not evaluated: routing could not be evaluated")]
     error = asked(player, "start").runs[0].routing_error
     assert error is not None
     assert error.kind == "template"
@@ -214,7 +214,7 @@ def test_a_token_that_waited_and_was_admitted_says_so() -> None:
 
 def test_a_join_that_did_not_fire_says_what_holds_it() -> None:
     (token,) = asked(scenarios()["join_failed_run_holds"], "done").tokens
-    assert (token.join, token.held_by) == (True, ('"a" has failed, and nothing took its failure',))
+    assert (token.join, token.held_by) == (True, ('"a" has failed, and no arc handled the failure',))
 
 
 def test_an_admission_that_can_not_be_evaluated_is_told_with_its_error() -> None:

@@ -27,11 +27,11 @@ def test_a_run_reads_from_its_token_to_its_end() -> None:
         "    arc 1 to few when output.data.n > 0: held",
         "      output.data.n = 2",
         "  input n = 3",
-        "  few#1/1 get: error, retry by the rule “retry (2 calls in all, at once) when output.status == 'error'”"
+        "  few#1/1 get: error, retry by the rule “retry (2 calls in all, immediately) when output.status == 'error'”"
         ": http: it did not work",
-        "  few#1/2 get: error, attempt 2, fail by the rule “retry (2 calls in all, at once) when"
+        "  few#1/2 get: error, attempt 2, fail by the rule “retry (2 calls in all, immediately) when"
         " output.status == 'error'”: http: it did not work",
-        "  ended by step.failed: http: it did not work",
+        "  ended with step.failed: http: it did not work",
     ]
 
 
@@ -41,31 +41,31 @@ def test_the_arcs_of_a_run_say_why_they_were_not_taken() -> None:
         "start#1",
         "  by token >0, which the request made",
         "  start#1/1 start_task: error, fail: http: it did not work",
-        "  ended by step.failed: http: it did not work",
-        "  arc 0 to many when output.data.n > workload.n: not asked, since it carries success only, and the step failed",
-        "  arc 1 to few when output.data.n > 0: not asked, since it carries success only, and the step failed",
-        "  arc 2 to none: not asked, since it carries success only, and the step failed",
-        "  arc 3 to mend when event.name == 'step.failed': held",
+        "  ended with step.failed: http: it did not work",
+        "  arc 0 to many when output.data.n > workload.n: not evaluated, because it takes success only, and the step failed",
+        "  arc 1 to few when output.data.n > 0: not evaluated, because it takes success only, and the step failed",
+        "  arc 2 to none: not evaluated, because it takes success only, and the step failed",
+        "  arc 3 to repair when event.name == 'step.failed': held",
         '    event.name = "step.failed"',
     ]
 
 
 def test_a_step_that_did_not_run_says_which_arcs_could_have_led_there() -> None:
     assert told(ORDER, "many", 'report start#1 ok {"n": 2}') == [
-        '"many" did not run: no token came to it',
+        '"many" did not run: no token reached it',
         "arc 0 of start when output.data.n > workload.n: its guard did not hold, after start#1",
         "  output.data.n = 2",
         "  workload.n = 3",
     ]
     assert told(ORDER, "last") == [
-        '"last" did not run: no token came to it',
+        '"last" did not run: no token reached it',
         'arc 0 of none: "none" did not run',
     ]
 
 
 def test_a_token_that_waits_says_for_what() -> None:
     assert of_scenario("routing_inclusive_waiting", "c") == [
-        '"c" did not run: 1 token came, and none made a run',
+        '"c" did not run: 1 token arrived, but none made a run',
         "token start#1>2, which start#1 made",
         "  arc 2 to c: held",
         "  admission: admit when ctx.go | default(false): does not hold",
@@ -76,11 +76,11 @@ def test_a_token_that_waits_says_for_what() -> None:
 
 def test_a_join_says_what_it_waits_for() -> None:
     assert of_scenario("join_failed_run_holds", "done") == [
-        '"done" did not run: 1 token came, and none made a run',
+        '"done" did not run: 1 token arrived, but none made a run',
         "token b#1>0, which b#1 made",
         "  arc 0 to done: held",
-        "  has come to a join and waits for the others",
-        '    "a" has failed, and nothing took its failure',
+        "  has arrived at a join and waits for other tokens",
+        '    "a" has failed, and no arc handled the failure',
     ]
 
 
@@ -91,11 +91,11 @@ def test_a_loop_and_its_retry_are_told_by_their_counts() -> None:
         "  by token >0, which the request made",
         "  loop over 4 items: 2 succeeded, 1 failed",
         "  start#1[1]/2 two: error, fail: http: it did not work",
-        "  ended by step.failed: http: it did not work",
+        "  ended with step.failed: http: it did not work",
         "start#2",
-        "  takes up start#1, by a retry",
+        "  retries start#1",
         "  loop over 4 items: 4 succeeded, 0 failed",
-        "  ended by loop.done",
+        "  ended with loop.done",
     ]
 
 

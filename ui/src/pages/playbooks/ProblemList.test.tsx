@@ -7,7 +7,7 @@ import { ProblemList } from "./ProblemList";
 const TEXT = "- step: valdate\n";
 const WRONG: Problem = {
   code: "unknown-step", severity: "error", file: "playbook", line: 1, column: 9, fix: "validate",
-  message: '"valdate" is no step; did you mean "validate"?',
+  message: '"valdate" is not a step; did you mean "validate"?',
 };
 const NOTE: Problem = { ...WRONG, code: "failure-without-arc", severity: "info", message: "no arc takes a failure", fix: "- step: …" };
 
