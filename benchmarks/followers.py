@@ -67,25 +67,25 @@ async def follow_all(number: int, items: int) -> tuple[float, float]:
     """The memory of all followers in megabytes, while they wait and at most."""
     with tempfile.TemporaryDirectory() as folder:
         settings = ServerSettings(open=True, requests_per_s=1e6, requests_burst=1e6)
-        async with asyncio.timeout(TIME_S), opened(Path(folder), settings) as world:
-            digest = (await world.api.register(PLAYBOOK))["digest"]
+        async with asyncio.timeout(TIME_S), opened(Path(folder), settings) as server:
+            digest = (await server.api.register(PLAYBOOK))["digest"]
             asked = {"digest": digest, "workload": {"count": items}}
-            id = (await world.api.post("/executions", asked, status=201))["execution_id"]
+            id = (await server.api.post("/executions", asked, status=201))["execution_id"]
             before = memory_mb()
             mine, theirs = multiprocessing.get_context("spawn").Pipe()
-            url = f"{world.server.url}/executions/{id}/stream"
+            url = f"{server.server.url}/executions/{id}/stream"
             child = multiprocessing.get_context("spawn").Process(target=followers, args=(url, number, theirs))
             child.start()
-            streams = context_of(world.app).streams
+            streams = context_of(server.app).streams
             while len(streams) < number and child.is_alive():
-                await world.services.clock.sleep(0.05)
+                await server.services.clock.sleep(0.05)
             with_all = memory_mb()
             began = time.perf_counter()
-            await world.api.post(f"/executions/{id}/signal", {"name": "go"})
+            await server.api.post(f"/executions/{id}/signal", {"name": "go"})
             highest = with_all
             while not mine.poll():
                 highest = max(highest, memory_mb())
-                await world.services.clock.sleep(0.02)
+                await server.services.clock.sleep(0.02)
             took = time.perf_counter() - began
             least, most = mine.recv()
             child.join()

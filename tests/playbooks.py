@@ -36,9 +36,9 @@ def task(body: str) -> str:
     )
 
 
-def told(problems: list[Problem] | tuple[Problem, ...]) -> list[tuple[str, int, int]]:
+def problem_places(problems: list[Problem] | tuple[Problem, ...]) -> list[tuple[str, int, int]]:
     return [(each.code, each.at.line, each.at.column) for each in problems]
 
 
-def told_codes(problems: list[Problem] | tuple[Problem, ...]) -> set[str]:
+def problem_codes(problems: list[Problem] | tuple[Problem, ...]) -> set[str]:
     return {each.code for each in problems}

@@ -114,7 +114,7 @@ class Api:
         return str(result["execution_id"])
 
 
-class World(NamedTuple):
+class ApiServer(NamedTuple):
     """The server with its parts, for tests that inspect them."""
 
     api: Api
@@ -153,13 +153,13 @@ class Shifted(SystemClock):
 @asynccontextmanager
 async def opened(
     folder: Path, settings: ServerSettings | None = None, *, is_ready: Callable[[], bool] = lambda: True
-) -> AsyncIterator[World]:
+) -> AsyncIterator[ApiServer]:
     clock = SystemClock()
     disk = open_local_store(folder / "noetl.db", clock)
     tools = Tools.installed()
     kinds = tools.kinds()
-    house = EmbeddedRuntime(disk, clock, tools, kinds=kinds, slots=8)
-    feed, roster = MemoryFeed(), MemoryWorkerRegistry(clock)
+    runtime = EmbeddedRuntime(disk, clock, tools, kinds=kinds, slots=8)
+    feed, workers = MemoryFeed(), MemoryWorkerRegistry(clock)
 
     def watch(live: LiveExecution, events: list[Event]) -> None:
         if events:
@@ -169,32 +169,32 @@ async def opened(
         line = {"frame": said.frame, "kind": said.kind, "words": said.text}
         feed.publish(FeedEvent(said.execution_id, line=line))
 
-    house.watchers.append(watch)
-    house.listeners.append(listen)
-    house.open()
-    desk = Services(
-        link=house.control, store=disk.store, listing=disk.listing, catalog=disk.catalog,
-        playbooks=house.playbooks, results=disk.results, secrets=disk.secrets, tokens=disk.tokens, feed=feed,
-        workers=roster, tools=tools, kinds=kinds, clock=clock, is_ready=is_ready,
-        record_refusal=house.refuse,
+    runtime.watchers.append(watch)
+    runtime.listeners.append(listen)
+    runtime.open()
+    services = Services(
+        link=runtime.control, store=disk.store, listing=disk.listing, catalog=disk.catalog,
+        playbooks=runtime.playbooks, results=disk.results, secrets=disk.secrets, tokens=disk.tokens, feed=feed,
+        workers=workers, tools=tools, kinds=kinds, clock=clock, is_ready=is_ready,
+        record_refusal=runtime.refuse,
     )  # fmt: skip
-    app = make_app(desk, settings or ServerSettings(open=True))
+    app = make_app(services, settings or ServerSettings(open=True))
     serving = HttpServer(app)
     serving.start()
     try:
         async with aiohttp.ClientSession() as session:
-            yield World(Api(session, serving.url, None), house, desk, serving, feed, roster, app)
+            yield ApiServer(Api(session, serving.url, None), runtime, services, serving, feed, workers, app)
     finally:
         await serving.stop()
-        await house.close(0)
+        await runtime.close(0)
         disk.close()
 
 
 def serve(
-    folder: Path, work: Callable[[World], Awaitable[None]], settings: ServerSettings | None = None
+    folder: Path, work: Callable[[ApiServer], Awaitable[None]], settings: ServerSettings | None = None
 ) -> None:
     async def whole() -> None:
-        async with asyncio.timeout(180), opened(folder, settings) as world:
-            await work(world)
+        async with asyncio.timeout(180), opened(folder, settings) as server:
+            await work(server)
 
     asyncio.run(whole())

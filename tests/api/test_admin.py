@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from noetl.ports import WorkerInfo
 from noetl.server.services import ServerSettings
-from tests.api.servers import World, opened, serve
+from tests.api.servers import ApiServer, opened, serve
 from tests.playbooks import HEAD
 
 SECRET = "correct horse battery staple"
@@ -21,8 +21,8 @@ USING = HEAD + (
 
 
 def test_credentials_are_write_only(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         for version in (1, 2):
             answer = await api.ask("PUT", "/credentials/db%2Fmain", {"value": SECRET})
             assert (answer.status, answer.json) == (200, {"name": "db/main", "version": version})
@@ -40,8 +40,8 @@ def test_credentials_are_write_only(tmp_path: Path) -> None:
 
 
 def test_no_error_repeats_the_value_of_a_credential(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         for body, status in (
             ({"value": "abc"}, 422),
             ({"value": "x" * 1_500_000}, 422),
@@ -62,22 +62,22 @@ def test_no_error_repeats_the_value_of_a_credential(tmp_path: Path) -> None:
 
 
 def test_tools_are_listed_and_described(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        listed = await world.api.get("/tools")
+    async def work(server: ApiServer) -> None:
+        listed = await server.api.get("/tools")
         assert {"http", "noop", "python"} <= {each["kind"] for each in listed["items"]}
         assert [each["pure"] for each in listed["items"] if each["kind"] == "noop"] == [True]
-        http = await world.api.get("/tools/http")
+        http = await server.api.get("/tools/http")
         assert "url" in [field["name"] for field in http["fields"]]
         assert "kind: http" in http["example"]
-        answer = await world.api.ask("GET", "/tools/htpp")
+        answer = await server.api.ask("GET", "/tools/htpp")
         assert (answer.status, 'did you mean "http"?' in answer.json["detail"]) == (404, True)
 
     serve(tmp_path, work)
 
 
 def test_workers_are_listed_and_totalled_by_pool(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        now = world.services.clock.now()
+    async def work(server: ApiServer) -> None:
+        now = server.services.clock.now()
         for name, pool, busy, ago in (
             ("a", "gpu", 3, 0),
             ("b", "gpu", 1, 5),
@@ -85,16 +85,16 @@ def test_workers_are_listed_and_totalled_by_pool(tmp_path: Path) -> None:
             ("d", "gpu", 9, 60),
         ):
             at = now - timedelta(seconds=ago)
-            world.workers.announce(
+            server.workers.announce(
                 WorkerInfo(name, pool, 4, busy, "host", 1, "0.1", {"zone": "x"}, False, at)
             )
-        shown = await world.api.get("/workers")
+        shown = await server.api.get("/workers")
         assert [each["name"] for each in shown["workers"]] == ["c", "a", "b"]
         assert shown["pools"] == [
             {"pool": "default", "workers": 1, "slots": 4, "busy": 0},
             {"pool": "gpu", "workers": 2, "slots": 8, "busy": 4},
         ]
-        assert world.workers.slots("gpu") == 8
+        assert server.workers.slots("gpu") == 8
 
     serve(tmp_path, work)
 
@@ -103,10 +103,10 @@ def test_metrics_have_the_format_of_prometheus(tmp_path: Path) -> None:
     registry = CollectorRegistry()
     Counter("noetl_things", "Things", registry=registry).inc(3)
 
-    async def work(world: World) -> None:
-        assert (await world.api.ask("GET", "/metrics")).status == 401
-        world.api.token = await world.token("read")
-        answer = await world.api.ask("GET", "/metrics")
+    async def work(server: ApiServer) -> None:
+        assert (await server.api.ask("GET", "/metrics")).status == 401
+        server.api.token = await server.token("read")
+        answer = await server.api.ask("GET", "/metrics")
         assert answer.headers["content-type"].startswith("text/plain; version=")
         assert b"noetl_things_total 3.0\n" in answer.body
 
@@ -114,9 +114,9 @@ def test_metrics_have_the_format_of_prometheus(tmp_path: Path) -> None:
 
 
 def test_health_is_independent_of_readiness(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        assert (await world.api.get("/health"))["status"] == "ok"
-        assert (await world.api.get("/ready"))["status"] == "ready"
+    async def work(server: ApiServer) -> None:
+        assert (await server.api.get("/health"))["status"] == "ok"
+        assert (await server.api.get("/ready"))["status"] == "ready"
 
     serve(tmp_path, work)
 
@@ -125,9 +125,9 @@ def test_ready_fails_when_the_server_is_not_ready(tmp_path: Path) -> None:
     import asyncio
 
     async def work() -> None:
-        async with opened(tmp_path, is_ready=lambda: False) as world:
-            answer = await world.api.ask("GET", "/ready")
+        async with opened(tmp_path, is_ready=lambda: False) as server:
+            answer = await server.api.ask("GET", "/ready")
             assert (answer.status, answer.json["code"]) == (503, "not-ready")
-            assert (await world.api.get("/health"))["status"] == "ok"
+            assert (await server.api.get("/health"))["status"] == "ok"
 
     asyncio.run(work())

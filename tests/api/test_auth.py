@@ -12,7 +12,7 @@ from litestar.routes import HTTPRoute
 
 from noetl.server.auth import CACHED_S, PUBLIC, SCOPE, Caller
 from noetl.server.services import ServerSettings
-from tests.api.servers import NOOP, World, serve
+from tests.api.servers import NOOP, ApiServer, serve
 
 NOBODY = "00000000-0000-7000-8000-000000000000"
 ENOUGH = {"read": ["run", "write", "admin"], "run": ["admin"], "write": ["admin"], "admin": []}
@@ -28,8 +28,8 @@ class Route(NamedTuple):
     template: str
 
 
-def routes(world: World) -> Iterator[Route]:
-    for route in world.app.routes:
+def routes(server: ApiServer) -> Iterator[Route]:
+    for route in server.app.routes:
         assert isinstance(route, HTTPRoute)
         for handler in route.route_handlers:
             assert isinstance(handler, HTTPRouteHandler)
@@ -42,8 +42,8 @@ def routes(world: World) -> Iterator[Route]:
 
 
 def test_every_route_names_a_scope(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        found = list(routes(world))
+    async def work(server: ApiServer) -> None:
+        found = list(routes(server))
         assert len(found) > 40
         assert {route.scope for route in found} == {PUBLIC, "read", "run", "write", "admin"}
         assert {route.template for route in found if route.scope == PUBLIC} == OPEN
@@ -56,18 +56,18 @@ def test_every_route_names_a_scope(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("who", ["nobody", "expired", "unknown", "malformed"])
 def test_no_route_accepts_an_invalid_token(tmp_path: Path, who: str) -> None:
-    async def work(world: World) -> None:
-        known = await world.token("admin")
+    async def work(server: ApiServer) -> None:
+        known = await server.token("admin")
         token = {
             "nobody": "",
-            "expired": await world.expired("admin"),
+            "expired": await server.expired("admin"),
             "unknown": known[:-4] + "AAAA",
             "malformed": "noetl_" + "x" * 300,
         }[who]
-        for route in routes(world):
+        for route in routes(server):
             if route.scope == PUBLIC:
                 continue
-            answer = await world.api.ask(route.method, route.path, token=token)
+            answer = await server.api.ask(route.method, route.path, token=token)
             assert answer.status == 401, (route, answer.body)
             assert answer.headers["www-authenticate"].startswith("Bearer")
             assert answer.headers["content-type"] == "application/problem+json"
@@ -77,13 +77,13 @@ def test_no_route_accepts_an_invalid_token(tmp_path: Path, who: str) -> None:
 
 
 def test_no_route_accepts_a_token_without_its_scope(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        tokens = {scope: await world.token(scope) for scope in ("read", "run", "write", "admin")}
-        for route in routes(world):
+    async def work(server: ApiServer) -> None:
+        tokens = {scope: await server.token(scope) for scope in ("read", "run", "write", "admin")}
+        for route in routes(server):
             if route.scope == PUBLIC:
                 continue
             for scope, token in tokens.items():
-                answer = await world.api.ask(route.method, route.path, token=token)
+                answer = await server.api.ask(route.method, route.path, token=token)
                 if scope == route.scope or scope in ENOUGH[route.scope]:
                     assert answer.status not in (401, 403), (route, scope, answer.body)
                 else:
@@ -94,41 +94,41 @@ def test_no_route_accepts_a_token_without_its_scope(tmp_path: Path) -> None:
 
 
 def test_a_token_is_accepted_in_the_header_only(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        token = await world.token("admin")
+    async def work(server: ApiServer) -> None:
+        token = await server.token("admin")
         for name in ("token", "access_token"):
-            assert (await world.api.ask("GET", f"/whoami?{name}={token}")).status == 401
+            assert (await server.api.ask("GET", f"/whoami?{name}={token}")).status == 401
         for header in (f"Basic {token}", token, f"Bearer  {token}x", "Bearer", f"bearer {token[6:]}"):
-            answer = await world.api.ask("GET", "/whoami", headers={"Authorization": header})
+            answer = await server.api.ask("GET", "/whoami", headers={"Authorization": header})
             assert answer.status == 401, header
-        assert (await world.api.ask("GET", "/whoami", headers={"Cookie": f"token={token}"})).status == 401
+        assert (await server.api.ask("GET", "/whoami", headers={"Cookie": f"token={token}"})).status == 401
 
     serve(tmp_path, work, ServerSettings())
 
 
 def test_public_routes_ignore_a_bad_token(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+    async def work(server: ApiServer) -> None:
         for path in ("/health", "/ready", "/schema/openapi.json"):
-            assert (await world.api.ask("GET", path, token="noetl_nonsense")).status == 200
+            assert (await server.api.ask("GET", path, token="noetl_nonsense")).status == 200
 
     serve(tmp_path, work, ServerSettings())
 
 
 def test_the_log_records_the_name_of_the_token(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        world.api.token = await world.token("run", "write", name="nightly import")
-        assert (await world.api.get("/whoami"))["name"] == "nightly import"
-        id = await world.api.run(NOOP)
-        events = (await world.api.get(f"/executions/{id}/events"))["items"]
+    async def work(server: ApiServer) -> None:
+        server.api.token = await server.token("run", "write", name="nightly import")
+        assert (await server.api.get("/whoami"))["name"] == "nightly import"
+        id = await server.api.run(NOOP)
+        events = (await server.api.get(f"/executions/{id}/events"))["items"]
         assert events[0]["data"]["by"] == "nightly import"
 
     serve(tmp_path, work, ServerSettings())
 
 
 def test_tokens_are_created_listed_and_revoked(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
-        api.token = await world.token("admin", name="root")
+    async def work(server: ApiServer) -> None:
+        api = server.api
+        api.token = await server.token("admin", name="root")
         made = await api.post("/tokens", {"name": "ci", "scopes": ["run"], "expires_in_s": 3600}, status=201)
         assert (await api.ask("GET", "/executions", token=made["token"])).status == 200
         listed = await api.get("/tokens")

@@ -13,10 +13,10 @@ from noetl.client.http import is_private
 from noetl.errors import NotFound, PlaybookError, Rejected, Unavailable
 from noetl.server.services import ServerSettings
 from noetl.views.log import events_of
-from tests.api.servers import FAILING, HELLO, NOOP, WAITING, World, opened
+from tests.api.servers import FAILING, HELLO, NOOP, WAITING, ApiServer, opened
 from tests.playbooks import HEAD
 
-Work = Callable[[Client, World], Awaitable[None]]
+Work = Callable[[Client, ApiServer], Awaitable[None]]
 
 LARGE = HEAD + (
     "workload: {text: x}\nworkflow:\n- step: start\n"
@@ -26,18 +26,18 @@ LARGE = HEAD + (
 
 def served(folder: Path, work: Work, settings: ServerSettings | None = None) -> None:
     async def whole() -> None:
-        async with asyncio.timeout(180), opened(folder, settings) as world:
+        async with asyncio.timeout(180), opened(folder, settings) as server:
             token = None
             if settings is not None and not settings.open:
-                token = await world.token("admin")
-            async with Client(world.server.url, token) as client:
-                await work(client, world)
+                token = await server.token("admin")
+            async with Client(server.server.url, token) as client:
+                await work(client, server)
 
     asyncio.run(whole())
 
 
 def test_a_playbook_is_registered_once_and_run_to_its_end(tmp_path: Path) -> None:
-    async def work(client: Client, _world: World) -> None:
+    async def work(client: Client, _world: ApiServer) -> None:
         first = await client.register(HELLO)
         again = await client.register(HELLO)
         assert (first.path, first.version, first.created) == ("t", 1, True)
@@ -52,7 +52,7 @@ def test_a_playbook_is_registered_once_and_run_to_its_end(tmp_path: Path) -> Non
 
 
 def test_a_failed_execution_is_a_result_and_not_an_exception(tmp_path: Path) -> None:
-    async def work(client: Client, _world: World) -> None:
+    async def work(client: Client, _world: ApiServer) -> None:
         await client.register(FAILING)
         run = await client.run("failing")
         assert run.status == "error"
@@ -62,7 +62,7 @@ def test_a_failed_execution_is_a_result_and_not_an_exception(tmp_path: Path) -> 
 
 
 def test_the_same_key_returns_the_same_execution(tmp_path: Path) -> None:
-    async def work(client: Client, _world: World) -> None:
+    async def work(client: Client, _world: ApiServer) -> None:
         await client.register(NOOP)
         first = await client.start("t", key="one")
         second = await client.start("t", key="one")
@@ -76,7 +76,7 @@ def test_the_same_key_returns_the_same_execution(tmp_path: Path) -> None:
 
 
 def test_commands_reach_the_execution_and_return_its_status(tmp_path: Path) -> None:
-    async def work(client: Client, _world: World) -> None:
+    async def work(client: Client, _world: ApiServer) -> None:
         digest = (await client.register(WAITING)).digest
         id = (await client.start(digest=digest)).execution_id
         assert (await client.pause(id)).status == "paused"
@@ -98,10 +98,10 @@ def test_commands_reach_the_execution_and_return_its_status(tmp_path: Path) -> N
 
 
 def test_the_remote_ports_read_what_the_store_contains(tmp_path: Path) -> None:
-    async def work(client: Client, world: World) -> None:
+    async def work(client: Client, server: ApiServer) -> None:
         await client.register(HELLO)
         ids = [(await client.run("t", {"name": name})).execution_id for name in "abc"]
-        disk = world.runtime.storage
+        disk = server.runtime.storage
         assert await client.store.read(ids[0]) == await disk.store.read(ids[0])
         assert list(events_of(await client.store.read(ids[0], 3), after=3)) == list(
             events_of(await disk.store.read(ids[0], 3), after=3)
@@ -122,7 +122,7 @@ def test_the_remote_ports_read_what_the_store_contains(tmp_path: Path) -> None:
 
 
 def test_missing_objects_behave_as_in_a_local_store(tmp_path: Path) -> None:
-    async def work(client: Client, _world: World) -> None:
+    async def work(client: Client, _world: ApiServer) -> None:
         nobody = "0199b3c2-0000-7000-8000-00000000000a"
         assert await client.store.read(nobody) == []
         assert await client.store.status(nobody) is None
@@ -142,7 +142,7 @@ def test_missing_objects_behave_as_in_a_local_store(tmp_path: Path) -> None:
 
 
 def test_an_archived_playbook_cannot_start_until_it_is_registered_again(tmp_path: Path) -> None:
-    async def work(client: Client, _world: World) -> None:
+    async def work(client: Client, _world: ApiServer) -> None:
         await client.register(NOOP)
         await client.catalog.archive("t")
         with pytest.raises(NotFound):
@@ -156,7 +156,7 @@ def test_an_archived_playbook_cannot_start_until_it_is_registered_again(tmp_path
 
 
 def test_a_large_result_is_complete_and_verified(tmp_path: Path) -> None:
-    async def work(client: Client, world: World) -> None:
+    async def work(client: Client, server: ApiServer) -> None:
         await client.register(LARGE)
         text = "ä" * 300_000
         run = await client.run("t", {"text": text})
@@ -164,7 +164,7 @@ def test_a_large_result_is_complete_and_verified(tmp_path: Path) -> None:
         assert isinstance(run.output.ref, dict)
         ref = run.output.ref
         body = await client.results.get(ref)
-        assert body == await world.runtime.storage.results.get(ref)
+        assert body == await server.runtime.storage.results.get(ref)
         assert text.encode() in body
         foreign = {**ref, "locator": {**ref["locator"], "key": f"{run.execution_id}/{'0' * 64}"}}
         with pytest.raises(NotFound):
@@ -174,7 +174,7 @@ def test_a_large_result_is_complete_and_verified(tmp_path: Path) -> None:
 
 
 def test_problems_have_positions_in_the_file_of_the_client(tmp_path: Path) -> None:
-    async def work(client: Client, _world: World) -> None:
+    async def work(client: Client, _world: ApiServer) -> None:
         text = HEAD + "workflow:\n- step: start\n  tool: {kind: noop}\n  next: {arcs: [{step: stat}]}\n"
         with pytest.raises(PlaybookError) as caught:
             await client.register(text, file="mine.yaml")
@@ -187,7 +187,7 @@ def test_problems_have_positions_in_the_file_of_the_client(tmp_path: Path) -> No
 
 
 def test_credentials_are_set_listed_and_removed_without_values(tmp_path: Path) -> None:
-    async def work(client: Client, _world: World) -> None:
+    async def work(client: Client, _world: ApiServer) -> None:
         assert await client.set_credential("api token/1", "s3cret") == 1
         assert await client.set_credential("api token/1", "n3w-one") == 2
         found = await client.credentials()
@@ -202,7 +202,7 @@ def test_credentials_are_set_listed_and_removed_without_values(tmp_path: Path) -
 
 
 def test_a_token_grants_its_scopes_until_it_is_revoked(tmp_path: Path) -> None:
-    async def work(client: Client, _world: World) -> None:
+    async def work(client: Client, _world: ApiServer) -> None:
         made = await client.add_token("reader", ["read"], expires_in_s=3_600)
         assert made.id in [each.id for each in await client.tokens()]
         assert made.token not in repr(await client.tokens())
@@ -222,7 +222,7 @@ def test_a_token_grants_its_scopes_until_it_is_revoked(tmp_path: Path) -> None:
 
 
 def test_a_rate_limited_request_is_retried(tmp_path: Path) -> None:
-    async def work(client: Client, _world: World) -> None:
+    async def work(client: Client, _world: ApiServer) -> None:
         answers = await asyncio.gather(*(client.whoami() for _ in range(6)))
         assert len(answers) == 6
 

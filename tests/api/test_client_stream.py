@@ -75,15 +75,15 @@ async def relayed(port: int, cut_after: int) -> AsyncIterator[Relay]:
 
 def test_each_event_is_delivered_once_despite_lost_connections(tmp_path: Path) -> None:
     async def work() -> None:
-        async with asyncio.timeout(180), opened(tmp_path) as world:
-            id = await world.api.run(LOOP)
-            rows = await world.runtime.storage.store.read(id)
+        async with asyncio.timeout(180), opened(tmp_path) as server:
+            id = await server.api.run(LOOP)
+            rows = await server.runtime.storage.store.read(id)
             wanted = list(Envelopes(State(execution_id=id)).of(events_of(rows)))
             # All sizes: the cuts are between events, within an event, and between the envelopes of one fact.
             for cut_after in (3_001, 7_777):
                 clock = FakeClock(auto_advance=True)
                 async with (
-                    relayed(world.server.port, cut_after) as relay,
+                    relayed(server.server.port, cut_after) as relay,
                     Client(relay.url, clock=clock) as client,
                 ):
                     got = [each async for each in client.stream(id)]
@@ -96,7 +96,7 @@ def test_each_event_is_delivered_once_despite_lost_connections(tmp_path: Path) -
 
 def test_a_stream_can_begin_after_any_fact(tmp_path: Path) -> None:
     async def work() -> None:
-        async with asyncio.timeout(180), opened(tmp_path) as world, Client(world.server.url) as client:
+        async with asyncio.timeout(180), opened(tmp_path) as server, Client(server.server.url) as client:
             digest = (await client.register(WAITING)).digest
             id = (await client.start(digest=digest)).execution_id
             seqs = []
@@ -113,12 +113,12 @@ def test_a_stream_can_begin_after_any_fact(tmp_path: Path) -> None:
 
 def test_facts_are_restored_from_envelopes(tmp_path: Path) -> None:
     async def work() -> None:
-        async with asyncio.timeout(180), opened(tmp_path) as world, Client(world.server.url) as client:
+        async with asyncio.timeout(180), opened(tmp_path) as server, Client(server.server.url) as client:
             for text in (HELLO, LOOP):
-                id = await world.api.run(text)
+                id = await server.api.run(text)
                 streamed = [each async for each in client.stream(id)]
                 made = [fact_of(each) for each in streamed if isinstance(each, Envelope)]
-                events = events_of(await world.runtime.storage.store.read(id))
+                events = events_of(await server.runtime.storage.store.read(id))
                 assert [each for each in made if each is not None] == list(events)
 
     asyncio.run(work())
@@ -135,14 +135,14 @@ def test_an_unknown_fact_hints_at_a_newer_server() -> None:
 
 def test_lines_of_a_tool_arrive_while_it_works(tmp_path: Path) -> None:
     async def work() -> None:
-        async with asyncio.timeout(180), opened(tmp_path) as world, Client(world.server.url) as client:
+        async with asyncio.timeout(180), opened(tmp_path) as server, Client(server.server.url) as client:
             digest = (await client.register(WAITING)).digest
             id = (await client.start(digest=digest)).execution_id
             words = []
             async for each in client.stream(id):
                 if isinstance(each, Envelope) and each.name == "frame.parked":
                     line = {"frame": "start#1", "kind": "line", "words": "half of it"}
-                    world.feed.publish(FeedEvent(id, line=line))
+                    server.feed.publish(FeedEvent(id, line=line))
                 elif isinstance(each, StreamLine):
                     words.append((each.frame, each.kind, each.words))
                     await client.signal(

@@ -10,7 +10,7 @@ from noetl.engine.facts import Cancelled, Paused, Requested
 from noetl.server.services import ServerSettings
 from noetl.server.subscriptions import CompletionWaiters
 from noetl.testing import FakeClock
-from tests.api.servers import FAILING, HELLO, NOOP, WAITING, World, serve
+from tests.api.servers import FAILING, HELLO, NOOP, WAITING, ApiServer, serve
 from tests.playbooks import HEAD
 
 PARENT = HEAD.replace("path: t", "path: parent") + (
@@ -19,18 +19,18 @@ PARENT = HEAD.replace("path: t", "path: parent") + (
 )
 
 
-async def facts_of(world: World, id: str) -> list[Any]:
-    return [fact for row in await world.services.store.read(id) for fact in row.facts]
+async def facts_of(server: ApiServer, id: str) -> list[Any]:
+    return [fact for row in await server.services.store.read(id) for fact in row.facts]
 
 
 def test_the_log_records_a_start_with_its_caller(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        await world.api.register(HELLO)
-        answer = await world.api.ask("POST", "/executions", {"path": "t", "workload": {"name": "you"}})
+    async def work(server: ApiServer) -> None:
+        await server.api.register(HELLO)
+        answer = await server.api.ask("POST", "/executions", {"path": "t", "workload": {"name": "you"}})
         assert answer.status == 201
         id = answer.json["execution_id"]
         assert answer.headers["location"] == f"/executions/{id}"
-        first = (await facts_of(world, id))[0]
+        first = (await facts_of(server, id))[0]
         assert isinstance(first, Requested)
         assert (first.workload, first.by) == ({"name": "you"}, "local")
 
@@ -38,62 +38,62 @@ def test_the_log_records_a_start_with_its_caller(tmp_path: Path) -> None:
 
 
 def test_a_start_with_wait_returns_the_result(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        await world.api.register(HELLO)
+    async def work(server: ApiServer) -> None:
+        await server.api.register(HELLO)
         asked = {"path": "t", "version": 1, "workload": {"name": "Ada"}}
-        shown = await world.api.post("/executions", asked, wait=30)
+        shown = await server.api.post("/executions", asked, wait=30)
         assert (shown["status"], shown["output"]["data"]) == ("ok", {"greeting": "hello Ada"})
-        assert await world.api.get(f"/executions/{shown['execution_id']}") == shown
-        await world.api.register(FAILING)
-        failed = await world.api.post("/executions", {"path": "failing"}, wait=30)
+        assert await server.api.get(f"/executions/{shown['execution_id']}") == shown
+        await server.api.register(FAILING)
+        failed = await server.api.post("/executions", {"path": "failing"}, wait=30)
         assert (failed["status"], failed["error"]["step"]) == ("error", "start")
 
     serve(tmp_path, work)
 
 
 def test_a_start_whose_wait_is_over_returns_the_location(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        await world.api.register(WAITING)
-        answer = await world.api.ask("POST", "/executions", {"path": "waiting"}, wait=0.05)
+    async def work(server: ApiServer) -> None:
+        await server.api.register(WAITING)
+        answer = await server.api.ask("POST", "/executions", {"path": "waiting"}, wait=0.05)
         assert (answer.status, answer.json["status"]) == (202, "running")
         assert answer.headers["location"] == f"/executions/{answer.json['execution_id']}"
 
     serve(tmp_path, work)
 
 
-async def signalled(world: World, id: str) -> None:
-    while (await world.api.ask("POST", f"/executions/{id}/signal", {"name": "go"})).status != 200:
+async def signalled(server: ApiServer, id: str) -> None:
+    while (await server.api.ask("POST", f"/executions/{id}/signal", {"name": "go"})).status != 200:
         continue
 
 
 def test_a_waiting_request_returns_when_the_execution_ends(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         await api.register(WAITING)
         waits = asyncio.ensure_future(api.post("/executions", {"path": "waiting"}, wait=30))
         while not (heads := (await api.get("/executions"))["items"]):
             continue
-        await signalled(world, heads[0]["execution_id"])
+        await signalled(server, heads[0]["execution_id"])
         assert (await waits)["status"] == "ok"
 
     serve(tmp_path, work)
 
 
 def test_a_feed_event_alone_ends_the_wait(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        await world.api.register(WAITING)
-        id = (await world.api.post("/executions", {"path": "waiting"}, status=201))["execution_id"]
-        async with CompletionWaiters(world.services._replace(clock=FakeClock())).waiter(id, 30) as waiter:
+    async def work(server: ApiServer) -> None:
+        await server.api.register(WAITING)
+        id = (await server.api.post("/executions", {"path": "waiting"}, status=201))["execution_id"]
+        async with CompletionWaiters(server.services._replace(clock=FakeClock())).waiter(id, 30) as waiter:
             waits = asyncio.ensure_future(waiter.has_ended(is_new=True))
-            await signalled(world, id)
+            await signalled(server, id)
             assert await waits
 
     serve(tmp_path, work)
 
 
 def test_the_same_key_returns_the_same_execution(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         await api.register(HELLO)
         key = {"Idempotency-Key": "order 17"}
         body = {"path": "t", "workload": {"name": "x"}}
@@ -115,13 +115,13 @@ def test_the_same_key_returns_the_same_execution(tmp_path: Path) -> None:
 
 
 def test_the_same_key_of_another_token_starts_another_execution(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        world.api.token = await world.token("write", "run")
-        await world.api.register(NOOP)
+    async def work(server: ApiServer) -> None:
+        server.api.token = await server.token("write", "run")
+        await server.api.register(NOOP)
         ids = []
-        for token in (await world.token("run"), await world.token("run")):
+        for token in (await server.token("run"), await server.token("run")):
             key = {"Idempotency-Key": "mine"}
-            answer = await world.api.ask("POST", "/executions", {"path": "t"}, token=token, headers=key)
+            answer = await server.api.ask("POST", "/executions", {"path": "t"}, token=token, headers=key)
             ids.append(answer.json["execution_id"])
         assert ids[0] != ids[1]
 
@@ -129,8 +129,8 @@ def test_the_same_key_of_another_token_starts_another_execution(tmp_path: Path) 
 
 
 def test_an_invalid_start_is_rejected_and_not_recorded(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         await api.register(NOOP)
         deep: Any = 1
         for _ in range(70):
@@ -157,8 +157,8 @@ def test_an_invalid_start_is_rejected_and_not_recorded(tmp_path: Path) -> None:
 
 
 def test_executions_are_listed_and_found(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         assert (await api.ask("GET", "/executions/last")).status == 404
         await api.register(WAITING)
         ids = [await api.run(NOOP), await api.run(FAILING)]
@@ -181,10 +181,10 @@ def test_executions_are_listed_and_found(tmp_path: Path) -> None:
 
 
 def test_the_tree_contains_the_children(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        await world.api.register(NOOP)
-        id = await world.api.run(PARENT)
-        tree = await world.api.get(f"/executions/{id}/tree")
+    async def work(server: ApiServer) -> None:
+        await server.api.register(NOOP)
+        id = await server.api.run(PARENT)
+        tree = await server.api.get(f"/executions/{id}/tree")
         assert tree["execution"]["execution_id"] == id
         assert [child["execution"]["path"] for child in tree["children"]] == ["t", "t"]
         assert [child["execution"]["parent"].split("/")[0] for child in tree["children"]] == [id, id]
@@ -193,8 +193,8 @@ def test_the_tree_contains_the_children(tmp_path: Path) -> None:
 
 
 def test_the_log_records_commands_with_their_caller(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         await api.register(WAITING)
         id = (await api.post("/executions", {"path": "waiting"}, status=201))["execution_id"]
         assert await api.post(f"/executions/{id}/pause") == {"execution_id": id, "status": "paused"}
@@ -202,7 +202,7 @@ def test_the_log_records_commands_with_their_caller(tmp_path: Path) -> None:
         assert (await api.post(f"/executions/{id}/resume"))["status"] == "running"
         told = await api.post(f"/executions/{id}/cancel", {"reason": "enough"})
         assert told["status"] in ("cancelling", "cancelled")
-        facts = await facts_of(world, id)
+        facts = await facts_of(server, id)
         assert [fact.by for fact in facts if isinstance(fact, Paused)] == ["local"]
         assert [(fact.reason, fact.by) for fact in facts if isinstance(fact, Cancelled)] == [
             ("enough", "local")
@@ -215,8 +215,8 @@ def test_the_log_records_commands_with_their_caller(tmp_path: Path) -> None:
 
 
 def test_a_retry_repeats_the_failed_step(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         flag = tmp_path / "flag"
         id = await api.run(
             HEAD
@@ -229,7 +229,7 @@ def test_a_retry_repeats_the_failed_step(tmp_path: Path) -> None:
         assert (wrong.status, wrong.json["code"]) == (422, "unknown-step")
         flag.touch()
         assert (await api.post(f"/executions/{id}/retry", {}))["status"] == "running"
-        await world.runtime.wait_until_idle(id)
+        await server.runtime.wait_until_idle(id)
         assert (await api.get(f"/executions/{id}"))["status"] == "ok"
         done = await api.ask("POST", f"/executions/{id}/retry")
         assert (done.status, done.json["code"]) == (409, "nothing-failed")
@@ -238,8 +238,8 @@ def test_a_retry_repeats_the_failed_step(tmp_path: Path) -> None:
 
 
 def test_an_unexpected_signal_is_rejected(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         await api.register(WAITING)
         id = (await api.post("/executions", {"path": "waiting"}, status=201))["execution_id"]
         answer = await api.ask("POST", f"/executions/{id}/signal", {"name": "stop"})

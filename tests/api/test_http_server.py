@@ -13,30 +13,30 @@ from noetl.errors import Rejected, Unavailable
 from noetl.server.app import context_of
 from noetl.server.http_server import HttpServer
 from noetl.server.services import ServerSettings
-from tests.api.servers import WAITING, World, serve
+from tests.api.servers import WAITING, ApiServer, serve
 
 
 def test_an_address_in_use_is_reported(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+    async def work(server: ApiServer) -> None:
         with pytest.raises(Unavailable, match=r"cannot listen on 127\.0\.0\.1:\d+: address already in use"):
-            HttpServer(world.app, port=world.server.port)
+            HttpServer(server.app, port=server.server.port)
         with pytest.raises(Unavailable, match="not an address of this machine"):
-            HttpServer(world.app, host="no.such.host.invalid")
+            HttpServer(server.app, host="no.such.host.invalid")
 
     serve(tmp_path, work)
 
 
 def test_without_tokens_a_server_listens_on_loopback_only(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+    async def work(server: ApiServer) -> None:
         with pytest.raises(Rejected, match="open-door"):
-            HttpServer(world.app, host="0.0.0.0")
+            HttpServer(server.app, host="0.0.0.0")
 
     serve(tmp_path, work)
 
 
 def test_with_tokens_a_server_listens_anywhere(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        other = HttpServer(world.app, host="0.0.0.0")
+    async def work(server: ApiServer) -> None:
+        other = HttpServer(server.app, host="0.0.0.0")
         assert (other.host, other.port > 0) == ("0.0.0.0", True)
         await other.stop()
 
@@ -45,9 +45,9 @@ def test_with_tokens_a_server_listens_anywhere(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="Python has no IPv6 here: run it where ::1 is")
 def test_an_ipv6_address_has_brackets(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+    async def work(server: ApiServer) -> None:
         try:
-            other = HttpServer(world.app, host="::1")
+            other = HttpServer(server.app, host="::1")
         except Unavailable:
             return  # this machine has no IPv6 loopback
         assert other.url == f"http://[::1]:{other.port}"
@@ -59,8 +59,8 @@ def test_an_ipv6_address_has_brackets(tmp_path: Path) -> None:
 def test_the_http_server_installs_no_signal_handlers(tmp_path: Path) -> None:
     before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
 
-    async def work(world: World) -> None:
-        await world.api.get("/health")
+    async def work(server: ApiServer) -> None:
+        await server.api.get("/health")
         # asyncio.run installs a handler for SIGINT; uvicorn must not replace it.
         assert "uvicorn" not in str([signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)])
 
@@ -69,12 +69,12 @@ def test_the_http_server_installs_no_signal_handlers(tmp_path: Path) -> None:
 
 
 def test_waiting_requests_return_when_the_server_stops(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        await world.api.register(WAITING)
-        waits = asyncio.ensure_future(world.api.ask("POST", "/executions", {"path": "waiting"}, wait=300))
-        while not context_of(world.app).waiters._subscriptions:
-            await world.api.get("/health")
-        await world.server.stop()
+    async def work(server: ApiServer) -> None:
+        await server.api.register(WAITING)
+        waits = asyncio.ensure_future(server.api.ask("POST", "/executions", {"path": "waiting"}, wait=300))
+        while not context_of(server.app).waiters._subscriptions:
+            await server.api.get("/health")
+        await server.server.stop()
         assert (await waits).status == 202
 
     serve(tmp_path, work)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from noetl.engine.facts import Fact
-from tests.api.servers import FAILING, HELLO, NOOP, WAITING, World, serve
+from tests.api.servers import FAILING, HELLO, NOOP, WAITING, ApiServer, serve
 from tests.playbooks import HEAD
 from tests.unit.cli.invoke import run_explain_execution, run_output, run_show, run_state
 
@@ -29,8 +29,8 @@ def test_documents_equal_those_of_the_command_line(
 ) -> None:
     told: dict[str, object] = {}
 
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         told["id"] = id = await api.run(HELLO, {"name": "Ada"})
         told["show"] = await api.get(f"/executions/{id}")
         told["state"] = await api.get(f"/executions/{id}/state", at=5)
@@ -50,8 +50,8 @@ def test_documents_equal_those_of_the_command_line(
 
 
 def test_pages_of_events_are_contiguous(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         id = await api.run(LOOP)
         whole = await api.get(f"/executions/{id}/events", limit=1000, after=0)
         while whole["next"] is not None:
@@ -72,12 +72,12 @@ def test_pages_of_events_are_contiguous(tmp_path: Path) -> None:
 
 
 def test_the_raw_log_contains_the_written_facts(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        id = await world.api.run(LOOP)
-        rows = await world.services.store.read(id)
+    async def work(server: ApiServer) -> None:
+        id = await server.api.run(LOOP)
+        rows = await server.services.store.read(id)
         facts, after, pages = [], 0, 0
         while after is not None:
-            page = await world.api.get(f"/executions/{id}/log", after=after, limit=50)
+            page = await server.api.get(f"/executions/{id}/log", after=after, limit=50)
             facts += [msgspec.convert(fact, Fact) for row in page["items"] for fact in row["facts"]]
             after, pages = page["next"], pages + 1
         assert facts == [fact for row in rows for fact in row.facts]
@@ -87,8 +87,8 @@ def test_the_raw_log_contains_the_written_facts(tmp_path: Path) -> None:
 
 
 def test_the_state_after_any_fact(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         id = await api.run(HELLO)
         last = await api.get(f"/executions/{id}/state")
         assert await api.get(f"/executions/{id}/state", at=last["seq"]) == last
@@ -101,13 +101,13 @@ def test_the_state_after_any_fact(tmp_path: Path) -> None:
 
 
 def test_cached_runs_are_updated_with_new_facts(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         await api.register(WAITING)
         id = (await api.post("/executions", {"path": "waiting"}, status=201))["execution_id"]
         while (await api.ask("POST", f"/executions/{id}/signal", {"name": "go"})).status != 200:
             assert (await api.get(f"/executions/{id}"))["status"] == "running"
-        await world.runtime.wait_until_idle(id)
+        await server.runtime.wait_until_idle(id)
         shown = await api.get(f"/executions/{id}")
         assert (shown["status"], [each["step"] for each in shown["steps"]]) == ("ok", ["start", "after"])
 
@@ -115,8 +115,8 @@ def test_cached_runs_are_updated_with_new_facts(tmp_path: Path) -> None:
 
 
 def test_outputs_are_complete_wherever_they_are_stored(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         large = await api.run(LARGE)
         assert (await api.get(f"/executions/{large}"))["output"]["data"] is None
         assert await api.get(f"/executions/{large}/output") == ["x" * 100_000] * 3
@@ -130,8 +130,8 @@ def test_outputs_are_complete_wherever_they_are_stored(tmp_path: Path) -> None:
 
 
 def test_a_failed_or_running_execution_has_no_output(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         failed = await api.ask("GET", f"/executions/{await api.run(FAILING)}/output")
         assert (failed.status, failed.json["code"]) == (409, "execution-failed")
         assert "no" in failed.json["detail"]
@@ -144,8 +144,8 @@ def test_a_failed_or_running_execution_has_no_output(tmp_path: Path) -> None:
 
 
 def test_missing_objects_are_not_found(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         for id in (NOBODY, "x", "..%2f..%2fetc", "a%00b", "é" * 10, "0" * 100):
             for part in (
                 "",
@@ -172,17 +172,17 @@ def test_missing_objects_are_not_found(tmp_path: Path) -> None:
 
 
 def test_a_log_that_cannot_be_folded_is_damaged(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        digest = (await world.api.register(NOOP))["digest"]
-        id = (await world.api.post("/executions", {"digest": digest}, status=201))["execution_id"]
-        await world.runtime.wait_until_idle(id)
-        database = world.runtime.storage.database
+    async def work(server: ApiServer) -> None:
+        digest = (await server.api.register(NOOP))["digest"]
+        id = (await server.api.post("/executions", {"digest": digest}, status=201))["execution_id"]
+        await server.runtime.wait_until_idle(id)
+        database = server.runtime.storage.database
         query = """UPDATE log SET body = replace(body, '"step.done","run":"start#1"', '"step.done","run":"start#9"')"""
         await database.writer.write(lambda cursor: cursor.execute(query).fetchall())
-        answer = await world.api.ask("GET", f"/executions/{id}")
+        answer = await server.api.ask("GET", f"/executions/{id}")
         assert (answer.status, answer.json["code"]) == (500, "damaged")
         assert "noetl audit" in answer.json["detail"]
-        stream = await world.api.ask("GET", f"/executions/{id}/stream")
+        stream = await server.api.ask("GET", f"/executions/{id}/stream")
         assert b"event: problem\n" in stream.body
 
     serve(tmp_path, work)

@@ -13,7 +13,7 @@ from noetl.server.playbook_body import PLAYBOOK_BODY_MAX
 from noetl.server.rate_limit import CALLERS_MAX, RateLimiter
 from noetl.server.services import BODY_S, HEADERS_S, REQUESTS_BURST, REQUESTS_PER_S, ServerSettings
 from noetl.testing import FakeClock
-from tests.api.servers import NOOP, World, serve
+from tests.api.servers import NOOP, ApiServer, serve
 
 
 @pytest.mark.parametrize(
@@ -35,8 +35,8 @@ from tests.api.servers import NOOP, World, serve
 def test_a_server_without_tokens_rejects_pages_of_other_sites(
     tmp_path: Path, headers: dict[str, str], status: int
 ) -> None:
-    async def work(world: World) -> None:
-        answer = await world.api.ask("GET", "/executions", headers=headers)
+    async def work(server: ApiServer) -> None:
+        answer = await server.api.ask("GET", "/executions", headers=headers)
         assert answer.status == status
         if status == 403:
             assert answer.json["code"] in ("foreign-host", "foreign-origin")
@@ -45,31 +45,31 @@ def test_a_server_without_tokens_rejects_pages_of_other_sites(
 
 
 def test_a_server_with_tokens_accepts_any_host_name(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        world.api.token = await world.token("read")
-        assert (await world.api.ask("GET", "/executions", headers={"Host": "noetl.example"})).status == 200
+    async def work(server: ApiServer) -> None:
+        server.api.token = await server.token("read")
+        assert (await server.api.ask("GET", "/executions", headers={"Host": "noetl.example"})).status == 200
 
     serve(tmp_path, work, ServerSettings())
 
 
 def test_html_forms_are_rejected(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+    async def work(server: ApiServer) -> None:
         for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
-            answer = await world.api.ask("POST", "/executions", b"{}", headers={"Content-Type": kind})
+            answer = await server.api.ask("POST", "/executions", b"{}", headers={"Content-Type": kind})
             assert (answer.status, answer.json["code"]) == (415, "wrong-content-type")
 
     serve(tmp_path, work)
 
 
 def test_too_many_requests_get_a_retry_delay(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        first, second = await world.token("read"), await world.token("read")
+    async def work(server: ApiServer) -> None:
+        first, second = await server.token("read"), await server.token("read")
         for token in (first, second):  # an unknown token is counted by its address
-            assert (await world.api.ask("GET", "/whoami", token=token)).status == 200
-        statuses = [(await world.api.ask("GET", "/whoami", token=first)).status for _ in range(6)]
+            assert (await server.api.ask("GET", "/whoami", token=token)).status == 200
+        statuses = [(await server.api.ask("GET", "/whoami", token=first)).status for _ in range(6)]
         assert (statuses[:5], statuses[5]) == ([200] * 5, 429)
-        assert (await world.api.ask("GET", "/whoami", token=second)).status == 200
-        answer = await world.api.ask("GET", "/whoami", token=first)
+        assert (await server.api.ask("GET", "/whoami", token=second)).status == 200
+        answer = await server.api.ask("GET", "/whoami", token=first)
         assert answer.json["code"] == "too-many-requests"
         assert 900 < int(answer.headers["retry-after"]) <= 1_000  # some time has passed since
 
@@ -77,9 +77,9 @@ def test_too_many_requests_get_a_retry_delay(tmp_path: Path) -> None:
 
 
 def test_unknown_tokens_are_counted_by_address(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+    async def work(server: ApiServer) -> None:
         statuses = [
-            (await world.api.ask("GET", "/whoami", token=f"noetl_{number:016x}_{'x' * 43}")).status
+            (await server.api.ask("GET", "/whoami", token=f"noetl_{number:016x}_{'x' * 43}")).status
             for number in range(8)
         ]
         assert statuses == [401] * 5 + [429] * 3
@@ -122,10 +122,10 @@ def test_the_limits_match_the_documentation() -> None:
     ],
 )
 def test_a_body_over_its_limit_is_rejected(tmp_path: Path, path: str, limit: int) -> None:
-    async def work(world: World) -> None:
-        answer = await world.api.ask("POST", path, b'"' + b"x" * (limit - 2) + b'"')
+    async def work(server: ApiServer) -> None:
+        answer = await server.api.ask("POST", path, b'"' + b"x" * (limit - 2) + b'"')
         assert answer.status == 400
-        answer = await world.api.ask("POST", path, b'"' + b"x" * limit + b'"')
+        answer = await server.api.ask("POST", path, b'"' + b"x" * limit + b'"')
         assert (answer.status, answer.json["code"]) == (413, "body-too-large")
 
         async def pieces() -> object:
@@ -133,15 +133,15 @@ def test_a_body_over_its_limit_is_rejected(tmp_path: Path, path: str, limit: int
                 yield b"x" * 65_536
 
         headers = {"Content-Type": "application/json"}
-        async with world.api.session.post(world.api.url + path, data=pieces(), headers=headers) as response:
+        async with server.api.session.post(server.api.url + path, data=pieces(), headers=headers) as response:
             assert response.status == 413
 
     serve(tmp_path, work)
 
 
 def test_responses_have_security_headers(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        id = await world.api.run(NOOP)
+    async def work(server: ApiServer) -> None:
+        id = await server.api.run(NOOP)
         for path in (
             "/health",
             f"/executions/{id}",
@@ -149,7 +149,7 @@ def test_responses_have_security_headers(tmp_path: Path) -> None:
             "/schema/nothing",
             f"/executions/{id}/stream",
         ):
-            answer = await world.api.ask("GET", path)
+            answer = await server.api.ask("GET", path)
             assert answer.headers["x-content-type-options"] == "nosniff"
             assert "default-src 'none'" in answer.headers["content-security-policy"]
             assert answer.headers["referrer-policy"] == "no-referrer"
@@ -163,14 +163,14 @@ def test_responses_have_security_headers(tmp_path: Path) -> None:
 
 
 def test_unknown_routes_are_problem_documents(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+    async def work(server: ApiServer) -> None:
         for path in ("/nothing", "/executions/a/b/c", "/schema/redoc"):
-            answer = await world.api.ask("GET", path)
+            answer = await server.api.ask("GET", path)
             assert (answer.status, answer.json["code"]) == (404, "no-such-route")
-        answer = await world.api.ask("PATCH", "/executions", {})
+        answer = await server.api.ask("PATCH", "/executions", {})
         assert (answer.status, answer.json["code"]) == (405, "wrong-method")
         assert "POST" in answer.headers["allow"]
-        assert (await world.api.ask("OPTIONS", "/executions")).status == 204
+        assert (await server.api.ask("OPTIONS", "/executions")).status == 204
 
     serve(tmp_path, work)
 
@@ -183,8 +183,8 @@ async def closed(reader: asyncio.StreamReader) -> bool:
         return True
 
 
-async def raw(world: World, sent: bytes) -> bytes:
-    reader, writer = await asyncio.open_connection(world.server.host, world.server.port)
+async def raw(server: ApiServer, sent: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection(server.server.host, server.server.port)
     writer.write(sent)
     try:
         return await reader.read(65_536)
@@ -201,44 +201,44 @@ CHUNKED = (
 
 
 def test_headers_are_limited(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+    async def work(server: ApiServer) -> None:
         large = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * (HEADERS_BYTES_MAX + 4_096)
-        assert (await raw(world, large)).startswith(b"HTTP/1.1 431")
+        assert (await raw(server, large)).startswith(b"HTTP/1.1 431")
         many = b"".join(b"X-%d: y\r\n" % number for number in range(10_000))
         whole = b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + many + b"\r\n"
-        answer = await raw(world, whole)  # the kernel may deliver it in one piece or in several
+        answer = await raw(server, whole)  # the kernel may deliver it in one piece or in several
         assert answer.startswith(b"HTTP/1.1 431")
         assert b'"code":"headers-too-large"' in answer
         for nonsense in (b"nonsense\r\n\r\n", CHUNKED + b"x" * HEADERS_BYTES_MAX * 2 + b"\r\n"):
-            assert (await raw(world, nonsense)).startswith(b"HTTP/1.1 400")
+            assert (await raw(server, nonsense)).startswith(b"HTTP/1.1 400")
 
     serve(tmp_path, work)
 
 
 def test_an_incomplete_body_does_not_affect_the_server(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+    async def work(server: ApiServer) -> None:
         head = b"POST /executions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
-        _, writer = await asyncio.open_connection(world.server.host, world.server.port)
+        _, writer = await asyncio.open_connection(server.server.host, server.server.port)
         writer.write(head)
         await writer.drain()
         writer.close()
         await writer.wait_closed()
-        assert (await world.api.ask("GET", "/health")).status == 200
+        assert (await server.api.ask("GET", "/health")).status == 200
 
     serve(tmp_path, work)
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nHost: loc"])
 def test_a_connection_without_headers_is_closed(tmp_path: Path, sent: bytes) -> None:
-    async def work(world: World) -> None:
-        assert await raw(world, sent) == b""
+    async def work(server: ApiServer) -> None:
+        assert await raw(server, sent) == b""
 
     serve(tmp_path, work, ServerSettings(open=True, headers_s=0.05))
 
 
 def test_a_connection_that_stops_in_a_second_request_is_closed(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        reader, writer = await asyncio.open_connection(world.server.host, world.server.port)
+    async def work(server: ApiServer) -> None:
+        reader, writer = await asyncio.open_connection(server.server.host, server.server.port)
         writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200")
         writer.write(b"GET /hea")
@@ -249,9 +249,9 @@ def test_a_connection_that_stops_in_a_second_request_is_closed(tmp_path: Path) -
 
 
 def test_a_slow_body_is_rejected(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+    async def work(server: ApiServer) -> None:
         head = b"POST /executions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
-        reader, writer = await asyncio.open_connection(world.server.host, world.server.port)
+        reader, writer = await asyncio.open_connection(server.server.host, server.server.port)
         writer.write(head)
         answer = await reader.readuntil(b"}")
         assert answer.startswith(b"HTTP/1.1 408")

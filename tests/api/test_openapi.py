@@ -50,11 +50,11 @@ class Running:
         self._loop.close()
 
     async def _serve(self) -> None:
-        async with opened(self._folder, SETTINGS) as world:
-            world.api.token = await world.token("admin")
-            ids = [await world.api.run(text) for text in (HELLO, FAILING)]
-            digest = (await world.api.register(WAITING))["digest"]
-            told = await world.api.post("/executions", {"path": "waiting"}, status=201)
+        async with opened(self._folder, SETTINGS) as server:
+            server.api.token = await server.token("admin")
+            ids = [await server.api.run(text) for text in (HELLO, FAILING)]
+            digest = (await server.api.register(WAITING))["digest"]
+            told = await server.api.post("/executions", {"path": "waiting"}, status=201)
             self.known = {
                 "execution_id": [*ids, told["execution_id"]],
                 "path": ["t", "waiting"],
@@ -66,13 +66,13 @@ class Running:
                 "kind": ["http", "python"],
                 "prefix": [ids[0][:4]],
             }
-            self.url = world.server.url
+            self.url = server.server.url
             self.tokens = {
                 "nobody": "",
-                "expired": await world.expired("admin"),
+                "expired": await server.expired("admin"),
                 "unknown": f"noetl_{'0' * 16}_{'x' * 43}",
-                "read": await world.token("read"),
-                "admin": world.api.token,
+                "read": await server.token("read"),
+                "admin": server.api.token,
             }
             self._ready.set()
             await self._stop.wait()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.api.servers import HELLO, NOOP, World, serve
+from tests.api.servers import HELLO, NOOP, ApiServer, serve
 from tests.playbooks import HEAD
 
 BROKEN = HEAD + "workflow:\n- step: start\n  tool: {kind: noop}\n  next: {arcs: [{step: nowhere}]}\n"
@@ -16,8 +16,8 @@ def named(path: str) -> str:
 
 
 def test_a_text_is_registered_once(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         yaml = {"Content-Type": "application/yaml"}
         first = await api.ask("POST", "/playbooks", NOOP.encode(), headers=yaml)
         assert (first.status, first.json["path"], first.json["version"], first.json["created"]) == (
@@ -36,43 +36,43 @@ def test_a_text_is_registered_once(tmp_path: Path) -> None:
 
 
 def test_a_text_with_errors_is_rejected_with_positions(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        answer = await world.api.ask("POST", "/playbooks", {"text": BROKEN})
+    async def work(server: ApiServer) -> None:
+        answer = await server.api.ask("POST", "/playbooks", {"text": BROKEN})
         assert (answer.status, answer.json["code"]) == (422, "playbook-problems")
         assert answer.headers["content-type"] == "application/problem+json"
         found = [each for each in answer.json["problems"] if each["severity"] == "error"]
         assert [(each["code"], each["line"]) for each in found] == [("unknown-step", 7)]
-        assert (await world.api.get("/playbooks"))["items"] == []
+        assert (await server.api.get("/playbooks"))["items"] == []
 
     serve(tmp_path, work)
 
 
 def test_an_older_dialect_is_upgraded_on_request(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        refused = await world.api.ask("POST", "/playbooks", {"text": OLD})
+    async def work(server: ApiServer) -> None:
+        refused = await server.api.ask("POST", "/playbooks", {"text": OLD})
         assert refused.status == 422
-        made = await world.api.post("/playbooks", {"text": OLD, "dialect": "auto"}, status=201)
-        text = (await world.api.get(f"/texts/{made['digest']}"))["text"]
+        made = await server.api.post("/playbooks", {"text": OLD, "dialect": "auto"}, status=201)
+        text = (await server.api.get(f"/texts/{made['digest']}"))["text"]
         assert text.startswith("apiVersion: noetl.io/v2")
 
     serve(tmp_path, work)
 
 
 def test_playbooks_are_listed_by_path_in_pages(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+    async def work(server: ApiServer) -> None:
         for path in ("b", "a/deep", "c"):
-            await world.api.register(named(path))
-        page = await world.api.get("/playbooks", limit=2)
+            await server.api.register(named(path))
+        page = await server.api.get("/playbooks", limit=2)
         assert ([each["path"] for each in page["items"]], page["next"]) == (["a/deep", "b"], "b")
-        rest = await world.api.get("/playbooks", limit=2, after="b")
+        rest = await server.api.get("/playbooks", limit=2, after="b")
         assert ([each["path"] for each in rest["items"]], rest["next"]) == (["c"], None)
 
     serve(tmp_path, work)
 
 
 def test_versions_are_read_and_compared(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         first, second = await api.register(NOOP), await api.register(HELLO)
         listed = await api.get("/playbooks/versions", path="t")
         assert [(each["version"], each["current"]) for each in listed["items"]] == [(2, True), (1, False)]
@@ -90,8 +90,8 @@ def test_versions_are_read_and_compared(tmp_path: Path) -> None:
 
 
 def test_an_archived_playbook_cannot_start(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         await api.register(NOOP)
         assert (await api.ask("POST", "/playbooks/archive", path="t")).status == 204
         assert (await api.get("/playbooks"))["items"] == []
@@ -108,8 +108,8 @@ def test_an_archived_playbook_cannot_start(tmp_path: Path) -> None:
 
 
 def test_a_check_lists_all_problems_and_stores_nothing(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         assert (await api.post("/playbooks/check", {"text": NOOP}))["ok"] is True
         wrong = await api.post("/playbooks/check", {"text": BROKEN})
         assert wrong["ok"] is False
@@ -121,8 +121,8 @@ def test_a_check_lists_all_problems_and_stores_nothing(tmp_path: Path) -> None:
 
 
 def test_a_playbook_is_explained_and_drawn_by_text_path_and_digest(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         digest = (await api.register(HELLO))["digest"]
         for body in ({"text": HELLO}, {"path": "t"}, {"path": "t", "version": 1}, {"digest": digest}):
             told = await api.post("/playbooks/explain", body)

@@ -13,7 +13,7 @@ from noetl.cli.output.progress import Progress
 from noetl.cli.output.screen import Screen
 from noetl.clock import SystemClock
 from noetl.session.remote import RemoteSession
-from tests.api.servers import World, serve
+from tests.api.servers import ApiServer, serve
 from tests.playbooks import HEAD
 
 SLOW = HEAD + (
@@ -35,10 +35,10 @@ def test_the_screen_reports_a_step_without_workers(
     """The worker registry of this server is empty."""
     flag = tmp_path / "flag"
 
-    async def work(world: World) -> None:
+    async def work(server: ApiServer) -> None:
         body = {"text": SLOW, "workload": {"flag": str(flag)}}
-        id = (await world.api.post("/executions", body, status=201))["execution_id"]
-        session = RemoteSession(world.server.url, clock=Hurried())
+        id = (await server.api.post("/executions", body, status=201))["execution_id"]
+        session = RemoteSession(server.server.url, clock=Hurried())
         progress = Progress(id, session.clock)
         session.observe(progress)
 

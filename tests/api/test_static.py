@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from noetl.server.services import ServerSettings
-from tests.api.servers import World, serve
+from tests.api.servers import ApiServer, serve
 
 PAGE = b"<!doctype html><title>NoETL</title>"
 SCRIPT = b"console.log('hello')\n" * 100
@@ -31,13 +31,13 @@ def built(folder: Path) -> Path:
     return ui
 
 
-def serve_ui(folder: Path, work: Callable[[World], Awaitable[None]], *, ask: bool = False) -> None:
+def serve_ui(folder: Path, work: Callable[[ApiServer], Awaitable[None]], *, ask: bool = False) -> None:
     serve(folder, work, ServerSettings(open=not ask, ui=built(folder)))
 
 
 def test_the_root_redirects_to_the_ui(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        answer = await world.api.ask("GET", "/")
+    async def work(server: ApiServer) -> None:
+        answer = await server.api.ask("GET", "/")
         assert (answer.status, answer.headers["location"], answer.body) == (307, "/ui/", b"")
 
     serve_ui(tmp_path, work)
@@ -47,8 +47,8 @@ def test_the_root_redirects_to_the_ui(tmp_path: Path) -> None:
     "place", ["/ui", "/ui/", "/ui/executions", "/ui/playbooks/one?path=a/b.c", "/ui/index.html"]
 )
 def test_every_page_of_the_ui_is_index_html(tmp_path: Path, place: str) -> None:
-    async def work(world: World) -> None:
-        answer = await world.api.ask("GET", place)
+    async def work(server: ApiServer) -> None:
+        answer = await server.api.ask("GET", place)
         assert (answer.status, answer.body) == (200, PAGE)
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
         assert answer.headers["cache-control"] == "no-cache"
@@ -57,16 +57,16 @@ def test_every_page_of_the_ui_is_index_html(tmp_path: Path, place: str) -> None:
 
 
 def test_the_ui_needs_no_token(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        assert (await world.api.ask("GET", "/ui/")).status == 200
-        assert (await world.api.ask("GET", "/executions")).status == 401
+    async def work(server: ApiServer) -> None:
+        assert (await server.api.ask("GET", "/ui/")).status == 200
+        assert (await server.api.ask("GET", "/executions")).status == 401
 
     serve_ui(tmp_path, work, ask=True)
 
 
 def test_the_ui_loads_nothing_from_other_sites(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        headers = (await world.api.ask("GET", "/ui/")).headers
+    async def work(server: ApiServer) -> None:
+        headers = (await server.api.ask("GET", "/ui/")).headers
         rules = dict(each.strip().split(" ", 1) for each in headers["content-security-policy"].split(";"))
         assert rules["default-src"] == rules["frame-ancestors"] == rules["base-uri"] == "'none'"
         assert rules["script-src"] == rules["connect-src"] == rules["worker-src"] == "'self'"
@@ -77,14 +77,14 @@ def test_the_ui_loads_nothing_from_other_sites(tmp_path: Path) -> None:
 
 
 def test_files_with_a_digest_are_cached_forever(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        answer = await world.api.ask(
+    async def work(server: ApiServer) -> None:
+        answer = await server.api.ask(
             "GET", "/ui/assets/index-d1g3st.js", headers={"Accept-Encoding": "identity"}
         )
         assert (answer.status, answer.body) == (200, SCRIPT)
         assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
         assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
-        theme = await world.api.ask("GET", "/ui/theme.js")
+        theme = await server.api.ask("GET", "/ui/theme.js")
         assert theme.headers["cache-control"] == "no-cache"
 
     serve_ui(tmp_path, work)
@@ -102,9 +102,9 @@ def test_files_with_a_digest_are_cached_forever(tmp_path: Path) -> None:
     ],
 )
 def test_files_are_sent_in_an_accepted_encoding(tmp_path: Path, accepted: str, encoding: str | None) -> None:
-    async def work(world: World) -> None:
+    async def work(server: ApiServer) -> None:
         # Raw, because a client library would decompress the body.
-        reader, writer = await asyncio.open_connection(world.server.host, world.server.port)
+        reader, writer = await asyncio.open_connection(server.server.host, server.server.port)
         asked = (
             f"GET /ui/assets/index-d1g3st.js HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: {accepted}\r\n"
         )
@@ -124,19 +124,19 @@ def test_files_are_sent_in_an_accepted_encoding(tmp_path: Path, accepted: str, e
 
 
 def test_unchanged_files_are_not_sent_again(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        tag = (await world.api.ask("GET", "/ui/")).headers["etag"]
-        again = await world.api.ask("GET", "/ui/executions", headers={"If-None-Match": f"W/{tag}"})
+    async def work(server: ApiServer) -> None:
+        tag = (await server.api.ask("GET", "/ui/")).headers["etag"]
+        again = await server.api.ask("GET", "/ui/executions", headers={"If-None-Match": f"W/{tag}"})
         assert (again.status, again.body, again.headers["etag"]) == (304, b"", tag)
-        other = await world.api.ask("GET", "/ui/", headers={"If-None-Match": '"of-yesterday"'})
+        other = await server.api.ask("GET", "/ui/", headers={"If-None-Match": '"of-yesterday"'})
         assert other.status == 200
 
     serve_ui(tmp_path, work)
 
 
 def test_head_returns_the_headers_of_get(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        answer = await world.api.ask("HEAD", "/ui/")
+    async def work(server: ApiServer) -> None:
+        answer = await server.api.ask("HEAD", "/ui/")
         assert (answer.status, answer.body) == (200, b"")
         assert answer.headers["content-length"] == str(len(PAGE))
 
@@ -145,8 +145,8 @@ def test_head_returns_the_headers_of_get(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/ui/assets/index-0ld.js", "/ui/none.css"])
 def test_a_missing_file_is_not_a_page(tmp_path: Path, path: str) -> None:
-    async def work(world: World) -> None:
-        answer = await world.api.ask("GET", path)
+    async def work(server: ApiServer) -> None:
+        answer = await server.api.ask("GET", path)
         assert (answer.status, answer.json["code"]) == (404, "not-found")
 
     serve_ui(tmp_path, work)
@@ -166,9 +166,9 @@ def test_a_missing_file_is_not_a_page(tmp_path: Path, path: str) -> None:
     ],
 )
 def test_no_path_leads_outside_of_the_ui(tmp_path: Path, path: str) -> None:
-    async def work(world: World) -> None:
+    async def work(server: ApiServer) -> None:
         # Over a raw socket, because client libraries normalize such paths.
-        reader, writer = await asyncio.open_connection(world.server.host, world.server.port)
+        reader, writer = await asyncio.open_connection(server.server.host, server.server.port)
         writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         answer = await reader.read()
         writer.close()
@@ -182,23 +182,23 @@ def test_no_path_leads_outside_of_the_ui(tmp_path: Path, path: str) -> None:
 
 
 def test_without_a_bundle_a_page_explains_the_build(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        answer = await world.api.ask("GET", "/ui/executions")
+    async def work(server: ApiServer) -> None:
+        answer = await server.api.ask("GET", "/ui/executions")
         assert answer.status == 503
         assert b"make ui" in answer.body
         built(tmp_path)
-        assert (await world.api.ask("GET", "/ui/executions")).body == PAGE
+        assert (await server.api.ask("GET", "/ui/executions")).body == PAGE
 
     serve(tmp_path, work, ServerSettings(open=True, ui=tmp_path / "static"))
 
 
 def test_a_new_bundle_is_served_at_once(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        assert (await world.api.ask("GET", "/ui/")).body == PAGE
+    async def work(server: ApiServer) -> None:
+        assert (await server.api.ask("GET", "/ui/")).body == PAGE
         index = tmp_path / "static" / "index.html"
         index.write_bytes(b"<!doctype html><title>newer</title>")
         os.utime(index, ns=(1, 1))
-        assert b"newer" in (await world.api.ask("GET", "/ui/")).body
+        assert b"newer" in (await server.api.ask("GET", "/ui/")).body
 
     serve_ui(tmp_path, work)
 
@@ -216,17 +216,17 @@ def test_a_new_bundle_is_served_at_once(tmp_path: Path) -> None:
 def test_another_site_may_link_to_the_ui_only(
     tmp_path: Path, path: str, headers: dict[str, str], status: int
 ) -> None:
-    async def work(world: World) -> None:
+    async def work(server: ApiServer) -> None:
         asked = {"Sec-Fetch-Site": "cross-site", **headers}
-        assert (await world.api.ask("GET", path, headers=asked)).status == status
+        assert (await server.api.ask("GET", path, headers=asked)).status == status
 
     serve_ui(tmp_path, work)
 
 
 def test_the_schema_of_playbooks_contains_the_tools_of_the_server(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        schema = await world.api.get("/playbooks/schema")
+    async def work(server: ApiServer) -> None:
+        schema = await server.api.get("/playbooks/schema")
         assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-        assert '"const":"python"' in (await world.api.ask("GET", "/playbooks/schema")).body.decode()
+        assert '"const":"python"' in (await server.api.ask("GET", "/playbooks/schema")).body.decode()
 
     serve_ui(tmp_path, work)

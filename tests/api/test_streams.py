@@ -16,7 +16,7 @@ from noetl.server.log_tail import PAGE_FACTS, PAGES_BYTES_MAX, EncodedPage, Page
 from noetl.server.services import SUBSCRIBERS_MAX, ServerSettings
 from noetl.server.streams import HEARTBEAT_S
 from noetl.server.subscriber import QUEUE_BYTES_MAX, QUEUE_MAX, RECONNECT, Subscriber, SubscriberResponse
-from tests.api.servers import HELLO, NOOP, WAITING, World, serve
+from tests.api.servers import HELLO, NOOP, WAITING, ApiServer, serve
 from tests.playbooks import HEAD
 
 LOOP = HEAD.replace("path: t", "path: loop") + (
@@ -63,35 +63,35 @@ class Followed:
 
 
 @asynccontextmanager
-async def following(world: World, path: str, **headers: str) -> AsyncIterator[Followed]:
+async def following(server: ApiServer, path: str, **headers: str) -> AsyncIterator[Followed]:
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
-    async with world.api.session.get(world.server.url + path, headers=sent) as response:
+    async with server.api.session.get(server.server.url + path, headers=sent) as response:
         assert response.status == 200, await response.read()
         assert response.headers["content-type"].startswith("text/event-stream")
         yield Followed(response.content.iter_any())
 
 
-async def waiting_one(world: World, text: str, path: str) -> str:
-    await world.api.register(text)
-    return str((await world.api.post("/executions", {"path": path}, status=201))["execution_id"])
+async def waiting_one(server: ApiServer, text: str, path: str) -> str:
+    await server.api.register(text)
+    return str((await server.api.post("/executions", {"path": path}, status=201))["execution_id"])
 
 
-async def signal(world: World, id: str) -> None:
-    while (await world.api.ask("POST", f"/executions/{id}/signal", {"name": "go"})).status != 200:
+async def signal(server: ApiServer, id: str) -> None:
+    while (await server.api.ask("POST", f"/executions/{id}/signal", {"name": "go"})).status != 200:
         continue
 
 
 def test_a_stream_sends_the_log_then_new_events_then_the_end(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        id = await waiting_one(world, LOOP, "loop")
-        async with following(world, f"/executions/{id}/stream") as follower:
+    async def work(server: ApiServer) -> None:
+        id = await waiting_one(server, LOOP, "loop")
+        async with following(server, f"/executions/{id}/stream") as follower:
             first = await follower.next()
             assert first is not None
             assert first.data["name"] == "playbook.execution.requested"
-            await signal(world, id)
+            await signal(server, id)
             rest = await follower.all()
         events = [first, *(each for each in rest if each.event == "event")]
-        whole = await world.api.get(f"/executions/{id}/events", limit=1000)
+        whole = await server.api.get(f"/executions/{id}/events", limit=1000)
         assert whole["next"] is None
         assert [each.data for each in events] == whole["items"]
         assert rest[-1] == Message("end", {"execution_id": id, "status": "ok"}, None)
@@ -100,9 +100,9 @@ def test_a_stream_sends_the_log_then_new_events_then_the_end(tmp_path: Path) -> 
 
 
 def test_the_last_event_of_a_fact_has_its_id(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        id = await world.api.run(HELLO)
-        async with following(world, f"/executions/{id}/stream") as follower:
+    async def work(server: ApiServer) -> None:
+        id = await server.api.run(HELLO)
+        async with following(server, f"/executions/{id}/stream") as follower:
             events = [each for each in await follower.all() if each.event == "event"]
         for one, after in zip(events, [*events[1:], None], strict=True):
             last = after is None or after.data["seq"] != one.data["seq"]
@@ -112,21 +112,23 @@ def test_the_last_event_of_a_fact_has_its_id(tmp_path: Path) -> None:
 
 
 def test_a_stream_resumes_at_any_fact(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        id = await waiting_one(world, LOOP, "loop")
-        await signal(world, id)
-        await world.runtime.wait_until_idle(id)
-        async with following(world, f"/executions/{id}/stream") as follower:
+    async def work(server: ApiServer) -> None:
+        id = await waiting_one(server, LOOP, "loop")
+        await signal(server, id)
+        await server.runtime.wait_until_idle(id)
+        async with following(server, f"/executions/{id}/stream") as follower:
             whole = await follower.all()
         last = max(each.id or 0 for each in whole)
         assert last > 2 * PAGE_FACTS
         for seq in (1, 17, PAGE_FACTS - 1, PAGE_FACTS, PAGE_FACTS + 1, last - 1, last, last + 100):
             wanted = [each for each in whole if each.event == "end" or each.data["seq"] > seq]
-            async with following(world, f"/executions/{id}/stream", Last_Event_ID=str(seq)) as follower:
+            async with following(server, f"/executions/{id}/stream", Last_Event_ID=str(seq)) as follower:
                 assert await follower.all() == wanted
-            async with following(world, f"/executions/{id}/stream?after={seq}") as follower:
+            async with following(server, f"/executions/{id}/stream?after={seq}") as follower:
                 assert await follower.all() == wanted
-        async with following(world, f"/executions/{id}/stream?after=5", Last_Event_ID="nonsense") as follower:
+        async with following(
+            server, f"/executions/{id}/stream?after=5", Last_Event_ID="nonsense"
+        ) as follower:
             first = await follower.next()
             assert first is not None
             assert first.data["seq"] == 6
@@ -135,13 +137,13 @@ def test_a_stream_resumes_at_any_fact(tmp_path: Path) -> None:
 
 
 def test_a_lost_connection_resumes_without_a_gap(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        id = await waiting_one(world, LOOP, "loop")
+    async def work(server: ApiServer) -> None:
+        id = await waiting_one(server, LOOP, "loop")
         seen: dict[str, Any] = {}
         last = 0
         signalled = False
         while True:
-            async with following(world, f"/executions/{id}/stream", Last_Event_ID=str(last)) as follower:
+            async with following(server, f"/executions/{id}/stream", Last_Event_ID=str(last)) as follower:
                 for _ in range(60):
                     message = await follower.next()
                     if message is None or message.event == "end":
@@ -150,25 +152,25 @@ def test_a_lost_connection_resumes_without_a_gap(tmp_path: Path) -> None:
                     last = message.id or last
                     if not signalled:
                         signalled = True
-                        await signal(world, id)
+                        await signal(server, id)
                 else:
                     continue
             break
-        whole = await world.api.get(f"/executions/{id}/events", limit=1000)
+        whole = await server.api.get(f"/executions/{id}/events", limit=1000)
         assert list(seen.values()) == whole["items"]
 
     serve(tmp_path, work)
 
 
 def test_lines_of_tools_are_sent(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        id = await waiting_one(world, WAITING, "waiting")
-        async with following(world, f"/executions/{id}/stream") as follower:
+    async def work(server: ApiServer) -> None:
+        id = await waiting_one(server, WAITING, "waiting")
+        async with following(server, f"/executions/{id}/stream") as follower:
             await follower.next()
             line = {"frame": "start#1", "kind": "line", "words": "a word\nand another: one"}
-            world.feed.publish(FeedEvent(id, line=line))
-            world.feed.publish(FeedEvent("another", line=line))
-            await signal(world, id)
+            server.feed.publish(FeedEvent(id, line=line))
+            server.feed.publish(FeedEvent("another", line=line))
+            await signal(server, id)
             lines = [each for each in await follower.all() if each.event == "line"]
         assert lines == [Message("line", line, None)]
 
@@ -176,49 +178,49 @@ def test_lines_of_tools_are_sent(tmp_path: Path) -> None:
 
 
 def test_many_subscribers_share_one_tail(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        id = await waiting_one(world, LOOP, "loop")
-        streams = context_of(world.app).streams
+    async def work(server: ApiServer) -> None:
+        id = await waiting_one(server, LOOP, "loop")
+        streams = context_of(server.app).streams
 
         async def follow() -> list[Message]:
-            async with following(world, f"/executions/{id}/stream") as follower:
+            async with following(server, f"/executions/{id}/stream") as follower:
                 return await follower.all()
 
         tasks = [asyncio.ensure_future(follow()) for _ in range(20)]
         while len(streams) < 20:
-            await world.api.get("/health")
+            await server.api.get("/health")
         assert len(streams._tails) == 1
-        await signal(world, id)
+        await signal(server, id)
         got = await asyncio.gather(*tasks)
         assert all(each == got[0] for each in got)
         while len(streams):
-            await world.api.get("/health")
+            await server.api.get("/health")
         assert not streams._tails
 
     serve(tmp_path, work)
 
 
 def test_a_disconnect_is_noticed_without_new_events(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        id = await waiting_one(world, WAITING, "waiting")
-        streams = context_of(world.app).streams
-        async with following(world, f"/executions/{id}/stream") as follower:
+    async def work(server: ApiServer) -> None:
+        id = await waiting_one(server, WAITING, "waiting")
+        streams = context_of(server.app).streams
+        async with following(server, f"/executions/{id}/stream") as follower:
             await follower.next()
             assert len(streams) == 1
         while len(streams):
-            await world.api.get("/health")
+            await server.api.get("/health")
         assert not streams._tails
 
     serve(tmp_path, work)
 
 
 def test_lost_feed_events_are_found_by_polling(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        id = await waiting_one(world, WAITING, "waiting")
-        world.runtime.watchers.clear()  # no more feed events
-        async with following(world, f"/executions/{id}/stream") as follower:
+    async def work(server: ApiServer) -> None:
+        id = await waiting_one(server, WAITING, "waiting")
+        server.runtime.watchers.clear()  # no more feed events
+        async with following(server, f"/executions/{id}/stream") as follower:
             await follower.next()
-            await signal(world, id)
+            await signal(server, id)
             rest = await follower.all()
         assert rest[-1].event == "end"
 
@@ -226,14 +228,14 @@ def test_lost_feed_events_are_found_by_polling(tmp_path: Path) -> None:
 
 
 def test_the_number_of_subscribers_is_limited(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        id = await waiting_one(world, WAITING, "waiting")
+    async def work(server: ApiServer) -> None:
+        id = await waiting_one(server, WAITING, "waiting")
         async with (
-            following(world, f"/executions/{id}/stream") as one,
-            following(world, "/stream"),
+            following(server, f"/executions/{id}/stream") as one,
+            following(server, "/stream"),
         ):
             await one.next()
-            answer = await world.api.ask("GET", f"/executions/{id}/stream")
+            answer = await server.api.ask("GET", f"/executions/{id}/stream")
             assert (answer.status, answer.json["code"]) == (503, "too-many-followers")
             assert answer.headers["retry-after"] == "5"
 
@@ -245,17 +247,17 @@ def test_the_limits_of_streams_match_the_documentation() -> None:
 
 
 def test_the_stream_of_all_executions_sends_heads(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        async with following(world, "/stream") as follower:
-            while not world.feed._subscribers:
-                await world.api.get("/health")
-            id = await world.api.run(NOOP)
-            head = await world.api.get(f"/executions/{id}/head")
+    async def work(server: ApiServer) -> None:
+        async with following(server, "/stream") as follower:
+            while not server.feed._subscribers:
+                await server.api.get("/health")
+            id = await server.api.run(NOOP)
+            head = await server.api.get(f"/executions/{id}/head")
             while (message := await follower.next()) is not None and message.data["status"] != "ok":
                 assert (message.event, message.data["execution_id"]) == ("head", id)
             assert message == Message("head", head, None)
-            world.feed.publish(FeedEvent("nobody", 5))
-            other = await world.api.run(NOOP)
+            server.feed.publish(FeedEvent("nobody", 5))
+            other = await server.api.run(NOOP)
             while message == Message("head", head, None):  # the end may be sent twice
                 message = await follower.next()
             assert message is not None
@@ -265,16 +267,16 @@ def test_the_stream_of_all_executions_sends_heads(tmp_path: Path) -> None:
 
 
 def test_subscribers_are_asked_to_reconnect_when_the_server_stops(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        id = await waiting_one(world, WAITING, "waiting")
+    async def work(server: ApiServer) -> None:
+        id = await waiting_one(server, WAITING, "waiting")
         async with (
-            following(world, f"/executions/{id}/stream") as one,
-            following(world, "/stream") as other,
+            following(server, f"/executions/{id}/stream") as one,
+            following(server, "/stream") as other,
         ):
             await one.next()
-            while len(context_of(world.app).streams) < 2:
-                await world.api.get("/health")
-            await world.server.stop()
+            while len(context_of(server.app).streams) < 2:
+                await server.api.get("/health")
+            await server.server.stop()
             assert "end" not in [each.event for each in await one.all()]
             assert await other.all() == []
             assert (one.hints, other.hints) == (2, 2)
@@ -330,8 +332,8 @@ def test_a_heartbeat_is_sent_only_to_an_empty_queue() -> None:
 
 
 def test_the_page_cache_is_limited(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        pages = PageCache(world.services.store)
+    async def work(server: ApiServer) -> None:
+        pages = PageCache(server.services.store)
         frame = b"x" * (PAGES_BYTES_MAX // 10 // PAGE_FACTS)
         for number in range(30):
             pages.put("e", EncodedPage(number * PAGE_FACTS + 1, (frame,) * PAGE_FACTS))

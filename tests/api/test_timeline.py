@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from noetl.server.timeline_cache import STRIDE_FACTS
-from tests.api.servers import FAILING, HELLO, NOOP, WAITING, World, serve
+from tests.api.servers import FAILING, HELLO, NOOP, WAITING, ApiServer, serve
 from tests.playbooks import HEAD
 
 LOOP = HEAD + (
@@ -17,8 +17,8 @@ NOBODY = "00000000-0000-7000-8000-000000000000"
 
 
 def test_a_timeline_grows_with_its_log(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         digest = (await api.register(WAITING))["digest"]
         id = (await api.post("/executions", {"digest": digest}, status=201))["execution_id"]
         document = await api.get(f"/executions/{id}/timeline")
@@ -40,8 +40,8 @@ def test_a_timeline_grows_with_its_log(tmp_path: Path) -> None:
 
 
 def test_the_moment_after_any_fact_equals_the_state(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         id = await api.run(LOOP)
         last = (await api.get(f"/executions/{id}/head"))["seq"]
         assert last > STRIDE_FACTS, "there are states on the way"
@@ -59,8 +59,8 @@ def test_the_moment_after_any_fact_equals_the_state(tmp_path: Path) -> None:
 
 
 def test_pages_of_facts_are_contiguous(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         id = await api.run(LOOP)
         last = (await api.get(f"/executions/{id}/head"))["seq"]
         seqs: list[int] = []
@@ -78,8 +78,8 @@ def test_pages_of_facts_are_contiguous(tmp_path: Path) -> None:
 
 
 def test_facts_are_found_by_kind_step_text_and_failure(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         id = await api.run(FAILING)
 
         async def found(**asked: object) -> list[str]:
@@ -98,8 +98,8 @@ def test_facts_are_found_by_kind_step_text_and_failure(tmp_path: Path) -> None:
 
 
 def test_missing_facts_and_executions_are_not_found(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         id = await api.run(NOOP)
         last = (await api.get(f"/executions/{id}/head"))["seq"]
         for path in (
@@ -121,8 +121,8 @@ def test_missing_facts_and_executions_are_not_found(tmp_path: Path) -> None:
 
 
 def test_an_overview_has_the_caller_and_the_status_of_steps(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        api = world.api
+    async def work(server: ApiServer) -> None:
+        api = server.api
         good, bad, long = await api.run(HELLO), await api.run(FAILING), await api.run(LOOP)
         told = await api.get("/executions/glances", ids=f"{good},{bad},{NOBODY},nonsense!,{long}")
         by = {item["execution_id"]: item for item in told["items"]}

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Opening
 from tests.browser.server import UiServer
-from tests.e2e.processes import House as CommandLine
+from tests.e2e.processes import Workspace as CommandLine
 
 
 class SecuredServer(NamedTuple):

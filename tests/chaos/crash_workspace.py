@@ -13,7 +13,7 @@ import apsw
 
 from noetl.failpoints import VARIABLE
 from tests.chaos.journey import CHILD, ITEMS, JOURNEY, ORDER, Api
-from tests.e2e.processes import NOETL, House
+from tests.e2e.processes import NOETL, Workspace
 from tests.unit.cli.invoke import run_audit, run_replay
 
 KILLED = -9
@@ -34,7 +34,7 @@ class Image(NamedTuple):
         return [json.loads(fact) for fact in self.facts.get(execution_id, [])]
 
 
-class CrashHouse(House):
+class CrashWorkspace(Workspace):
     """A workspace whose processes are killed. It checks the log after each kill."""
 
     def __init__(self, folder: Path, api: Api, count: int) -> None:
@@ -87,7 +87,7 @@ class CrashHouse(House):
 
     def killed_at(self, failpoint: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         """Run `noetl` with a failpoint that kills it."""
-        armed = House(self.folder)
+        armed = Workspace(self.folder)
         armed.environment[VARIABLE] = failpoint
         return armed.call(*arguments, "--format", "json")
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from noetl.failpoints import FAILPOINTS, VARIABLE
-from tests.chaos.crash_workspace import KILLED, CrashHouse
+from tests.chaos.crash_workspace import KILLED, CrashWorkspace
 from tests.chaos.journey import IN_FLIGHT, Api, serving
-from tests.e2e.processes import House
+from tests.e2e.processes import Workspace
 from tests.playbooks import HEAD
 
 SHORT, LONG = 20, 300  # iterations; a long journey writes a snapshot
@@ -63,8 +63,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Und
     def journey(count: int) -> Undisturbed:
         if count not in made:
             with serving() as api:
-                house = CrashHouse(tmp_path_factory.mktemp("undisturbed"), api, count)
-                document = house.go_on()
+                workspace = CrashWorkspace(tmp_path_factory.mktemp("undisturbed"), api, count)
+                document = workspace.go_on()
                 paths = frozenset(api.seen[document["execution_id"]])
                 made[count] = Undisturbed(document["output"], paths)
         return made[count]
@@ -72,59 +72,61 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Und
     return journey
 
 
-def check_the_end(house: CrashHouse, document: dict[str, Any], expected: Undisturbed) -> None:
+def check_the_end(workspace: CrashWorkspace, document: dict[str, Any], expected: Undisturbed) -> None:
     execution_id = document["execution_id"]
     assert document["output"] == expected.output
-    assert frozenset(house.api.seen[execution_id]) == expected.paths
-    assert len(house.api.keys[execution_id]) == len(expected.paths), (
+    assert frozenset(workspace.api.seen[execution_id]) == expected.paths
+    assert len(workspace.api.keys[execution_id]) == len(expected.paths), (
         "an effect was repeated with another idempotency key"
     )
-    assert house.api.repeated() <= IN_FLIGHT
-    house.check_sound(execution_id)
-    assert [file.name for file in Path(f"{house.db}-locks").iterdir()] == ["making.lock"]
+    assert workspace.api.repeated() <= IN_FLIGHT
+    workspace.check_sound(execution_id)
+    assert [file.name for file in Path(f"{workspace.db}-locks").iterdir()] == ["making.lock"]
 
 
 def by_journey(name: str, count: int, api: Api, folder: Path, expected: Undisturbed) -> None:
-    house = CrashHouse(folder, api, count)
-    assert house.killed_at(name, *house.start).returncode == KILLED, "the process did not reach the failpoint"
-    check_the_end(house, house.go_on(), expected)
+    workspace = CrashWorkspace(folder, api, count)
+    assert workspace.killed_at(name, *workspace.start).returncode == KILLED, (
+        "the process did not reach the failpoint"
+    )
+    check_the_end(workspace, workspace.go_on(), expected)
 
 
 def by_resume(name: str, api: Api, folder: Path, expected: Undisturbed) -> None:
     """Two processes are killed: the second one while it takes over the execution of the first."""
-    house = CrashHouse(folder, api, SHORT)
-    assert house.killed_at("worker.after-call:20", *house.start).returncode == KILLED
-    house.look()
-    assert house.killed_at(name, "resume", "last").returncode == KILLED, (
+    workspace = CrashWorkspace(folder, api, SHORT)
+    assert workspace.killed_at("worker.after-call:20", *workspace.start).returncode == KILLED
+    workspace.look()
+    assert workspace.killed_at(name, "resume", "last").returncode == KILLED, (
         "the process did not reach the failpoint"
     )
-    check_the_end(house, house.go_on(), expected)
+    check_the_end(workspace, workspace.go_on(), expected)
 
 
 def by_signal(name: str, api: Api, folder: Path) -> None:
     """The signal is in the log and still in the inbox: the next owner receives it again."""
-    house = CrashHouse(folder, api, SHORT)
-    house.environment[VARIABLE] = name
-    with house.started("run", house.write(WAITING, "waiting.yaml")) as run:
+    workspace = CrashWorkspace(folder, api, SHORT)
+    workspace.environment[VARIABLE] = name
+    with workspace.started("run", workspace.write(WAITING, "waiting.yaml")) as run:
         assert run.read_until("… start")[-1].startswith("… start")
-        assert House(folder).call("signal", "last", "go", "--data", "{n: 1}").returncode == 0
+        assert Workspace(folder).call("signal", "last", "go", "--data", "{n: 1}").returncode == 0
         assert run.end()[0] == KILLED, "the process did not reach the failpoint"
-    del house.environment[VARIABLE]
-    assert house.go_on()["output"]["data"] == {"got": {"n": 1}}
-    house.check_sound("last")
+    del workspace.environment[VARIABLE]
+    assert workspace.go_on()["output"]["data"] == {"got": {"n": 1}}
+    workspace.check_sound("last")
 
 
 def by_much(name: str, api: Api, folder: Path) -> None:
-    house = CrashHouse(folder, api, SHORT)
+    workspace = CrashWorkspace(folder, api, SHORT)
     text = "this much text is stored in the log " * 1_600
-    house.write(f'{{"text": "{text}"}}', "text.json")
-    start = ("run", house.write(HEAVY, "heavy.yaml"), "--workload", "text.json")
-    assert house.killed_at(name, *start).returncode == KILLED, "the process did not reach the failpoint"
-    document = house.go_on()
+    workspace.write(f'{{"text": "{text}"}}', "text.json")
+    start = ("run", workspace.write(HEAVY, "heavy.yaml"), "--workload", "text.json")
+    assert workspace.killed_at(name, *start).returncode == KILLED, "the process did not reach the failpoint"
+    document = workspace.go_on()
     assert (document["steps"][0]["iterations"], document["output"]["data"]) == (
         {"count": 300, "succeeded": 300, "failed": 0}, {"all": "done"},
     )  # fmt: skip
-    house.check_sound("last")
+    workspace.check_sound("last")
 
 
 @pytest.mark.parametrize("name", [*FAILPOINTS, *LATER])
@@ -148,27 +150,27 @@ def test_the_next_process_continues_after_a_kill_at_a_failpoint(
 def test_a_repeated_cancel_reaches_the_child_after_the_first_one_was_killed(
     name: str, api: Api, tmp_path: Path
 ) -> None:
-    house = CrashHouse(tmp_path, api, SHORT)
-    assert house.killed_at(IN_CHILD, *house.start).returncode == KILLED
-    assert house.killed_at(name, "cancel", "last").returncode == KILLED, (
+    workspace = CrashWorkspace(tmp_path, api, SHORT)
+    assert workspace.killed_at(IN_CHILD, *workspace.start).returncode == KILLED
+    assert workspace.killed_at(name, "cancel", "last").returncode == KILLED, (
         "the process did not reach the failpoint"
     )
     requests = api.requests
-    assert house.json("cancel", "last")[1]["status"] == "cancelled"
-    code, listed = house.json("list", "--status", "cancelled")
+    assert workspace.json("cancel", "last")[1]["status"] == "cancelled"
+    code, listed = workspace.json("list", "--status", "cancelled")
     assert (code, len(listed), api.requests) == (0, 2, requests)
-    house.check_sound("last")
+    workspace.check_sound("last")
 
 
 @pytest.mark.parametrize("name", ["control.before-commit", "control.after-commit"])
 def test_a_repeated_pause_works_after_the_first_one_was_killed(
     name: str, api: Api, undisturbed: Callable[[int], Undisturbed], tmp_path: Path
 ) -> None:
-    house = CrashHouse(tmp_path, api, SHORT)
-    assert house.killed_at(IN_CHILD, *house.start).returncode == KILLED
-    assert house.killed_at(name, "pause", "last").returncode == KILLED, (
+    workspace = CrashWorkspace(tmp_path, api, SHORT)
+    assert workspace.killed_at(IN_CHILD, *workspace.start).returncode == KILLED
+    assert workspace.killed_at(name, "pause", "last").returncode == KILLED, (
         "the process did not reach the failpoint"
     )
-    code, document = house.json("pause", "last")
+    code, document = workspace.json("pause", "last")
     assert (code, document["status"]) == (0, "paused")
-    check_the_end(house, house.go_on(), undisturbed(SHORT))
+    check_the_end(workspace, workspace.go_on(), undisturbed(SHORT))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from noetl.clock import SystemClock
-from tests.chaos.crash_workspace import KILLED, CrashHouse
+from tests.chaos.crash_workspace import KILLED, CrashWorkspace
 from tests.chaos.journey import IN_FLIGHT, Api, serving
 
 COUNT = 500
@@ -43,13 +43,13 @@ def api() -> Iterator[Api]:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     with serving() as api:
-        house = CrashHouse(tmp_path_factory.mktemp("undisturbed"), api, COUNT)
+        workspace = CrashWorkspace(tmp_path_factory.mktemp("undisturbed"), api, COUNT)
         clock = SystemClock()
         started = clock.monotonic()
-        code, document = house.json(*house.start)
+        code, document = workspace.json(*workspace.start)
         seconds = clock.monotonic() - started
         assert (code, document["status"], len(document["steps"])) == (0, "ok", 20), document
-        house.check_sound("last")
+        workspace.check_sound("last")
         assert api.repeated() == 0
         return Undisturbed(document["output"], frozenset(api.seen[document["execution_id"]]), seconds)
 
@@ -58,27 +58,27 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
 def test_every_execution_that_is_killed_at_random_moments_ends_as_without_kills(
     seed: int, api: Api, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
-    house = CrashHouse(tmp_path, api, COUNT)
+    workspace = CrashWorkspace(tmp_path, api, COUNT)
     ended: list[str] = []
     kills = turn = 0
     while kills < KILLS:
-        going_on = house.before.last is not None and house.before.last not in ended
+        going_on = workspace.before.last is not None and workspace.before.last not in ended
         moment = START_S + chance(seed, turn) * (undisturbed.seconds - START_S) * 0.8
-        arguments = ("resume", "last") if going_on else house.start
+        arguments = ("resume", "last") if going_on else workspace.start
         turn += 1
-        done = house.killed_after(moment, *arguments)
-        house.look()
+        done = workspace.killed_after(moment, *arguments)
+        workspace.look()
         if done.returncode == KILLED:
             kills += 1
             continue
         ended.append(check_end(done.returncode, done.stdout, api, undisturbed))
         assert len(ended) < EXECUTIONS_MAX
-    if house.before.last is not None and house.before.last not in ended:
-        done = house.call("resume", "last", "--format", "json")
+    if workspace.before.last is not None and workspace.before.last not in ended:
+        done = workspace.call("resume", "last", "--format", "json")
         ended.append(check_end(done.returncode, done.stdout, api, undisturbed))
-    house.check_sound(*ended)
-    assert [house.call(*words).returncode for words in (("audit",), ("replay", "last"))] == [0, 0]
-    assert ended == sorted(id for id, of in house.before.parents.items() if of is None)
+    workspace.check_sound(*ended)
+    assert [workspace.call(*words).returncode for words in (("audit",), ("replay", "last"))] == [0, 0]
+    assert ended == sorted(id for id, of in workspace.before.parents.items() if of is None)
     assert api.repeated() <= KILLS * IN_FLIGHT
 
 

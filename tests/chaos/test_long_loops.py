@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.crash_workspace import KILLED, CrashHouse, Image
+from tests.chaos.crash_workspace import KILLED, CrashWorkspace, Image
 from tests.chaos.journey import Api, serving
 from tests.playbooks import HEAD
 
@@ -45,19 +45,19 @@ def iterations(image: Image, execution_id: str) -> Counter[int]:
 def test_ten_thousand_iterations_end_once_each_after_a_kill_in_the_middle(
     mode: str, api: Api, tmp_path: Path
 ) -> None:
-    house = CrashHouse(tmp_path, api, 0)
-    file = house.write(looping(mode), "loop.yaml")
-    assert house.killed_at(f"worker.after-report:{MANY // 2}", "run", file).returncode == KILLED
-    killed = house.look()
+    workspace = CrashWorkspace(tmp_path, api, 0)
+    file = workspace.write(looping(mode), "loop.yaml")
+    assert workspace.killed_at(f"worker.after-report:{MANY // 2}", "run", file).returncode == KILLED
+    killed = workspace.look()
     id = killed.last
     assert id is not None
     assert 0.4 * MANY < len(iterations(killed, id)) < 0.6 * MANY
 
-    document = house.go_on()
-    done = house.look()
+    document = workspace.go_on()
+    done = workspace.look()
     assert document["steps"][0]["iterations"] == {"count": MANY, "succeeded": MANY, "failed": 0}
     assert iterations(done, id) == Counter(range(MANY))
     assert sum(map(len, done.facts[id])) <= LOG_BYTES_MAX * MANY
-    given = house.call("output", "last")
+    given = workspace.call("output", "last")
     assert json.loads(given.stdout) == [{"n": n, "square": n * n} for n in range(MANY)]
-    house.check_sound(id)
+    workspace.check_sound(id)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.crash_workspace import KILLED, CrashHouse
+from tests.chaos.crash_workspace import KILLED, CrashWorkspace
 from tests.chaos.disks import SmallDisk, small_disk
 from tests.chaos.journey import IN_FLIGHT, ITEMS, Api, serving
-from tests.e2e.processes import NOETL, House
+from tests.e2e.processes import NOETL, Workspace
 from tests.playbooks import HEAD
 
 COUNT = 60
@@ -66,7 +66,7 @@ def at_request(number: int, what: Callable[[], None]) -> Callable[[int], None]:
 def expected(api: Api, folder: Path) -> object:
     """The output of the journey on a disk with enough space."""
     folder.mkdir()
-    return CrashHouse(folder, api, COUNT).go_on()["output"]
+    return CrashWorkspace(folder, api, COUNT).go_on()["output"]
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_a_run_reports_a_full_disk_and_continues_without_loss_when_there_is_spac
 ) -> None:
     with serving() as other:
         output = expected(other, tmp_path / "elsewhere")
-    house = CrashHouse(disk.folder, api, COUNT)
+    workspace = CrashWorkspace(disk.folder, api, COUNT)
     api.on_request = at_request(request_number, lambda: disk.fill(leave))
-    done = house.call(*house.start, "--format", "json")
+    done = workspace.call(*workspace.start, "--format", "json")
     document = json.loads(done.stdout)
     id = document["execution_id"]
     assert (done.returncode, document["status"], document["error"]["kind"]) == (
@@ -93,11 +93,11 @@ def test_a_run_reports_a_full_disk_and_continues_without_loss_when_there_is_spac
     )
     assert document["error"]["message"].startswith(words)
     assert done.stderr.splitlines()[-1] == f"noetl: nothing is lost; continue with: noetl resume {id[:18]}"
-    assert house.look().last == id
+    assert workspace.look().last == id
     disk.make_space()
-    assert house.go_on()["output"] == output
+    assert workspace.go_on()["output"] == output
     assert api.repeated() <= IN_FLIGHT
-    house.check_sound(id)
+    workspace.check_sound(id)
 
 
 def test_a_run_continues_by_itself_when_there_is_space_again(
@@ -105,7 +105,7 @@ def test_a_run_continues_by_itself_when_there_is_space_again(
 ) -> None:
     with serving() as other:
         output = expected(other, tmp_path / "elsewhere")
-    house = CrashHouse(disk.folder, api, COUNT)
+    workspace = CrashWorkspace(disk.folder, api, COUNT)
     asked: list[int] = []  # the number of requests when there was space again
 
     def make_space() -> None:
@@ -117,46 +117,47 @@ def test_a_run_continues_by_itself_when_there_is_space_again(
         asyncio.get_running_loop().call_later(SPACE_AFTER_S, make_space)
 
     api.on_request = at_request(25, fill)
-    code, document = house.json(*house.start)
+    code, document = workspace.json(*workspace.start)
     assert (code, document["output"]) == (0, output)
     # No call began while the log could not be written.
     assert asked[0] <= 25 + IN_FLIGHT
     assert api.repeated() == 0
-    house.check_sound("last")
+    workspace.check_sound("last")
 
 
 def test_a_loop_whose_items_cannot_be_stored_is_reported_and_starts_when_they_can(
     api: Api, tmp_path: Path
 ) -> None:
-    house = CrashHouse(tmp_path, api, COUNT)
-    in_the_way = house.write("", f"{house.db.name}-results")
-    file = house.write(LOOPING, "looping.yaml")
-    code, document = house.json("run", file, "--workload", "workload.json")
+    workspace = CrashWorkspace(tmp_path, api, COUNT)
+    in_the_way = workspace.write("", f"{workspace.db.name}-results")
+    file = workspace.write(LOOPING, "looping.yaml")
+    code, document = workspace.json("run", file, "--workload", "workload.json")
     assert (code, document["status"], document["error"]) == (
         3,
         "interrupted",
         {"kind": "unavailable", "message": f'"{in_the_way}" cannot be created: Not a directory'},
     )
     in_the_way.unlink()
-    document = house.go_on()
+    document = workspace.go_on()
     assert document["steps"][0]["iterations"] == {"count": len(ITEMS), "succeeded": len(ITEMS), "failed": 0}
-    house.check_sound("last")
+    workspace.check_sound("last")
 
 
 def test_a_limit_on_the_size_of_files_is_reported_like_a_full_disk(tmp_path: Path) -> None:
-    house = House(tmp_path)
-    file = house.write(HEAD + "workflow:\n- {step: start, tool: {kind: noop, input: {n: 1}}}\n")
+    workspace = Workspace(tmp_path)
+    file = workspace.write(HEAD + "workflow:\n- {step: start, tool: {kind: noop, input: {n: 1}}}\n")
     done = subprocess.run(
         ["prlimit", "--fsize=60000", NOETL, "run", file],
         capture_output=True, text=True, check=False, timeout=180,
         # Coverage writes a file, which would exceed the limit, too.
-        env={name: value for name, value in house.environment.items() if not name.startswith("COVERAGE_")},
+        env={name: value for name, value in workspace.environment.items() if not name.startswith("COVERAGE_")},
     )  # fmt: skip
     assert done.returncode == 3
     assert (
-        done.stderr == f'noetl: "{house.db}": disk I/O error; the disk may be full, over a quota, or broken\n'
+        done.stderr
+        == f'noetl: "{workspace.db}": disk I/O error; the disk may be full, over a quota, or broken\n'
     )
-    assert house.call("run", file).returncode == 0
+    assert workspace.call("run", file).returncode == 0
 
 
 def flip(file: Path) -> None:
@@ -180,48 +181,48 @@ def shorten(file: Path) -> None:
 def test_a_damaged_result_fails_the_step_that_reads_it_and_the_audit_finds_it(
     damage: Callable[[Path], None], words: str, tmp_path: Path, api: Api
 ) -> None:
-    house = CrashHouse(tmp_path, api, COUNT)
-    house.write(json.dumps({"text": TEXT}), "text.json")
-    start = ("run", house.write(STORING, "storing.yaml"), "--workload", "text.json")
-    assert house.killed_at("worker.after-report", *start).returncode == KILLED
-    assert house.call("audit").returncode == 0
-    (file,) = (file for file in Path(f"{house.db}-results").rglob("*") if file.is_file())
+    workspace = CrashWorkspace(tmp_path, api, COUNT)
+    workspace.write(json.dumps({"text": TEXT}), "text.json")
+    start = ("run", workspace.write(STORING, "storing.yaml"), "--workload", "text.json")
+    assert workspace.killed_at("worker.after-report", *start).returncode == KILLED
+    assert workspace.call("audit").returncode == 0
+    (file,) = (file for file in Path(f"{workspace.db}-results").rglob("*") if file.is_file())
     damage(file)
     key = f"{file.parent.name}/{file.name}"
 
-    code, document = house.json("resume", "last")
+    code, document = workspace.json("resume", "last")
     assert (code, document["status"], document["error"]["kind"], document["error"]["run"]) == (
         1, "error", "reference", "read#1",
     )  # fmt: skip
     assert key in document["error"]["message"]
     assert words in document["error"]["message"]
 
-    code, audit = house.json("audit")
+    code, audit = workspace.json("audit")
     assert (code, [each["code"] for each in audit["findings"]]) == (1, ["result"])
     assert key in audit["findings"][0]["message"]
-    output = house.call("output", "last", "start")
+    output = workspace.call("output", "last", "start")
     assert (output.returncode, output.stdout, key in output.stderr) == (3, "", True)
 
 
 def test_a_read_only_folder_is_reported_clearly(disk: SmallDisk) -> None:
-    house = House(disk.folder)
-    file = house.write(HEAD + "workflow:\n- {step: start, tool: {kind: noop, input: {n: 1}}}\n")
-    assert house.call("run", file).returncode == 0
+    workspace = Workspace(disk.folder)
+    file = workspace.write(HEAD + "workflow:\n- {step: start, tool: {kind: noop, input: {n: 1}}}\n")
+    assert workspace.call("run", file).returncode == 0
     disk.forbid_writing()
     for arguments in (
         ("run", file),
         ("resume", "last"),
         ("run", file, "--db", disk.folder / "new" / "noetl.db"),
     ):
-        done = house.call(*arguments)
+        done = workspace.call(*arguments)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
         assert "cannot be opened: " in done.stderr
 
 
 def test_a_database_path_below_a_plain_file_is_reported_clearly(tmp_path: Path) -> None:
-    house = House(tmp_path)
-    file = house.write(HEAD + "workflow:\n- {step: start, tool: {kind: noop, input: {n: 1}}}\n")
-    code, document = house.json("run", file, "--db", file / "noetl.db")
+    workspace = Workspace(tmp_path)
+    file = workspace.write(HEAD + "workflow:\n- {step: start, tool: {kind: noop, input: {n: 1}}}\n")
+    code, document = workspace.json("run", file, "--db", file / "noetl.db")
     assert (code, document["error"]) == (
         3,
         {"kind": "unavailable", "message": f'"{file / "noetl.db"}" cannot be opened: Not a directory'},

@@ -11,7 +11,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from noetl.adapters.secrets.providers import Providers
+from noetl.adapters.secrets.providers import CredentialProviders
 from noetl.adapters.secrets.stored import StoredSecrets
 from noetl.adapters.sqlite.database import open_sqlite
 from noetl.adapters.sqlite.secrets import stored_secrets
@@ -34,10 +34,10 @@ class OnOneFile(SecretProviderContract):
         self.environment: dict[str, str] = {}
 
     @asynccontextmanager
-    async def providers(self) -> AsyncIterator[tuple[Providers, StoredSecrets]]:
+    async def providers(self) -> AsyncIterator[tuple[CredentialProviders, StoredSecrets]]:
         database = open_sqlite(self.folder_path / "noetl.db", SystemClock())
         secrets = stored_secrets(database, self.environment)
-        providers = Providers(secrets, SystemClock(), self.environment)
+        providers = CredentialProviders(secrets, SystemClock(), self.environment)
         try:
             yield providers, secrets
         finally:

@@ -18,7 +18,7 @@ from noetl.ports import LogRow
 from noetl.runtime import open_local_store
 from tests.distributed.cluster import Cluster, ClusterSize, open_cluster, synced_postgres
 from tests.distributed.final_states import final
-from tests.e2e.processes import ROOT, House
+from tests.e2e.processes import ROOT, Workspace
 from tests.e2e.serving import Api, serving
 from tests.e2e.test_acceptance import ARCS, HELD, LARGE, NESTED, PAGES, RETRY, ROUTED
 from tests.playbooks import HEAD
@@ -121,7 +121,7 @@ def embedded(
 
     def run(case: Case) -> dict[str, JSON]:
         if case.name not in known:
-            own = House(tmp_path_factory.mktemp("embedded"))
+            own = Workspace(tmp_path_factory.mktemp("embedded"))
             own.environment |= variables
             known[case.name] = _embedded(own, case)
         return known[case.name]
@@ -129,7 +129,7 @@ def embedded(
     return run
 
 
-def _embedded(own: House, case: Case) -> dict[str, JSON]:
+def _embedded(own: Workspace, case: Case) -> dict[str, JSON]:
     with _served(case) as (api, workload):
         given = own.write(json.dumps(workload), "workload.json")
         code, document = own.json("run", own.write(case.text), "--dialect", "auto", "--workload", given)

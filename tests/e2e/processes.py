@@ -43,7 +43,7 @@ workflow:
 )
 
 
-class House:
+class Workspace:
     """A folder with a database of its own, and the command `noetl` on it."""
 
     def __init__(self, folder: Path) -> None:

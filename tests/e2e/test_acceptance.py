@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.processes import ROOT, House
+from tests.e2e.processes import ROOT, Workspace
 from tests.e2e.serving import Api, serving
 from tests.playbooks import HEAD
 
@@ -169,8 +169,8 @@ workflow:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path)
 
 
 @pytest.fixture
@@ -179,13 +179,15 @@ def api() -> Iterator[Api]:
         yield api
 
 
-def events_of(house: House, id: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in house.call("events", id, "--format", "jsonl").stdout.splitlines()]
+def events_of(workspace: Workspace, id: str) -> list[dict[str, Any]]:
+    return [
+        json.loads(line) for line in workspace.call("events", id, "--format", "jsonl").stdout.splitlines()
+    ]
 
 
-def data_of(house: House, text: str, api: Api, *more: str) -> Any:
+def data_of(workspace: Workspace, text: str, api: Api, *more: str) -> Any:
     """What a run that goes well gives back."""
-    code, document = house.json("run", house.write(text), "--set", f"url={api.url}", *more)
+    code, document = workspace.json("run", workspace.write(text), "--set", f"url={api.url}", *more)
     assert (code, document["status"], document["error"]) == (0, "ok", None)
     return document["output"]["data"]
 
@@ -193,20 +195,20 @@ def data_of(house: House, text: str, api: Api, *more: str) -> Any:
 @pytest.mark.parametrize(
     ("policy", "found"), [("[]", "bad-policy"), ("{rules: [{else: {then: {to: x}}}]}", "missing-do")]
 )
-def test_1_policies_are_validated_before_anything_runs(policy: str, found: str, house: House) -> None:
+def test_1_policies_are_validated_before_anything_runs(policy: str, found: str, workspace: Workspace) -> None:
     text = HEAD + f"workflow:\n- {{step: start, tool: {{kind: noop, spec: {{policy: {policy}}}}}}}\n"
-    code, document = house.json("run", house.write(text))
+    code, document = workspace.json("run", workspace.write(text))
     errors = {each["code"] for each in document["problems"] if each["severity"] == "error"}
     assert (code, document["error"]["kind"], errors) == (2, "problems", {found})
-    names = [event["name"] for event in events_of(house, document["execution_id"])]
+    names = [event["name"] for event in events_of(workspace, document["execution_id"])]
     assert names == ["playbook.execution.requested", "playbook.request.evaluated", "playbook.processed"]
 
 
-def test_2_a_transient_500_is_retried_until_it_is_well(house: House, api: Api) -> None:
+def test_2_a_transient_500_is_retried_until_it_is_well(workspace: Workspace, api: Api) -> None:
     url = f"url={api.url}/flaky/a?fails=2"
-    code, document = house.json("run", house.write(RETRY), "--set", url)
+    code, document = workspace.json("run", workspace.write(RETRY), "--set", url)
     assert (code, document["output"]["data"], document["steps"][0]["calls"]) == (0, {"turn": 3}, 3)
-    done = [each for each in events_of(house, document["execution_id"]) if each["name"] == "task.done"]
+    done = [each for each in events_of(workspace, document["execution_id"]) if each["name"] == "task.done"]
     assert [(each["attempt"], each["data"]["directive"]) for each in done] == [
         (1, "retry"), (2, "retry"), (3, "continue"),
     ]  # fmt: skip
@@ -215,10 +217,10 @@ def test_2_a_transient_500_is_retried_until_it_is_well(house: House, api: Api) -
     )
 
 
-def test_2_a_500_that_stays_fails_when_the_attempts_are_used_up(house: House, api: Api) -> None:
+def test_2_a_500_that_stays_fails_when_the_attempts_are_used_up(workspace: Workspace, api: Api) -> None:
     """D24."""
     url = f"url={api.url}/flaky/a?fails=9"
-    code, document = house.json("run", house.write(RETRY), "--set", url)
+    code, document = workspace.json("run", workspace.write(RETRY), "--set", url)
     error = document["error"]
     assert (code, document["status"], api.count("/flaky/a")) == (1, "error", 4)
     assert (error["kind"], error["step"], error["message"]) == (
@@ -227,14 +229,14 @@ def test_2_a_500_that_stays_fails_when_the_attempts_are_used_up(house: House, ap
 
 
 @pytest.mark.parametrize(("code", "place", "other"), [(200, "ok", "missing"), (404, "missing", "ok")])
-def test_3_status_routes_by_jump(code: int, place: str, other: str, house: House, api: Api) -> None:
-    assert data_of(house, ROUTED, api, "--set", f"code={code}") == {"stored": 1}
+def test_3_status_routes_by_jump(code: int, place: str, other: str, workspace: Workspace, api: Api) -> None:
+    assert data_of(workspace, ROUTED, api, "--set", f"code={code}") == {"stored": 1}
     assert api.bodies == {f"/store/{place}": [{"code": code}]}
     assert api.count(f"/store/{other}") == 0
 
 
-def test_4_pages_stream_within_an_iteration_and_end_with_break(house: House, api: Api) -> None:
-    assert data_of(house, PAGES, api) == [
+def test_4_pages_stream_within_an_iteration_and_end_with_break(workspace: Workspace, api: Api) -> None:
+    assert data_of(workspace, PAGES, api) == [
         {"seen": ["a1", "a2", "a3"]}, {"seen": ["b1"]}, {"seen": ["c1", "c2", "c3", "c4", "c5"]},
     ]  # fmt: skip
     for hotel, pages in (("a", 3), ("b", 1), ("c", 5)):
@@ -242,25 +244,27 @@ def test_4_pages_stream_within_an_iteration_and_end_with_break(house: House, api
         assert asked == [f"GET /pages/{hotel}?page={page}&pages={pages}" for page in range(1, pages + 1)]
 
 
-def test_5_max_in_flight_is_reached_and_never_passed_and_iter_is_isolated(house: House, api: Api) -> None:
+def test_5_max_in_flight_is_reached_and_never_passed_and_iter_is_isolated(
+    workspace: Workspace, api: Api
+) -> None:
     """D46, D49."""
-    code, document = house.json("run", house.write(HELD), "--set", f"url={api.url}")
+    code, document = workspace.json("run", workspace.write(HELD), "--set", f"url={api.url}")
     assert (code, document["status"]) == (0, "ok")
     assert (api.most, api.count("/held/"), api.count("/bell")) == (3, 11, 20)
     given = [{"mine": n * 10, "last": n, "guest": str(n)} for n in range(11)]
-    state = house.json("state", document["execution_id"])[1]
+    state = workspace.json("state", document["execution_id"])[1]
     assert state["ctx"] == {"given": given}
     # The log says the same as the server.
     out, most = 0, 0
-    for event in events_of(house, document["execution_id"]):
+    for event in events_of(workspace, document["execution_id"]):
         out += {"loop.iteration.started": 1, "loop.iteration.done": -1}.get(event["name"], 0)
         most = max(most, out)
     assert (out, most) == (0, 3)
 
 
-def test_6_loops_nest_and_iter_parent_reaches_the_outer_one(house: House, api: Api) -> None:
+def test_6_loops_nest_and_iter_parent_reaches_the_outer_one(workspace: Workspace, api: Api) -> None:
     """D45, D85."""
-    assert data_of(house, NESTED, api) == [
+    assert data_of(workspace, NESTED, api) == [
         [
             {"city": "oslo", "seen": ["oslo-a1", "oslo-a2"], "at": [0, 0]},
             {"city": "oslo", "seen": ["oslo-b1", "oslo-b2"], "at": [0, 1]},
@@ -275,38 +279,38 @@ def test_6_loops_nest_and_iter_parent_reaches_the_outer_one(house: House, api: A
 
 @pytest.mark.parametrize(("mode", "steps"), [("exclusive", ["a"]), ("inclusive", ["a", "b"])])
 def test_7_exclusive_takes_the_first_arc_that_holds_and_inclusive_all(
-    mode: str, steps: list[str], house: House
+    mode: str, steps: list[str], workspace: Workspace
 ) -> None:
-    code, document = house.json("run", house.write(ARCS % mode))
+    code, document = workspace.json("run", workspace.write(ARCS % mode))
     assert (code, [each["step"] for each in document["steps"]]) == (0, ["start", *steps])
 
 
-def test_8_a_large_result_goes_by_reference_and_comes_back_whole(house: House, api: Api) -> None:
+def test_8_a_large_result_goes_by_reference_and_comes_back_whole(workspace: Workspace, api: Api) -> None:
     """D51, D52."""
-    data = data_of(house, LARGE, api)
+    data = data_of(workspace, LARGE, api)
     assert data == {"rows": data["total"], "last": data["total"] - 1, "total": data["total"]}
     assert data["total"] > 1000
-    lines = house.call("events", "last", "--format", "jsonl").stdout.splitlines()
+    lines = workspace.call("events", "last", "--format", "jsonl").stdout.splitlines()
     assert max(len(line) for line in lines) < 65_536
-    stored = [file for file in house.folder.rglob("*-results/**/*") if file.is_file()]
+    stored = [file for file in workspace.folder.rglob("*-results/**/*") if file.is_file()]
     assert [file.stat().st_size > 250_000 for file in stored] == [True]
     assert Counter(api.calls) == Counter({"GET /rows?bytes=300000": 1})
 
 
-def test_8_a_small_result_has_a_reference_too_when_one_is_asked_for(house: House, api: Api) -> None:
+def test_8_a_small_result_has_a_reference_too_when_one_is_asked_for(workspace: Workspace, api: Api) -> None:
     """D51."""
-    data = data_of(house, LARGE, api, "--set", "bytes=1000")
+    data = data_of(workspace, LARGE, api, "--set", "bytes=1000")
     assert data == {"rows": data["total"], "last": data["total"] - 1, "total": data["total"]}
 
 
 # The examples of the seeds
 
 
-def test_streaming_pagination_of_003_runs_as_it_is_but_for_its_stores(house: House, api: Api) -> None:
+def test_streaming_pagination_of_003_runs_as_it_is_but_for_its_stores(workspace: Workspace, api: Api) -> None:
     endpoints = json.dumps(
         [{"path": f"/endpoints/{name}", "page_size": 2} for name in ("good", "shaky", "gone", "closed")]
     )
-    done = house.call(
+    done = workspace.call(
         "run", PLAYBOOKS / "seed_003_12_streaming_pagination.yaml", "--dialect", "auto", "--format", "json",
         "--set", f"api_url={api.url}", "--set", f"endpoints={endpoints}",
     )  # fmt: skip
@@ -329,8 +333,8 @@ def test_streaming_pagination_of_003_runs_as_it_is_but_for_its_stores(house: Hou
     assert len(set(keys)) == len(keys) == 4
 
 
-def test_tool_item_chaining_of_004_runs_as_it_is(house: House, api: Api) -> None:
-    code, document = house.json(
+def test_tool_item_chaining_of_004_runs_as_it_is(workspace: Workspace, api: Api) -> None:
+    code, document = workspace.json(
         "run", SEEDS / "004_4.2_tool_item_chaining.yaml", "--set", f"api_url={api.url}"
     )
     [start] = document["steps"]
@@ -344,6 +348,6 @@ def test_tool_item_chaining_of_004_runs_as_it_is(house: House, api: Api) -> None
 
 
 @pytest.mark.parametrize("file", sorted(SEEDS.glob("004_[367]*.yaml")), ids=lambda file: file.stem)
-def test_every_other_example_of_004_runs_as_it_is(file: Path, house: House, api: Api) -> None:
-    code, document = house.json("run", file, "--set", f"api_url={api.url}")
+def test_every_other_example_of_004_runs_as_it_is(file: Path, workspace: Workspace, api: Api) -> None:
+    code, document = workspace.json("run", file, "--set", f"api_url={api.url}")
     assert (code, document["status"], document["error"]) == (0, "ok", None)

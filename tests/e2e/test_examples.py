@@ -16,11 +16,11 @@ import pytest
 
 from examples import services
 from scripts.examples import runs
-from tests.e2e.processes import ROOT, House
+from tests.e2e.processes import ROOT, Workspace
 from tests.services import connected, database, postgres
 
 
-class Reader(House):
+class Reader(Workspace):
     """Somebody with a copy of the examples: services on a free port, files in a folder that is gone afterwards."""
 
     def __init__(self, folder: Path, address: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.processes import House
+from tests.e2e.processes import Workspace
 from tests.playbooks import HEAD
 
 DB = "elsewhere/my runs.db"  # with a blank: hints are quoted
@@ -19,10 +19,10 @@ SECRET = HEAD + "keychain: [{name: shop, kind: stored}]\nworkflow: [{step: start
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
+def workspace(tmp_path: Path) -> Workspace:
     """Whose commands go to another file than they name."""
     (tmp_path / "elsewhere").mkdir()
-    return House(tmp_path)
+    return Workspace(tmp_path)
 
 
 def hints(words: str) -> Iterator[list[str]]:
@@ -31,30 +31,30 @@ def hints(words: str) -> Iterator[list[str]]:
         yield shlex.split(command)
 
 
-def test_what_to_do_about_a_failure_finds_the_file(house: House) -> None:
-    ran = house.call("run", house.write(FAILING), "--db", DB)
+def test_what_to_do_about_a_failure_finds_the_file(workspace: Workspace) -> None:
+    ran = workspace.call("run", workspace.write(FAILING), "--db", DB)
     assert ran.returncode == 1
     explain, retry = hints(ran.stdout)
-    assert (explain[0], retry[0], house.call(*retry).returncode) == ("explain", "retry", 1)
-    assert '"start" ran 2 times' in house.call(*explain).stdout
+    assert (explain[0], retry[0], workspace.call(*retry).returncode) == ("explain", "retry", 1)
+    assert '"start" ran 2 times' in workspace.call(*explain).stdout
 
 
-def test_what_a_paused_or_interrupted_execution_waits_for_can_be_given(house: House) -> None:
-    with house.started("run", house.write(APPROVED), "--db", DB) as run:
+def test_what_a_paused_or_interrupted_execution_waits_for_can_be_given(workspace: Workspace) -> None:
+    with workspace.started("run", workspace.write(APPROVED), "--db", DB) as run:
         (signal,) = hints("\n".join(run.read_until("waits for the signal")))
-        paused = house.call("pause", "last", "--db", DB)
+        paused = workspace.call("pause", "last", "--db", DB)
         assert run.end()[0] == 130
     (resume,) = hints(paused.stdout)
-    shown = house.call("show", "last", "--db", DB)
+    shown = workspace.call("show", "last", "--db", DB)
     assert signal in list(hints(shown.stdout))
-    assert house.call(*signal).returncode == 0
-    assert house.call(*resume).returncode == 0
+    assert workspace.call(*signal).returncode == 0
+    assert workspace.call(*resume).returncode == 0
 
 
-def test_a_secret_that_is_not_stored_is_set_where_it_is_looked_for(house: House) -> None:
-    file = house.write(SECRET)
-    ran = house.call("run", file, "--db", DB)
+def test_a_secret_that_is_not_stored_is_set_where_it_is_looked_for(workspace: Workspace) -> None:
+    file = workspace.write(SECRET)
+    ran = workspace.call("run", file, "--db", DB)
     (command,) = hints(ran.stdout)
     assert command[:3] == ["secrets", "set", "shop"]
-    assert house.call(*command, input="1234").returncode == 0
-    assert house.call("run", file, "--db", DB).returncode == 0
+    assert workspace.call(*command, input="1234").returncode == 0
+    assert workspace.call("run", file, "--db", DB).returncode == 0

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 from examples.shop import PAGES, fault, orders
-from tests.e2e.processes import ROOT, House
+from tests.e2e.processes import ROOT, Workspace
 
 ALL = [(city, page) for city, pages in PAGES.items() for page in range(1, pages + 1)]
 ROWS = [row for city, page in ALL for row in orders(city, page)]
@@ -23,14 +23,14 @@ def scripts_run(folder: Path, *options: str) -> str:
     return done.stdout
 
 
-def rows_of(house: House) -> list[dict[str, object]]:
+def rows_of(workspace: Workspace) -> list[dict[str, object]]:
     """What came in by `fetch`: of each city its pages, of each page its orders."""
-    fetched = json.loads(house.call("output", "last", "fetch").stdout)
+    fetched = json.loads(workspace.call("output", "last", "fetch").stdout)
     return [row for city in fetched for page in city for row in page["orders"]]
 
 
-def retries_of(house: House) -> int:
-    log = json.loads(house.call("events", "last", "--format", "json").stdout)
+def retries_of(workspace: Workspace) -> int:
+    log = json.loads(workspace.call("events", "last", "--format", "json").stdout)
     return json.dumps(log).count('"directive": "retry"')
 
 
@@ -41,21 +41,21 @@ def test_the_main_run_reads_every_order_once_through_all_faults(tmp_path: Path) 
     assert "| Zurich    |  9,763.50 | ██████████████████████████████ |" in report
     assert f"{len(ROWS):,} orders on {len(ALL)} pages, each of them once." in report
 
-    house = House(tmp_path)
-    assert rows_of(house) == ROWS
-    faults = json.loads(house.call("output", "last").stdout)["faults"]
-    assert faults == retries_of(house)
+    workspace = Workspace(tmp_path)
+    assert rows_of(workspace) == ROWS
+    faults = json.loads(workspace.call("output", "last").stdout)["faults"]
+    assert faults == retries_of(workspace)
     assert f"{faults} requests failed ({FAULTS['rate_limit']} × 429, {FAULTS['busy']} × 503, " in report
     assert faults >= FAULTS.total() - FAULTS["none"]
 
     # What it says to try next works on what it left behind.
     assert f'export NOETL_DB="{tmp_path / "noetl.db"}"' in told
     for command in re.findall(r"^  noetl ((?:show|events|explain) .*?) +#", told, re.MULTILINE):
-        assert house.call(*command.split()).returncode == 0, command
+        assert workspace.call(*command.split()).returncode == 0, command
 
 
 def test_killed_half_way_it_goes_on_and_still_has_every_order_once(tmp_path: Path) -> None:
     told = scripts_run(tmp_path, "--kill")
     assert "kill -9" in told
     assert f"{len(ROWS):,} orders on {len(ALL)} pages, each of them once." in told
-    assert rows_of(House(tmp_path)) == ROWS
+    assert rows_of(Workspace(tmp_path)) == ROWS

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.e2e.processes import PATIENCE_S, ROOT, House
+from tests.e2e.processes import PATIENCE_S, ROOT, Workspace
 from tests.e2e.serving import Api, serving
 from tests.services import connected, database, postgres
 
@@ -31,10 +31,10 @@ async def stored(name: str) -> list[tuple[str, int, int]]:
         return [tuple(row) for row in await connection.fetch(query)]
 
 
-def parquet_of(house: House, execution_id: str) -> Path:
+def parquet_of(workspace: Workspace, execution_id: str) -> Path:
     (report,) = [
         file
-        for file in (house.db.parent / f"{house.db.name}-results" / execution_id).iterdir()
+        for file in (workspace.db.parent / f"{workspace.db.name}-results" / execution_id).iterdir()
         if file.read_bytes()[:4] == b"PAR1"
     ]
     return report
@@ -44,30 +44,30 @@ def parquet_of(house: House, execution_id: str) -> Path:
 def test_rows_end_up_exactly_once_and_a_parquet_file_comes_out(tmp_path: Path, killed: bool) -> None:
     async def work() -> tuple[int, dict[str, Any], list[tuple[str, int, int]]]:
         async with database() as name:
-            house.environment["WAREHOUSE_DSN"] = postgres().dsn(name)
+            workspace.environment["WAREHOUSE_DSN"] = postgres().dsn(name)
             with serving() as api:
                 if killed:
-                    with house.started("run", PLAYBOOK, *given(api)) as begun:
+                    with workspace.started("run", PLAYBOOK, *given(api)) as begun:
                         assert await asyncio.to_thread(api.hundredth.wait, PATIENCE_S), (
                             "it ended before its time"
                         )
                         begun.process.kill()
                         assert begun.process.wait() == -signal.SIGKILL
-                    code, document = await asyncio.to_thread(house.json, "resume", "last")
+                    code, document = await asyncio.to_thread(workspace.json, "resume", "last")
                 else:
-                    code, document = await asyncio.to_thread(house.json, "run", PLAYBOOK, *given(api))
+                    code, document = await asyncio.to_thread(workspace.json, "run", PLAYBOOK, *given(api))
                 assert api.refused > 10
                 assert len(api.calls) >= len(NAMES) * PAGES + api.refused
             return code, document, await stored(name)
 
-    house = House(tmp_path)
+    workspace = Workspace(tmp_path)
     code, document, rows = asyncio.run(work())
     assert (code, document["status"], document["error"]) == (0, "ok", None)
     assert document["output"]["data"] == TOTALS
     assert rows == [(name, ROWS, ROWS) for name in NAMES]
-    report = parquet_of(house, document["execution_id"])
+    report = parquet_of(workspace, document["execution_id"])
     columns = ("endpoint", "items", "pages", "amount")
     found = duckdb.read_parquet(str(report)).fetchall()
     assert [dict(zip(columns, row, strict=True)) for row in found] == TOTALS
-    assert house.call("audit").returncode == 0
-    assert house.call("replay", "last").returncode == 0
+    assert workspace.call("audit").returncode == 0
+    assert workspace.call("replay", "last").returncode == 0

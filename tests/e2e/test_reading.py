@@ -151,11 +151,11 @@ def test_a_log_is_followed_until_its_end(tmp_path: Path) -> None:
     db = tmp_path / "own.db"
 
     async def work() -> tuple[int | None, list[bytes], bytes]:
-        async with open_embedded(db) as house, asyncio.timeout(120):
-            await parked(house, LEFT)
+        async with open_embedded(db) as workspace, asyncio.timeout(120):
+            await parked(workspace, LEFT)
             process = await follow(db, "--format", "jsonl")
             lines = await until(process, b"frame.parked")
-            await house.command(LEFT, Signal(name="approve"))
+            await workspace.command(LEFT, Signal(name="approve"))
             out, err = await process.communicate()
             return process.returncode, [*lines, *out.splitlines(keepends=True)], err
 
@@ -171,8 +171,8 @@ def test_who_follows_may_leave(tmp_path: Path) -> None:
     db = tmp_path / "own.db"
 
     async def work() -> tuple[int | None, bytes]:
-        async with open_embedded(db) as house, asyncio.timeout(120):
-            await parked(house, LEFT)
+        async with open_embedded(db) as workspace, asyncio.timeout(120):
+            await parked(workspace, LEFT)
             process = await follow(db)
             await until(process, b"frame.parked")
             process.send_signal(signal.SIGINT)

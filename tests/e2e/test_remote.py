@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.processes import House, Started
+from tests.e2e.processes import Started, Workspace
 from tests.playbooks import HEAD
 from tests.ports import free_port
 
@@ -37,7 +37,7 @@ CALLER = HEAD.replace("path: t", "path: remote/caller") + (
 )
 
 
-class Client(House):
+class Client(Workspace):
     """A folder, the command `noetl` in it, and a server that it goes to."""
 
     def __init__(self, folder: Path, url: str, db: Path) -> None:
@@ -53,8 +53,8 @@ class Client(House):
 
 @contextmanager
 def serving(folder: Path, *options: str) -> Iterator[tuple[Started, str]]:
-    house = House(folder)
-    with house.started("server", "--db", house.db, *options) as server:
+    workspace = Workspace(folder)
+    with workspace.started("server", "--db", workspace.db, *options) as server:
         found = re.search(r"http://\S+", server.error_line())
         assert found is not None
         yield server, found[0]
@@ -309,22 +309,22 @@ def test_nobody_there_is_said_with_the_address_and_exit_code_3(tmp_path: Path) -
 
 
 def test_detach_needs_a_server(tmp_path: Path) -> None:
-    house = House(tmp_path)
-    done = house.call("run", house.write(HELLO), "--detach")
+    workspace = Workspace(tmp_path)
+    done = workspace.call("run", workspace.write(HELLO), "--detach")
     assert (done.returncode, "--detach needs a server" in done.stderr) == (2, True)
-    assert not house.db.exists()
+    assert not workspace.db.exists()
 
 
 def test_an_embedded_run_imports_nothing_that_speaks_to_servers(tmp_path: Path) -> None:
-    house = House(tmp_path)
+    workspace = Workspace(tmp_path)
     program = (
         "import sys; from noetl.__main__ import main\n"
         "try: main()\nexcept SystemExit: pass\n"
         "print(*sys.modules, file=sys.stderr)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, "run", str(house.write(HELLO))],
-        capture_output=True, text=True, check=True, env=house.environment, timeout=60,
+        [sys.executable, "-c", program, "run", str(workspace.write(HELLO))],
+        capture_output=True, text=True, check=True, env=workspace.environment, timeout=60,
     )  # fmt: skip
     heavy = {
         "aiohttp",

@@ -11,13 +11,13 @@ import pytest
 from noetl.secret import Secret
 from noetl.session.connect import DatabaseTarget, Server, Target, resolve
 from noetl.session.errors import UsageError
-from tests.e2e.processes import House
+from tests.e2e.processes import Workspace
 from tests.e2e.test_remote import HELLO, serving
 
 TOKEN = "noetl_0123456789abcdef_not-a-secret-of-anyone"
 
 
-class Home(House):
+class Home(Workspace):
     """A user with contexts of their own."""
 
     def __init__(self, folder: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.processes import PATIENCE_S, House
+from tests.e2e.processes import PATIENCE_S, Workspace
 from tests.e2e.serving import serving
 from tests.e2e.test_sizes_of_results import INLINE_BYTES_MAX, done
 from tests.playbooks import HEAD
@@ -65,39 +65,41 @@ TYPES = {
 }
 
 
-def house_on(tmp_path: Path, stores: dict[str, dict[str, str]], store: str) -> House:
-    house = House(tmp_path)
+def house_on(tmp_path: Path, stores: dict[str, dict[str, str]], store: str) -> Workspace:
+    workspace = Workspace(tmp_path)
     keys = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
-    house.environment = {**house.environment, **keys, **stores[store]}
-    return house
+    workspace.environment = {**workspace.environment, **keys, **stores[store]}
+    return workspace
 
 
 @pytest.mark.parametrize("store", TYPES)
 def test_a_playbook_does_the_same_with_1_kb_and_10_mb_on_each_store(
     store: str, stores: dict[str, dict[str, str]], tmp_path: Path
 ) -> None:
-    house = house_on(tmp_path, stores, store)
+    workspace = house_on(tmp_path, stores, store)
     with serving() as api:
-        small, large = done(house, api, 1_000), done(house, api, 10_000_000)
+        small, large = done(workspace, api, 1_000), done(workspace, api, 10_000_000)
     assert small._replace(lengths=[]) == large._replace(lengths=[])
     assert max(large.lengths) < INLINE_BYTES_MAX
     assert large.ctx["whole_ref"] == {"type": TYPES[store]}
     assert large.ctx["complete"] is True
 
 
-def ran(house: House, size: int, spec: str = "") -> tuple[int, dict[str, Any], dict[str, Any]]:
+def ran(workspace: Workspace, size: int, spec: str = "") -> tuple[int, dict[str, Any], dict[str, Any]]:
     """The exit code, the document, and the reference that the first step has written."""
-    file = house.write(SIZED.replace("workload: {", spec + "workload: {", 1))
-    code, document = house.json("run", file, "--set", f"bytes={size}")
-    return code, document, house.json("state", document["execution_id"])[1]["ctx"].get("text_ref", {})
+    file = workspace.write(SIZED.replace("workload: {", spec + "workload: {", 1))
+    code, document = workspace.json("run", file, "--set", f"bytes={size}")
+    return code, document, workspace.json("state", document["execution_id"])[1]["ctx"].get("text_ref", {})
 
 
 def test_a_playbook_chooses_its_store_by_its_spec(stores: dict[str, dict[str, str]], tmp_path: Path) -> None:
-    house = house_on(tmp_path, stores, "files")
-    code, document, ref = ran(house, 100_000, "executor: {spec: {result: {store: {kind: sqlite}}}}\n")
+    workspace = house_on(tmp_path, stores, "files")
+    code, document, ref = ran(workspace, 100_000, "executor: {spec: {result: {store: {kind: sqlite}}}}\n")
     assert (code, document["output"]["data"]) == (0, {"length": 100_000})
     assert ref["locator"]["store"] == "sqlite"
-    code, document, _ = ran(house, 10, "executor: {spec: {result: {store: {kind: s3, bucket: others}}}}\n")
+    code, document, _ = ran(
+        workspace, 10, "executor: {spec: {result: {store: {kind: s3, bucket: others}}}}\n"
+    )
     assert (code, document["error"]["kind"]) == (1, "input")
     assert "no result store {kind: s3, bucket: others} is configured here" in document["error"]["message"]
 
@@ -105,17 +107,17 @@ def test_a_playbook_chooses_its_store_by_its_spec(stores: dict[str, dict[str, st
 def test_the_limit_of_what_stands_in_the_log_is_the_playbooks(
     stores: dict[str, dict[str, str]], tmp_path: Path
 ) -> None:
-    house = house_on(tmp_path, stores, "files")
+    workspace = house_on(tmp_path, stores, "files")
     for limit, inline in ((5_000, False), (50_000, True)):
-        file = house.write(
+        file = workspace.write(
             SIZED.replace(
                 "workload: {",
                 f"executor: {{spec: {{result: {{inline_max_bytes: {limit}}}}}}}\nworkload: {{",
                 1,
             )
         )
-        _, document = house.json("run", file, "--set", "bytes=20000")
-        lines = house.call("events", document["execution_id"], "--format", "jsonl").stdout.splitlines()
+        _, document = workspace.json("run", file, "--set", "bytes=20000")
+        lines = workspace.call("events", document["execution_id"], "--format", "jsonl").stdout.splitlines()
         (first,) = [
             event["data"]["output"]
             for event in map(json.loads, lines)
@@ -129,15 +131,15 @@ def test_the_limit_of_what_stands_in_the_log_is_the_playbooks(
 def test_a_changed_byte_fails_the_step_that_reads_it_and_nothing_false_is_told(
     store: str, stores: dict[str, dict[str, str]], tmp_path: Path
 ) -> None:
-    house = house_on(tmp_path, stores, store)
+    workspace = house_on(tmp_path, stores, store)
     waiting = SIZED.replace(
         "- step: read\n  tool:\n", "- step: read\n  tool:\n  - {name: stop, kind: wait, signal: go}\n"
     )
-    file = house.write(waiting)
-    with house.started("run", file, "--set", "bytes=100000", "--format", "json") as process:
-        while not spoil(house, store):
+    file = workspace.write(waiting)
+    with workspace.started("run", file, "--set", "bytes=100000", "--format", "json") as process:
+        while not spoil(workspace, store):
             assert process.process.poll() is None
-        while house.call("signal", "last", "go").returncode:
+        while workspace.call("signal", "last", "go").returncode:
             assert process.process.poll() is None
         said, _ = process.process.communicate(timeout=PATIENCE_S)
     document = json.loads(said)
@@ -145,17 +147,19 @@ def test_a_changed_byte_fails_the_step_that_reads_it_and_nothing_false_is_told(
     assert "has changed since it was stored" in document["error"]["message"]
 
 
-def spoil(house: House, store: str) -> bool:
+def spoil(workspace: Workspace, store: str) -> bool:
     """One byte of the result that is there; False: there is none yet."""
     if store == "files":
-        files = [each for each in house.folder.glob("noetl.db-results/*/*") if not each.name.startswith(".")]
+        files = [
+            each for each in workspace.folder.glob("noetl.db-results/*/*") if not each.name.startswith(".")
+        ]
         for file in files:
             body = file.read_bytes()
             file.write_bytes(body[:-2] + bytes([body[-2] ^ 1]) + body[-1:])
         return bool(files)
-    if not house.db.exists():
+    if not workspace.db.exists():
         return False
-    with sqlite3.connect(house.db, timeout=30) as stranger:
+    with sqlite3.connect(workspace.db, timeout=30) as stranger:
         try:
             rows = stranger.execute(
                 "SELECT rowid, body FROM result_parts WHERE result IN (SELECT id FROM results WHERE key NOT NULL)"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.processes import NOETL, ROOT, House
+from tests.e2e.processes import NOETL, ROOT, Workspace
 from tests.playbooks import HEAD
 
 OK = (
@@ -39,8 +39,8 @@ FIRST_OF_WRONG = (
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path)
 
 
 def without_times(document: dict[str, object]) -> dict[str, object]:
@@ -50,9 +50,11 @@ def without_times(document: dict[str, object]) -> dict[str, object]:
     return made
 
 
-def test_the_document_of_a_run_that_goes_well_is_all_there_is_on_standard_output(house: House) -> None:
+def test_the_document_of_a_run_that_goes_well_is_all_there_is_on_standard_output(
+    workspace: Workspace,
+) -> None:
     """D76."""
-    code, document = house.json("run", house.write(OK))
+    code, document = workspace.json("run", workspace.write(OK))
     id = document["execution_id"]
     assert (code, re.fullmatch(r"[0-9a-f-]{36}", id) is not None) == (0, True)
     once = {"started": "at", "ended": "at", "duration_s": 0}
@@ -73,8 +75,8 @@ def test_the_document_of_a_run_that_goes_well_is_all_there_is_on_standard_output
     }  # fmt: skip
 
 
-def test_plain_lines_say_what_ends_and_a_table_closes_the_run(house: House) -> None:
-    done = house.call("run", house.write(OK))
+def test_plain_lines_say_what_ends_and_a_table_closes_the_run(workspace: Workspace) -> None:
+    done = workspace.call("run", workspace.write(OK))
     assert (done.returncode, done.stderr) == (0, "")
     said = re.sub(r"\d+\.\d\d s", "0.00 s", done.stdout)
     id = done.stdout[:36]
@@ -99,24 +101,24 @@ def test_plain_lines_say_what_ends_and_a_table_closes_the_run(house: House) -> N
     ]
 
 
-def test_a_run_that_fails_exits_with_1_and_says_where_and_why(house: House) -> None:
-    file = house.write(FAILING)
-    code, document = house.json("run", file)
+def test_a_run_that_fails_exits_with_1_and_says_where_and_why(workspace: Workspace) -> None:
+    file = workspace.write(FAILING)
+    code, document = workspace.json("run", file)
     error = document["error"]
     assert (code, document["status"], error["kind"], error["step"], error["run"]) == (
         1, "error", "python", "start", "start#1",
     )  # fmt: skip
     assert "ZeroDivisionError" in error["message"]
-    told = house.call("run", file).stdout
+    told = workspace.call("run", file).stdout
     assert "✗ start  python: ZeroDivisionError" in told
     assert "python in start#1: ZeroDivisionError" in told
     assert "def main(): return 1 // 0" in told  # the line of the traceback
     assert "noetl retry" in told
 
 
-def test_problems_exit_with_2_and_the_request_is_on_record(house: House) -> None:
+def test_problems_exit_with_2_and_the_request_is_on_record(workspace: Workspace) -> None:
     """D65, D78."""
-    code, document = house.json("run", house.write(WRONG), "--set", "n=1")
+    code, document = workspace.json("run", workspace.write(WRONG), "--set", "n=1")
     id = document.pop("execution_id")
     assert (code, document["status"], document["error"]) == (
         2,
@@ -124,7 +126,7 @@ def test_problems_exit_with_2_and_the_request_is_on_record(house: House) -> None
         {"kind": "problems", "message": FIRST_OF_WRONG},
     )
     assert [each["code"] for each in document["problems"] if each["severity"] == "error"] == ["unknown-step"]
-    assert house.json("resume", id) == (
+    assert workspace.json("resume", id) == (
         1,
         {
             "execution_id": id, "status": "error", "output": None, "duration_s": 0.0, "steps": [],
@@ -134,22 +136,22 @@ def test_problems_exit_with_2_and_the_request_is_on_record(house: House) -> None
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "a: b\n", HEAD.replace("path: t", "path: 3") + "workflow: []\n"])
-def test_text_without_a_path_is_refused_without_a_record(text: str, house: House) -> None:
+def test_text_without_a_path_is_refused_without_a_record(text: str, workspace: Workspace) -> None:
     """D78."""
-    code, document = house.json("run", house.write(text))
+    code, document = workspace.json("run", workspace.write(text))
     assert (code, document["execution_id"], document["error"]["kind"]) == (2, None, "problems")
-    assert not house.db.exists()
+    assert not workspace.db.exists()
 
 
-def test_set_beats_workload_beats_defaults_and_maps_merge_deep(house: House) -> None:
+def test_set_beats_workload_beats_defaults_and_maps_merge_deep(workspace: Workspace) -> None:
     """D77."""
     text = HEAD + (
         "workload: {a: 1, b: {c: 2, d: 3}, e: [1, 2]}\n"
         "workflow:\n- {step: start, tool: {kind: noop, input: {all: '{{ workload }}'}}}\n"
     )
-    values = house.write('{"a": "x", "b": {"c": 5}, "e": [3]}', "values.json")
-    done = house.call(
-        "run", house.write(text), "--workload", values, "--set", "b.d={n: [1, yes]}", "--set", "f.g=",
+    values = workspace.write('{"a": "x", "b": {"c": 5}, "e": [3]}', "values.json")
+    done = workspace.call(
+        "run", workspace.write(text), "--workload", values, "--set", "b.d={n: [1, yes]}", "--set", "f.g=",
         "--set", "b.c=7", "--format", "json",
     )  # fmt: skip
     assert json.loads(done.stdout)["output"]["data"] == {
@@ -172,84 +174,84 @@ def test_set_beats_workload_beats_defaults_and_maps_merge_deep(house: House) -> 
     ],
 )
 def test_a_workload_that_can_not_be_read_is_wrong_usage(
-    arguments: list[str], words: str, house: House
+    arguments: list[str], words: str, workspace: Workspace
 ) -> None:
-    house.write("[1]", "list.yaml")
-    house.write("a: [\n]]", "bad.yaml")
-    code, document = house.json("run", house.write(OK), *arguments)
+    workspace.write("[1]", "list.yaml")
+    workspace.write("a: [\n]]", "bad.yaml")
+    code, document = workspace.json("run", workspace.write(OK), *arguments)
     assert (code, document["execution_id"], document["error"]["kind"]) == (2, None, "usage")
     assert words in document["error"]["message"]
-    assert not house.db.exists()
+    assert not workspace.db.exists()
 
 
-def test_an_older_dialect_is_upgraded_in_memory_and_what_was_upgraded_is_run(house: House) -> None:
+def test_an_older_dialect_is_upgraded_in_memory_and_what_was_upgraded_is_run(workspace: Workspace) -> None:
     old = HEAD + "workflow:\n- {step: start, tool: {kind: noop, args: {n: 1}}, next: [{step: end}]}\n"
-    file = house.write(old)
-    assert house.json("run", file)[0] == 2
-    done = house.call("run", file, "--dialect", "auto", "--format", "json")
+    file = workspace.write(old)
+    assert workspace.json("run", file)[0] == 2
+    done = workspace.call("run", file, "--dialect", "auto", "--format", "json")
     assert (done.returncode, json.loads(done.stdout)["status"], "note: " in done.stderr) == (0, "ok", True)
     assert file.read_text() == old
 
 
-def test_a_child_is_a_file_beside_its_caller_and_resume_finds_it_from_elsewhere(house: House) -> None:
+def test_a_child_is_a_file_beside_its_caller_and_resume_finds_it_from_elsewhere(workspace: Workspace) -> None:
     child = HEAD.replace("path: t", "path: t/child") + (
         "workflow:\n- {step: start, tool: {kind: noop, input: {got: '{{ workload.n }}'}}}\n"
     )
-    house.write(child, "parts/child.yaml")
+    workspace.write(child, "parts/child.yaml")
     text = HEAD + "workflow:\n- {step: start, tool: {kind: playbook, path: child.yaml, input: {n: 3}}}\n"
-    code, document = house.json("run", house.write(text, "parts/parent.yaml"))
+    code, document = workspace.json("run", workspace.write(text, "parts/parent.yaml"))
     assert (code, document["output"]["data"]) == (0, {"got": 3})
     # The child was started later, but nobody started it by hand: `last` is its parent.
-    assert house.json("resume", "last")[1]["execution_id"] == document["execution_id"]
+    assert workspace.json("resume", "last")[1]["execution_id"] == document["execution_id"]
 
 
-def test_warnings_are_counted_on_standard_error_and_stop_nothing(house: House) -> None:
+def test_warnings_are_counted_on_standard_error_and_stop_nothing(workspace: Workspace) -> None:
     """D78."""
-    file = house.write(HEAD + "workflow:\n- {step: start}\n")
-    done = house.call("run", file)
+    file = workspace.write(HEAD + "workflow:\n- {step: start}\n")
+    done = workspace.call("run", file)
     assert (done.returncode, done.stderr) == (0, f"noetl: 1 warning; see noetl check {file}\n")
 
 
-def test_a_playbook_from_standard_input_runs(house: House) -> None:
-    done = house.call("run", "-", "--format", "json", input=OK)
+def test_a_playbook_from_standard_input_runs(workspace: Workspace) -> None:
+    done = workspace.call("run", "-", "--format", "json", input=OK)
     assert (done.returncode, json.loads(done.stdout)["status"]) == (0, "ok")
 
 
-def test_a_file_that_is_no_database_of_ours_exits_with_3(house: House) -> None:
-    house.db.write_text("no database, but a text that is long enough to be read as one " * 20)
-    code, document = house.json("run", house.write(OK))
+def test_a_file_that_is_no_database_of_ours_exits_with_3(workspace: Workspace) -> None:
+    workspace.db.write_text("no database, but a text that is long enough to be read as one " * 20)
+    code, document = workspace.json("run", workspace.write(OK))
     assert (code, document["execution_id"], document["error"]) == (
         3,
         None,
         {
             "kind": "unavailable",
-            "message": f'"{house.db}" is not a database: choose another file, or move it',
+            "message": f'"{workspace.db}" is not a database: choose another file, or move it',
         },
     )
 
 
-def test_a_folder_that_may_not_be_made_exits_with_3_and_no_traceback(house: House) -> None:
-    house.write("", "plain")
-    done = house.call("run", house.write(OK), "--db", house.folder / "plain" / "noetl.db")
+def test_a_folder_that_may_not_be_made_exits_with_3_and_no_traceback(workspace: Workspace) -> None:
+    workspace.write("", "plain")
+    done = workspace.call("run", workspace.write(OK), "--db", workspace.folder / "plain" / "noetl.db")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
     assert "cannot be opened" in done.stderr
 
 
-def test_a_path_that_is_given_and_new_is_said_once(house: House) -> None:
-    db = house.folder / "nosuch" / "x.db"
-    first, second = (house.call("run", house.write(OK), "--db", db) for _ in range(2))
+def test_a_path_that_is_given_and_new_is_said_once(workspace: Workspace) -> None:
+    db = workspace.folder / "nosuch" / "x.db"
+    first, second = (workspace.call("run", workspace.write(OK), "--db", db) for _ in range(2))
     assert (first.returncode, first.stderr) == (0, f"noetl: a new database: {db}\n")
     assert (second.returncode, second.stderr) == (0, "")
 
 
-def test_a_run_in_a_pipe_imports_only_what_it_needs(house: House) -> None:
+def test_a_run_in_a_pipe_imports_only_what_it_needs(workspace: Workspace) -> None:
     program = (
         "import sys, noetl.__main__ as m\ntry: m.main()\nexcept SystemExit: pass\n"
         "print(*sys.modules, file=sys.stderr)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, "run", ROOT / "examples/hello.yaml"],
-        capture_output=True, text=True, check=True, env=house.environment,
+        capture_output=True, text=True, check=True, env=workspace.environment,
     )  # fmt: skip
     heavy = {
         "litestar", "uvicorn", "aiohttp", "asyncpg", "nats", "obstore", "duckdb", "rich", "typer", "click",
@@ -258,24 +260,24 @@ def test_a_run_in_a_pipe_imports_only_what_it_needs(house: House) -> None:
     assert set(done.stderr.split()) & heavy == {"apsw", "jinja2"}
 
 
-def test_a_locale_without_unicode_gets_the_document_all_the_same(house: House) -> None:
-    house.environment |= {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
-    code, document = house.json("run", house.write(OK), "--set", "name=wörld")
+def test_a_locale_without_unicode_gets_the_document_all_the_same(workspace: Workspace) -> None:
+    workspace.environment |= {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
+    code, document = workspace.json("run", workspace.write(OK), "--set", "name=wörld")
     assert (code, document["output"]["data"]["name"]) == (0, "wörld")
-    done = house.call("run", house.write(WRONG + "# ö\n"))
+    done = workspace.call("run", workspace.write(WRONG + "# ö\n"))
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
 
 
-def test_the_example_of_make_run_runs(house: House) -> None:
-    code, document = house.json("run", ROOT / "examples/word_count.yaml", "--set", "many=10")
+def test_the_example_of_make_run_runs(workspace: Workspace) -> None:
+    code, document = workspace.json("run", ROOT / "examples/word_count.yaml", "--set", "many=10")
     assert (code, document["output"]["data"]) == (
         0, {"verdict": "long", "words": 16, "longest": ["truth", "state", "Whatever"]},
     )  # fmt: skip
 
 
-def test_a_reader_that_has_seen_enough_does_not_stop_the_execution(house: House) -> None:
-    arguments, flag, _ = house.slow()
-    with house.started(*arguments) as run:
+def test_a_reader_that_has_seen_enough_does_not_stop_the_execution(workspace: Workspace) -> None:
+    arguments, flag, _ = workspace.slow()
+    with workspace.started(*arguments) as run:
         id = run.read_until("▶ slow")[0]
         assert run.process.stdout is not None
         run.process.stdout.close()
@@ -283,19 +285,19 @@ def test_a_reader_that_has_seen_enough_does_not_stop_the_execution(house: House)
         assert run.process.wait() == 141
         assert run.process.stderr is not None
         assert run.process.stderr.read() == ""
-    assert house.json("resume", id)[1]["status"] == "ok"
+    assert workspace.json("resume", id)[1]["status"] == "ok"
 
 
 def without_escapes(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
 
 
-def test_a_terminal_shows_rows_with_colours_and_the_cursor_comes_back(house: House) -> None:
+def test_a_terminal_shows_rows_with_colours_and_the_cursor_comes_back(workspace: Workspace) -> None:
     ours, theirs = pty.openpty()
-    arguments, flag, _ = house.slow()
-    environment = {**house.environment, "TERM": "xterm-256color"}
+    arguments, flag, _ = workspace.slow()
+    environment = {**workspace.environment, "TERM": "xterm-256color"}
     with subprocess.Popen(
-        [NOETL, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=house.folder
+        [NOETL, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=workspace.folder
     ) as process:
         os.close(theirs)
         seen = b""

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, quote, quote_plus
 
 import pytest
 
-from tests.e2e.processes import House
+from tests.e2e.processes import Workspace
 from tests.playbooks import HEAD
 
 MANY = 30
@@ -221,23 +221,25 @@ def child(at: str, folder: Path) -> str:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
+def workspace(tmp_path: Path) -> Workspace:
     (tmp_path / "house").mkdir()
-    made = House(tmp_path / "house")
+    made = Workspace(tmp_path / "house")
     made.environment |= {f"CANARY_{number}": canary(number) for number in range(MANY)}
     return made
 
 
-def test_no_canary_is_found_anywhere_after_it_went_through_everything(house: House, tmp_path: Path) -> None:
+def test_no_canary_is_found_anywhere_after_it_went_through_everything(
+    workspace: Workspace, tmp_path: Path
+) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret").write_text(canary(25) + "\n")
-    stored = house.call("secrets", "set", "canary", input=canary(26))
+    stored = workspace.call("secrets", "set", "canary", input=canary(26))
     assert (stored.returncode, stored.stderr) == (0, "")
     said = [stored.stdout]
     with echoing() as at:
-        house.write(child(at, outside), "child.yaml")
-        done = house.call("run", house.write(playbook(at, outside)))
+        workspace.write(child(at, outside), "child.yaml")
+        done = workspace.call("run", workspace.write(playbook(at, outside)))
         id = done.stdout.partition("\n")[0]
         said += [done.stdout, done.stderr]
     for command in (
@@ -250,9 +252,9 @@ def test_no_canary_is_found_anywhere_after_it_went_through_everything(house: Hou
         ("list", "--format", "json"),
         ("secrets", "list"),
     ):
-        looked = house.call(*command)
+        looked = workspace.call(*command)
         said += [looked.stdout, looked.stderr]
-    shown = json.loads(house.call("show", id, "--format", "json").stdout)
+    shown = json.loads(workspace.call("show", id, "--format", "json").stdout)
     ran = {step["step"]: step["status"] for step in shown["steps"]}
     assert len(ran) == MANY
     assert {name for name, status in ran.items() if status != "ok"} == {
@@ -261,11 +263,11 @@ def test_no_canary_is_found_anywhere_after_it_went_through_everything(house: Hou
 
     kept = {
         file: file.read_bytes()
-        for file in house.folder.rglob("*")
+        for file in workspace.folder.rglob("*")
         if file.is_file() and file.suffix != ".yaml"
     }
-    assert any(file.parent != house.folder and MARKER.encode() in body for file, body in kept.items())
-    assert MARKER.encode() in kept[house.db] + kept.get(Path(f"{house.db}-wal"), b"")
+    assert any(file.parent != workspace.folder and MARKER.encode() in body for file, body in kept.items())
+    assert MARKER.encode() in kept[workspace.db] + kept.get(Path(f"{workspace.db}-wal"), b"")
     assert MARKER in said[3]
     heap = b"\n".join([*kept.values(), *(text.encode() for text in said)])
     found = [(number, form) for number in range(MANY) for form in forms(canary(number)) if form in heap]
@@ -273,47 +275,51 @@ def test_no_canary_is_found_anywhere_after_it_went_through_everything(house: Hou
     assert heap.count(b"***") > 100
 
 
-def test_a_request_whose_credential_does_not_resolve_is_on_record_and_told_by_name_d65(house: House) -> None:
+def test_a_request_whose_credential_does_not_resolve_is_on_record_and_told_by_name_d65(
+    workspace: Workspace,
+) -> None:
     text = (
         HEAD
         + "keychain: [{name: api, kind: env, variable: NO_SUCH_VARIABLE}]\n"
         + "workflow: [{step: start, tool: {kind: noop}}]\n"
     )
-    code, document = house.json("run", house.write(text))
+    code, document = workspace.json("run", workspace.write(text))
     message = 'keychain entry "api": the environment variable "NO_SUCH_VARIABLE" is not set'
     assert (code, document["status"], document["steps"]) == (1, "error", [])
     assert document["error"] == {"kind": "credential", "message": message}
-    events = house.call("events", document["execution_id"], "--format", "jsonl").stdout.splitlines()
+    events = workspace.call("events", document["execution_id"], "--format", "jsonl").stdout.splitlines()
     names = [json.loads(line)["name"] for line in events]
     assert names == ["playbook.execution.requested", "playbook.request.evaluated", "playbook.processed"]
 
 
-def test_a_stored_secret_is_used_and_a_new_version_is_on_record_d84(house: House) -> None:
+def test_a_stored_secret_is_used_and_a_new_version_is_on_record_d84(workspace: Workspace) -> None:
     text = (
         HEAD
         + "keychain: [{name: api, kind: stored}]\n"
         + "workflow: [{step: start, tool: {kind: secrets, input: {name: api}}}]\n"
     )
-    file = house.write(text)
+    file = workspace.write(text)
     for version in (1, 2):
-        assert house.call("secrets", "set", "api", input=f"value number {version}").returncode == 0
-        code, document = house.json("run", file)
+        assert workspace.call("secrets", "set", "api", input=f"value number {version}").returncode == 0
+        code, document = workspace.json("run", file)
         data = {"name": "api", "resolves": True, "version": f"stored-{version}"}
         assert (code, document["output"]["data"]) == (0, data)
-    events = house.call("events", "last", "--format", "jsonl").stdout
+    events = workspace.call("events", "last", "--format", "jsonl").stdout
     assert '"keychain":{"api":"stored-2"}' in events
-    assert house.call("secrets", "rotate").returncode == 0
-    assert house.call("run", file).returncode == 0
-    assert house.call("secrets", "rm", "api").returncode == 0
-    assert house.call("run", file).returncode == 1
+    assert workspace.call("secrets", "rotate").returncode == 0
+    assert workspace.call("run", file).returncode == 0
+    assert workspace.call("secrets", "rm", "api").returncode == 0
+    assert workspace.call("run", file).returncode == 1
 
 
-def test_neither_rows_nor_the_details_of_a_database_show_a_canary(house: House, tmp_path: Path) -> None:
+def test_neither_rows_nor_the_details_of_a_database_show_a_canary(
+    workspace: Workspace, tmp_path: Path
+) -> None:
     from tests.services import PASSWORD, postgres
 
     server = postgres()
     dsn = f"postgresql://postgres:{PASSWORD}@127.0.0.1:{server.port}/postgres"
-    house.environment["DSN"] = dsn
+    workspace.environment["DSN"] = dsn
     table = f"canaries_{tmp_path.name[-8:].replace('-', '_')}"
     on = {"when": "{{ event.name is defined }}"}
     make = f"CREATE TABLE {table} (token text PRIMARY KEY)"
@@ -340,15 +346,15 @@ def test_neither_rows_nor_the_details_of_a_database_show_a_canary(house: House, 
     pg = {"name": "pg", "kind": "postgres_credential", "dsn": {"env": "DSN"}}
     keychain = [entry(0, "", tmp_path), entry(1, "", tmp_path), pg]
     text = HEAD + f"keychain: {json.dumps(keychain)}\nworkflow: {json.dumps(workflow)}\n"
-    code, document = house.json("run", house.write(text))
-    said = house.call("events", "last", "--format", "jsonl").stdout + json.dumps(document)
+    code, document = workspace.json("run", workspace.write(text))
+    said = workspace.call("events", "last", "--format", "jsonl").stdout + json.dumps(document)
     ran = {step["step"]: step["status"] for step in document["steps"]}
     assert {name for name, status in ran.items() if status != "ok"} == {"again", "wrong"}, document
     assert "violates unique constraint" in said
     assert MARKER in said
     assert code == 0
     kept = [
-        file.read_bytes() for file in house.folder.rglob("*") if file.is_file() and file.suffix != ".yaml"
+        file.read_bytes() for file in workspace.folder.rglob("*") if file.is_file() and file.suffix != ".yaml"
     ]
     heap = b"\n".join([*kept, said.encode()])
     secrets = [canary(0), canary(1), dsn, PASSWORD]

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.e2e.processes import House
+from tests.e2e.processes import Workspace
 from tests.e2e.serving import Api, serving
 
 ANY_SIZE = Path(__file__).parent / "playbooks" / "any_size.yaml"
@@ -24,16 +24,16 @@ class Done(NamedTuple):
     lengths: list[int]  # of the events
 
 
-def done(house: House, api: Api, size: int) -> Done:
-    code, document = house.json("run", ANY_SIZE, "--set", f"url={api.url}", "--set", f"bytes={size}")
+def done(workspace: Workspace, api: Api, size: int) -> Done:
+    code, document = workspace.json("run", ANY_SIZE, "--set", f"url={api.url}", "--set", f"bytes={size}")
     id = document["execution_id"]
     assert document["error"] is None
-    lines = house.call("events", id, "--format", "jsonl").stdout.splitlines()
+    lines = workspace.call("events", id, "--format", "jsonl").stdout.splitlines()
     events = [json.loads(line) for line in lines]
     return Done(
         code,
         sorted((each["id"], each["status"], each["calls"], str(each.get("iterations"))) for each in document["steps"]),
-        {key: without_place(value) for key, value in house.json("state", id)[1]["ctx"].items()},
+        {key: without_place(value) for key, value in workspace.json("state", id)[1]["ctx"].items()},
         {
             each["step_run_id"]: (each["data"].get("asked"), [token["step"] for token in each["data"].get("tokens", [])])
             for each in events
@@ -54,9 +54,9 @@ def without_place(value: Any) -> Any:
 
 
 def test_a_playbook_does_the_same_with_1_kb_and_with_10_mb(tmp_path: Path) -> None:
-    house = House(tmp_path)
+    workspace = Workspace(tmp_path)
     with serving() as api:
-        small, large = done(house, api, 1_000), done(house, api, 10_000_000)
+        small, large = done(workspace, api, 1_000), done(workspace, api, 10_000_000)
     assert small._replace(lengths=[]) == large._replace(lengths=[])
     assert max(large.lengths) < INLINE_BYTES_MAX
     assert small.ctx | {"whole_ref": 0, "list_ref": 0, "over_ref": 0} == {

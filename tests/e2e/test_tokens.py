@@ -8,42 +8,42 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.processes import House
+from tests.e2e.processes import Workspace
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path)
 
 
-def test_a_token_is_told_once_and_stands_nowhere(house: House) -> None:
-    done = house.call("token", "create", "ci", "--scope", "read", "--scope", "run")
+def test_a_token_is_told_once_and_stands_nowhere(workspace: Workspace) -> None:
+    done = workspace.call("token", "create", "ci", "--scope", "read", "--scope", "run")
     assert done.returncode == 0
     found = re.fullmatch(r"noetl_([0-9a-f]{16})_([A-Za-z0-9_-]{43})\n", done.stdout)
     assert found is not None
     assert done.stderr == "ci: store it safely, it is not shown again\n"
     id, secret = found.groups()
-    listed = house.call("token", "list")
+    listed = workspace.call("token", "list")
     words = listed.stdout.splitlines()[1].split()
     assert (words[:4], words[-1]) == ([id, "ci", "read", "run"], "never")
     assert secret not in listed.stdout + listed.stderr
-    held = b"".join(file.read_bytes() for file in house.folder.rglob("*") if file.is_file())
+    held = b"".join(file.read_bytes() for file in workspace.folder.rglob("*") if file.is_file())
     assert id.encode() in held
     assert secret.encode() not in held
 
 
-def test_tokens_are_told_as_json_and_taken_back_by_their_ids(house: House) -> None:
-    code, made = house.json(
+def test_tokens_are_told_as_json_and_taken_back_by_their_ids(workspace: Workspace) -> None:
+    code, made = workspace.json(
         "token", "create", "Ann", "--scope", "admin", "--scope", "read", "--expires", "30d"
     )
     assert (code, made["name"], made["scopes"]) == (0, "Ann", ["read", "admin"])
     assert made["token"].startswith(f"noetl_{made['id']}_")
     assert made["expires_at"] > made["created_at"]
     shown = {key: value for key, value in made.items() if key != "token"}
-    assert json.loads(house.call("token", "list", "--format", "json").stdout) == [shown]
-    assert house.json("token", "revoke", made["id"]) == (0, {"id": made["id"]})
-    assert json.loads(house.call("token", "list", "--format", "json").stdout) == []
-    code, told = house.json("token", "revoke", made["id"])
+    assert json.loads(workspace.call("token", "list", "--format", "json").stdout) == [shown]
+    assert workspace.json("token", "revoke", made["id"]) == (0, {"id": made["id"]})
+    assert json.loads(workspace.call("token", "list", "--format", "json").stdout) == []
+    code, told = workspace.json("token", "revoke", made["id"])
     assert (code, told["error"]["kind"]) == (1, "not-found")
 
 
@@ -59,15 +59,15 @@ def test_tokens_are_told_as_json_and_taken_back_by_their_ids(house: House) -> No
     ],
 )
 def test_what_can_be_no_token_is_refused(
-    house: House, arguments: tuple[str, ...], code: int, words: str
+    workspace: Workspace, arguments: tuple[str, ...], code: int, words: str
 ) -> None:
-    done = house.call("token", "create", *arguments)
+    done = workspace.call("token", "create", *arguments)
     assert (done.returncode, done.stdout) == (code, "")
     assert words in done.stderr
 
 
-def test_without_a_database_there_is_nothing_to_list_or_revoke(house: House) -> None:
-    done = house.call("token", "list")
+def test_without_a_database_there_is_nothing_to_list_or_revoke(workspace: Workspace) -> None:
+    done = workspace.call("token", "list")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing to list: there is no token here\n")
-    assert house.call("token", "revoke", "4f1c").returncode == 2
-    assert not house.db.exists()
+    assert workspace.call("token", "revoke", "4f1c").returncode == 2
+    assert not workspace.db.exists()

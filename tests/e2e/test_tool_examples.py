@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from noetl.tool import Tools
-from tests.e2e.processes import ROOT, House
+from tests.e2e.processes import ROOT, Workspace
 from tests.e2e.serving import serving
 from tests.playbooks import HEAD, kinds
 from tests.services import connected, database, postgres
@@ -58,20 +58,20 @@ def example_of(kind: str) -> str:
 
 @pytest.mark.parametrize("kind", sorted(kinds()))
 def test_the_example_of_a_tool_runs(kind: str, tmp_path: Path) -> None:
-    house = House(tmp_path)
-    file = house.write(AROUND.replace("EXAMPLE", indent(example_of(kind), "    ")))
-    house.write((ROOT / "examples" / "hello.yaml").read_text("utf-8"), "examples/hello")
+    workspace = Workspace(tmp_path)
+    file = workspace.write(AROUND.replace("EXAMPLE", indent(example_of(kind), "    ")))
+    workspace.write((ROOT / "examples" / "hello.yaml").read_text("utf-8"), "examples/hello")
 
     async def work() -> tuple[int, str]:
         async with database() as name, connected(name) as connection:
             await connection.execute(
                 "CREATE TABLE customers AS SELECT 1 AS id, 'Ada' AS name, 'Bern' AS city"
             )
-            house.environment |= {"API_TOKEN": "a-token-of-tests", "WAREHOUSE_DSN": postgres().dsn(name)}
+            workspace.environment |= {"API_TOKEN": "a-token-of-tests", "WAREHOUSE_DSN": postgres().dsn(name)}
             with serving() as api:
                 api.items = {"total": 2}
                 given = ("run", file, "--set", f"api_url={api.url}/json", "--format", "json")
-                done = await asyncio.to_thread(house.call, *given)
+                done = await asyncio.to_thread(workspace.call, *given)
                 return done.returncode, done.stdout
 
     code, told = asyncio.run(work())

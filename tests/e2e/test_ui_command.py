@@ -9,14 +9,14 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.processes import House
+from tests.e2e.processes import Workspace
 from tests.playbooks import HEAD
 
 
 def test_the_page_is_where_it_says_and_shows_what_ran_before(tmp_path: Path) -> None:
-    house = House(tmp_path)
-    _, ran = house.json("run", house.write(HEAD + "workflow:\n- step: start\n  tool: {kind: noop}\n"))
-    with house.started("ui", "--no-browser") as started:
+    workspace = Workspace(tmp_path)
+    _, ran = workspace.json("run", workspace.write(HEAD + "workflow:\n- step: start\n  tool: {kind: noop}\n"))
+    with workspace.started("ui", "--no-browser") as started:
         (page,) = started.read_until("http://")
         assert page.startswith("http://127.0.0.1:")
         assert page.endswith("/ui/")
@@ -47,13 +47,13 @@ def asked(page: str, route: str, *, post: bool = False) -> Any:
 def test_whoever_only_looks_sets_nothing_going_and_resume_goes_on_with_the_rights_of_run(
     tmp_path: Path,
 ) -> None:
-    house = House(tmp_path)
-    house.environment["MY_TOKEN"] = "t0ken"
-    with house.started("run", house.write(NEEDS_TOKEN)) as run:
+    workspace = Workspace(tmp_path)
+    workspace.environment["MY_TOKEN"] = "t0ken"
+    with workspace.started("run", workspace.write(NEEDS_TOKEN)) as run:
         id = run.read_until("▶ start")[0].split()[-1]
         run.process.kill()
     (tmp_path / "flag").touch()
-    with house.started("ui", "--no-browser") as started:
+    with workspace.started("ui", "--no-browser") as started:
         (page,) = started.read_until("http://")
         [head] = asked(page, "/executions")["items"]
         assert (head["status"], head["owner_alive"], head["execution_id"][-6:]) == ("running", False, id[-6:])
@@ -67,6 +67,6 @@ def test_whoever_only_looks_sets_nothing_going_and_resume_goes_on_with_the_right
 
 
 def test_a_postgresql_is_looked_at_through_its_servers(tmp_path: Path) -> None:
-    done = House(tmp_path).call("ui", "--no-browser", "--db", "postgresql://db/noetl")
+    done = Workspace(tmp_path).call("ui", "--no-browser", "--db", "postgresql://db/noetl")
     assert (done.returncode, done.stdout) == (2, "")
     assert "open the address of one in the browser" in done.stderr

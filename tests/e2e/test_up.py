@@ -143,17 +143,17 @@ class WatchedExecution:
 
 
 def test_one_command_runs_a_playbook_and_a_signal_ends_all_of_it(folder: Path) -> None:
-    with up(folder) as house:
-        pids = house.told["pids"]
+    with up(folder) as workspace:
+        pids = workspace.told["pids"]
         assert sorted(pids) == ["nats", "postgresql", "server", "worker-1", "worker-2"]
-        assert json.loads((folder / "house" / "up.json").read_text()) == house.told
-        assert house.noetl("run", HELLO)["output"]["data"] == {"text": "hello, world"}
-        assert house.noetl("doctor")["ok"]
+        assert json.loads((folder / "house" / "up.json").read_text()) == workspace.told
+        assert workspace.noetl("run", HELLO)["output"]["data"] == {"text": "hello, world"}
+        assert workspace.noetl("doctor")["ok"]
 
         watched = WatchedExecution(pids)
-        house.process.send_signal(signal.SIGINT)
-        said = house.hear("all stopped")
-        assert house.process.wait(PATIENCE_S) == 0
+        workspace.process.send_signal(signal.SIGINT)
+        said = workspace.hear("all stopped")
+        assert workspace.process.wait(PATIENCE_S) == 0
         assert watched.left(0) == []
     stopped = [line.split()[0] for line in said.splitlines() if "stopped" in line]
     assert sorted(stopped[:2]) == ["worker-1", "worker-2"]
@@ -162,7 +162,7 @@ def test_one_command_runs_a_playbook_and_a_signal_ends_all_of_it(folder: Path) -
 
 
 def test_what_opens_the_house_is_in_files_for_its_owner_alone_and_on_no_command_line(folder: Path) -> None:
-    with up(folder, "--workers", "1") as house:
+    with up(folder, "--workers", "1") as workspace:
         path = folder / "house"
         secret = [path / name for name in ("key", "link-key", "token", "postgres-password", "nats-password")]
         holding = [
@@ -177,13 +177,13 @@ def test_what_opens_the_house_is_in_files_for_its_owner_alone_and_on_no_command_
         assert stat.S_IMODE((path / "postgres").stat().st_mode) == 0o700
         said = "".join(
             Path(f"/proc/{pid}/cmdline").read_text()
-            for pid in (house.process.pid, *house.told["pids"].values())
+            for pid in (workspace.process.pid, *workspace.told["pids"].values())
         )
-        said += json.dumps(house.told)
+        said += json.dumps(workspace.told)
         said += "".join(file.read_text() for file in (path / "logs").iterdir())
         assert [file.name for file in secret if file.read_text().strip() in said] == []
         asked = subprocess.run(
-            [NOETL, "doctor", "--nats", f"nats://{house.told['nats']}"], capture_output=True, text=True,
+            [NOETL, "doctor", "--nats", f"nats://{workspace.told['nats']}"], capture_output=True, text=True,
             check=False, env=plain_environment(folder), timeout=PATIENCE_S,
         )  # fmt: skip
         assert asked.returncode == 1
@@ -193,40 +193,40 @@ def test_what_opens_the_house_is_in_files_for_its_owner_alone_and_on_no_command_
 def test_when_it_is_killed_nothing_stays_and_the_next_one_goes_on_with_what_was_open(folder: Path) -> None:
     flag, log, playbook = folder / "flag", folder / "log", folder / "slow.yaml"
     playbook.write_text(SLOW)
-    with up(folder) as house:
+    with up(folder) as workspace:
         arguments = ["--set", f"flag={flag}", "--set", f"log={log}"]
         with subprocess.Popen(
-            [NOETL, "run", playbook, *arguments], env=house.environment, stdout=subprocess.PIPE, text=True
+            [NOETL, "run", playbook, *arguments], env=workspace.environment, stdout=subprocess.PIPE, text=True
         ) as run:
             assert run.stdout is not None
             for line in run.stdout:
                 if "▶ slow" in line:
                     break
             run.kill()
-        watched = WatchedExecution(house.told["pids"])
-        house.process.kill()
-        house.process.wait(PATIENCE_S)
+        watched = WatchedExecution(workspace.told["pids"])
+        workspace.process.kill()
+        workspace.process.wait(PATIENCE_S)
         assert watched.left(PATIENCE_S) == []
     assert log.read_text() == "start "
 
     flag.touch()
-    with up(folder) as house:
-        done = house.noetl("resume", "last") if _is_open(house) else house.noetl("show", "last")
+    with up(folder) as workspace:
+        done = workspace.noetl("resume", "last") if _is_open(workspace) else workspace.noetl("show", "last")
         assert done["status"] == "ok"
     assert log.read_text() == "start after "
 
 
-def _is_open(house: Up) -> bool:
-    return house.noetl("show", "last")["status"] not in ("ok", "error")
+def _is_open(workspace: Up) -> bool:
+    return workspace.noetl("show", "last")["status"] not in ("ok", "error")
 
 
 def test_whoever_dies_is_started_again_and_the_house_goes_on(folder: Path) -> None:
-    with up(folder, "--workers", "1") as house:
-        before = house.told["pids"]
+    with up(folder, "--workers", "1") as workspace:
+        before = workspace.told["pids"]
         for name in ("server", "nats", "postgresql", "worker-1"):
             os.kill(before[name], signal.SIGKILL)
-            assert "SIGKILL" in house.hear(f"{name:<12}is back")
-        assert house.noetl("run", HELLO)["status"] == "ok"
+            assert "SIGKILL" in workspace.hear(f"{name:<12}is back")
+        assert workspace.noetl("run", HELLO)["status"] == "ok"
         after = json.loads((folder / "house" / "up.json").read_text())["pids"]
     assert [name for name in before if before[name] == after[name]] == []
 
@@ -249,14 +249,14 @@ def test_a_folder_with_other_things_in_it_is_left_alone(folder: Path) -> None:
 
 
 def test_a_secret_that_others_may_read_is_refused(folder: Path) -> None:
-    house = Folder(folder / "house")
+    workspace = Folder(folder / "house")
     try:
-        assert house.secret("key", lambda: "word") == house.secret("key", lambda: "another") == "word"
+        assert workspace.secret("key", lambda: "word") == workspace.secret("key", lambda: "another") == "word"
         (folder / "house" / "key").chmod(0o644)
         with pytest.raises(Rejected, match="chmod 600"):
-            house.secret("key", lambda: "another")
+            workspace.secret("key", lambda: "another")
     finally:
-        house.close()
+        workspace.close()
 
 
 def test_a_port_that_is_taken_is_told_before_anything_starts(folder: Path) -> None:
@@ -328,24 +328,24 @@ def test_a_note_of_a_process_that_is_another_by_now_does_not_keep_postgres_from_
 
 
 def test_a_database_whose_password_is_gone_is_told_and_not_made_anew(folder: Path) -> None:
-    house = Folder(folder / "house")
+    workspace = Folder(folder / "house")
     try:
         (folder / "house" / "postgres").mkdir()
         with pytest.raises(Rejected, match=r"postgres-password.*is missing"):
-            Postgres(house, SystemClock())
+            Postgres(workspace, SystemClock())
     finally:
-        house.close()
+        workspace.close()
 
 
 def test_one_who_can_not_start_is_told_with_its_last_words_and_all_others_are_stopped(folder: Path) -> None:
-    def house(_asked: DevClusterOptions, _addresses: object, path: Path) -> list[ProcessSpec]:
+    def workspace(_asked: DevClusterOptions, _addresses: object, path: Path) -> list[ProcessSpec]:
         command = ("/bin/sh", "-c", "echo no such luck; exit 7")
         return [ProcessSpec("server", command, {}, "ready", path)]
 
     told: list[DevClusterStatus] = []
 
     async def run() -> str:
-        trial = DevCluster(DevClusterOptions(folder / "house", 0, 0), SystemClock(), told.append, house)
+        trial = DevCluster(DevClusterOptions(folder / "house", 0, 0), SystemClock(), told.append, workspace)
         try:
             await trial.start()
         except Exception as error:  # noqa: BLE001

@@ -14,8 +14,8 @@ DOOR = ServerSettings(open=True, headers_s=5.0, requests_per_s=5, requests_burst
 
 
 async def main(folder: Path) -> None:
-    async with opened(folder, DOOR) as world:
-        print(world.server.port, flush=True)
+    async with opened(folder, DOOR) as server:
+        print(server.server.port, flush=True)
         await asyncio.to_thread(sys.stdin.read)
 
 

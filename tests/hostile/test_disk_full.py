@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.api.servers import World, serve
+from tests.api.servers import ApiServer, serve
 from tests.chaos.disks import small_disk
 from tests.conftest import Measuring
 from tests.playbooks import HEAD
@@ -34,34 +34,34 @@ def test_a_server_reports_a_full_disk_and_recovers_by_itself_when_there_is_space
 ) -> None:
     with small_disk(tmp_path / "disk", MEGABYTES) as disk:
 
-        async def work(world: World) -> None:
-            digest = (await world.api.register(GROWING))["digest"]
+        async def work(server: ApiServer) -> None:
+            digest = (await server.api.register(GROWING))["digest"]
             wanted = {"digest": digest, "workload": {"text": TEXT}}
             started = [
-                (await world.api.post("/executions", wanted, status=201))["execution_id"]
+                (await server.api.post("/executions", wanted, status=201))["execution_id"]
                 for _ in range(EXECUTIONS)
             ]
             disk.fill()
             # SQLite reuses space in its files, so that the first writes still succeed.
-            while (answer := await world.api.ask("POST", "/executions", wanted)).status == 201:
+            while (answer := await server.api.ask("POST", "/executions", wanted)).status == 201:
                 started.append(answer.json["execution_id"])
             assert (answer.status, answer.json["code"]) == (507, "storage-full")
             assert "free some space" in answer.json["detail"]
-            assert (await world.api.ask("GET", "/health")).status == 200
+            assert (await server.api.ask("GET", "/health")).status == 200
             for _ in range(20):
-                answer = await world.api.ask("POST", "/executions", wanted)
+                answer = await server.api.ask("POST", "/executions", wanted)
                 assert answer.status in (201, 507)  # a checkpoint may have freed space for one more
                 started += [answer.json["execution_id"]] if answer.status == 201 else []
-            assert await listed(world) == set(started), "a refused start is in the list"
+            assert await listed(server) == set(started), "a refused start is in the list"
             # There is no space for the output of `keep`, so that some executions have not ended.
-            held = [id for id in started if await status(world, id) == "running"]
+            held = [id for id in started if await status(server, id) == "running"]
             assert held
 
             disk.make_space()
-            since = world.services.clock.monotonic()
-            while "ok" not in {await status(world, id) for id in held}:
-                await world.services.clock.sleep(0.05)
-            resumed = (world.services.clock.monotonic() - since) * 1_000
+            since = server.services.clock.monotonic()
+            while "ok" not in {await status(server, id) for id in held}:
+                await server.services.clock.sleep(0.05)
+            resumed = (server.services.clock.monotonic() - since) * 1_000
             figure(
                 "a full disk, recovery after space is free",
                 resumed,
@@ -70,10 +70,10 @@ def test_a_server_reports_a_full_disk_and_recovers_by_itself_when_there_is_space
                 slack=6,
             )
             for id in started:
-                while (shown := await world.api.get(f"/executions/{id}"))["status"] == "running":
-                    await world.services.clock.sleep(0.05)
+                while (shown := await server.api.get(f"/executions/{id}"))["status"] == "running":
+                    await server.services.clock.sleep(0.05)
                 assert shown["status"] == "ok", shown
-            await world.api.post("/executions", wanted, status=201)
+            await server.api.post("/executions", wanted, status=201)
 
         serve(disk.folder, work)
         assert run_audit(None, "plain", str(disk.folder / "noetl.db")) == 0, (
@@ -81,15 +81,15 @@ def test_a_server_reports_a_full_disk_and_recovers_by_itself_when_there_is_space
         )
 
 
-async def status(world: World, id: str) -> str:
-    return str((await world.api.get(f"/executions/{id}"))["status"])
+async def status(server: ApiServer, id: str) -> str:
+    return str((await server.api.get(f"/executions/{id}"))["status"])
 
 
-async def listed(world: World) -> set[str]:
+async def listed(server: ApiServer) -> set[str]:
     found: set[str] = set()
     before: str | None = None
     while True:
-        page = await world.api.get("/executions", limit=100, before=before)
+        page = await server.api.get("/executions", limit=100, before=before)
         found |= {each["execution_id"] for each in page["items"]}
         before = page["next"]
         if before is None:

@@ -14,7 +14,7 @@ from typing import Final
 
 import apsw
 
-from tests.e2e.processes import ROOT, House
+from tests.e2e.processes import ROOT, Workspace
 from tests.playbooks import HEAD
 from tests.replay.histories import FOLDER
 
@@ -56,15 +56,15 @@ def file_of(release: str) -> Path:
     return FOLDER / "logs" / release / "noetl.db.gz"
 
 
-def fill(house: House) -> None:
-    example = house.write(EXAMPLE.read_text("utf-8"), EXAMPLE.name)
-    assert house.call("run", example).returncode == 0
-    assert house.call("run", house.write(BROKEN, "broken.yaml")).returncode == 1
-    with house.started("run", house.write(APPROVAL, "approval.yaml")) as approval:
+def fill(workspace: Workspace) -> None:
+    example = workspace.write(EXAMPLE.read_text("utf-8"), EXAMPLE.name)
+    assert workspace.call("run", example).returncode == 0
+    assert workspace.call("run", workspace.write(BROKEN, "broken.yaml")).returncode == 1
+    with workspace.started("run", workspace.write(APPROVAL, "approval.yaml")) as approval:
         approval.read_until("waits for")
-        assert house.call("cancel", "last").returncode == 0
+        assert workspace.call("cancel", "last").returncode == 0
         approval.end()
-    with house.started("run", house.write(NAP, "nap.yaml")) as nap:
+    with workspace.started("run", workspace.write(NAP, "nap.yaml")) as nap:
         nap.read_until("waits until")  # The end of the block sends SIGKILL.
 
 
@@ -73,13 +73,13 @@ def main(release: str) -> None:
     if file.exists():
         raise SystemExit(f"the database of {release} exists and must not change")
     with tempfile.TemporaryDirectory() as folder:
-        house = House(Path(folder))
-        fill(house)
-        connection = apsw.Connection(str(house.db))
+        workspace = Workspace(Path(folder))
+        fill(workspace)
+        connection = apsw.Connection(str(workspace.db))
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         connection.close()
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(gzip.compress(house.db.read_bytes(), mtime=0))
+        file.write_bytes(gzip.compress(workspace.db.read_bytes(), mtime=0))
 
 
 if __name__ == "__main__":

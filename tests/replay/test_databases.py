@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.processes import House
+from tests.e2e.processes import Workspace
 from tests.replay.databases import file_of
 from tests.replay.histories import releases
 
@@ -17,17 +17,17 @@ STATUSES = ["interrupted", "cancelled", "error", "ok"]  # the newest first, as i
 
 @pytest.mark.parametrize("release", releases())
 def test_a_database_of_a_release_is_read_and_resumed(release: str, tmp_path: Path) -> None:
-    house = House(tmp_path)
-    house.db.write_bytes(gzip.decompress(file_of(release).read_bytes()))
+    workspace = Workspace(tmp_path)
+    workspace.db.write_bytes(gzip.decompress(file_of(release).read_bytes()))
 
-    listed = json.loads(house.call("list", "--format", "json").stdout)
+    listed = json.loads(workspace.call("list", "--format", "json").stdout)
     assert [each["status"] for each in listed] == STATUSES
     nap, _, broken, _ = (each["execution_id"] for each in listed)
-    assert "identical" in house.call("replay", nap).stdout
-    assert house.call("audit").returncode == 0
+    assert "identical" in workspace.call("replay", nap).stdout
+    assert workspace.call("audit").returncode == 0
 
-    code, gone_on = house.json("resume", nap)
+    code, gone_on = workspace.json("resume", nap)
     assert (code, gone_on["output"]["data"]) == (0, {"total": 14})
-    code, retried = house.json("retry", broken)
+    code, retried = workspace.json("retry", broken)
     assert (code, retried["error"]["kind"]) == (1, "python")
-    assert house.call("audit").returncode == 0
+    assert workspace.call("audit").returncode == 0

@@ -11,7 +11,7 @@ from noetl.engine.state import State
 from noetl.output import JSON, Failure, Output
 from noetl.testing.programs import MemoryPrograms
 from noetl.testing.simulator.cluster import SimCluster
-from tests.playbooks import HEAD, checked, kinds, told_codes
+from tests.playbooks import HEAD, checked, kinds, problem_codes
 
 PAGES = """\
 workload: {hotels: [{id: a, pages: 3}, {id: b, pages: 1}]}
@@ -81,8 +81,8 @@ def data_of(state: State) -> JSON:
 
 def test_1_policies_are_validated() -> None:
     body = "workflow:\n- step: start\n  tool: {kind: noop, spec: {policy: %s}}\n"
-    assert told_codes(checked(body % "[]").errors) == {"bad-policy"}
-    assert told_codes(checked(body % "{rules: [{else: {then: {to: x}}}]}").errors) == {"missing-do"}
+    assert problem_codes(checked(body % "[]").errors) == {"bad-policy"}
+    assert problem_codes(checked(body % "{rules: [{else: {then: {to: x}}}]}").errors) == {"missing-do"}
 
 
 def test_2_a_transient_500_is_retried_and_then_fails() -> None:
@@ -220,4 +220,6 @@ def test_the_first_fact_says_by_which_level_of_the_language_d71() -> None:
 
 
 def test_there_is_no_sink_kind_d56() -> None:
-    assert told_codes(checked("workflow:\n- step: start\n  tool: {kind: sink}\n").errors) == {"unknown-kind"}
+    assert problem_codes(checked("workflow:\n- step: start\n  tool: {kind: sink}\n").errors) == {
+        "unknown-kind"
+    }

@@ -55,7 +55,7 @@ def _rules(each: CompiledTask, report: ProblemReport) -> None:
             " even after an error; add on_unmatched beside rules, or an else"
         )
         # Of all fixes, this one does not turn an error into a success.
-        report.tell("no-else", (*policy.at, "rules"), message, key=True, fix="on_unmatched: fail")
+        report.add("no-else", (*policy.at, "rules"), message, key=True, fix="on_unmatched: fail")
     for rule in each.rules:
         if rule.source.do != "retry":
             continue
@@ -65,10 +65,10 @@ def _rules(each: CompiledTask, report: ProblemReport) -> None:
             message = (
                 f'retry of "{each.source.name}" has no attempts: the default is {RETRY_ATTEMPTS} calls in all'
             )
-            report.tell("retry-without-attempts", at, message, fix=f"attempts: {RETRY_ATTEMPTS}")
+            report.add("retry-without-attempts", at, message, fix=f"attempts: {RETRY_ATTEMPTS}")
         if rule.source.delay is None:
             message = f'retry of "{each.source.name}" has no delay: it calls again immediately'
-            report.tell("retry-without-delay", at, message, fix="delay: 1.0")
+            report.add("retry-without-delay", at, message, fix="delay: 1.0")
 
 
 def _unseen_error(each: CompiledTask, report: ProblemReport) -> None:
@@ -87,7 +87,7 @@ def _unseen_error(each: CompiledTask, report: ProblemReport) -> None:
             f'no rule of "{each.source.name}" tests for an error, so a failed call may count as a success'
         )
         fix = "- when: \"{{ output.status == 'error' }}\"\n  then: {do: fail}"
-        report.tell("unseen-error", last.at, message, fix=fix)
+        report.add("unseen-error", last.at, message, fix=fix)
 
 
 def _parallel_writes(owner: Pipeline, report: ProblemReport) -> None:
@@ -100,7 +100,7 @@ def _parallel_writes(owner: Pipeline, report: ProblemReport) -> None:
             if target.startswith("ctx.") and target not in folded:
                 message = f'parallel iterations of "{owner.name}" write "{target}" and no reducer folds it'
                 fix = f"loop: {{spec: {{policy: {{reduce: {{{target}: last}}}}}}}}"
-                report.tell("parallel-ctx", (*at, target), message, key=True, fix=fix)
+                report.add("parallel-ctx", (*at, target), message, key=True, fix=fix)
 
 
 def _failure(step: CompiledStep, working: frozenset[str], report: ProblemReport) -> None:
@@ -109,7 +109,7 @@ def _failure(step: CompiledStep, working: frozenset[str], report: ProblemReport)
     if works and step.arcs and step.source.whole and not any(arc.takes_failure for arc in step.arcs):
         message = f'no arc handles a failure of "{step.source.name}": it fails the execution'
         fix = "- step: …\n  when: \"{{ event.name == 'step.failed' }}\""
-        report.tell("failure-without-arc", (*step.source.at, "next"), message, key=True, fix=fix)
+        report.add("failure-without-arc", (*step.source.at, "next"), message, key=True, fix=fix)
 
 
 def _secrets(value: JSON, at: Path, report: ProblemReport) -> None:
@@ -122,7 +122,7 @@ def _secrets(value: JSON, at: Path, report: ProblemReport) -> None:
         where = (*at, key)
         if isinstance(each, str) and len(each) > 3 and _SECRET.search(key) and not is_template(each):
             message = f'"{key}" looks like a secret and is written to the log in plain text'
-            report.tell("secret-near-log", _written(where, report), message, key=True)
+            report.add("secret-near-log", _written(where, report), message, key=True)
         else:
             _secrets(each, where, report)
 
@@ -144,7 +144,7 @@ def _credentials(program: Program, report: ProblemReport) -> None:
             message = (
                 f'nothing uses the keychain entry "{entry.name}", but it must exist for the playbook to start'
             )
-            report.tell("unused-credential", (*entry.at, "name"), message, fix=f"auth: {entry.name}")
+            report.add("unused-credential", (*entry.at, "name"), message, fix=f"auth: {entry.name}")
 
 
 def _auths(value: JSON) -> Iterator[JSON]:
@@ -174,7 +174,7 @@ def _selects(spec: JSON, at: Path, report: ProblemReport) -> None:
                     message = f'"{path}" selects nothing: a path is keys with dots between them, no lists'
                     bare = path.removeprefix("$.")
                     fix = bare if _KEYS.fullmatch(bare) else None
-                    report.tell("nothing-selected", (*at, "result", "select", str(name)), message, fix=fix)
+                    report.add("nothing-selected", (*at, "result", "select", str(name)), message, fix=fix)
 
 
 def _written(at: Path, report: ProblemReport) -> Path:

@@ -37,13 +37,13 @@ def _entry(playbook: Playbook, report: ProblemReport) -> None:
     if playbook.entry in names or not names:
         return
     if playbook.executor.entry_step is not None:
-        near = report.near(playbook.entry, names)
+        near = report.similar(playbook.entry, names)
         hint = f'; did you mean "{near}"?' if near else ""
         at: Path = ("executor", "spec", "entry_step")
-        report.tell("no-start", at, f'entry_step "{playbook.entry}" is not a step{hint}', fix=near)
+        report.add("no-start", at, f'entry_step "{playbook.entry}" is not a step{hint}', fix=near)
         return
     message = f"no step is named {ENTRY_STEP}, and executor.spec.entry_step does not name another"
-    report.tell(
+    report.add(
         "no-start", ("workflow",), message, key=True, fix=f"executor: {{spec: {{entry_step: {names[0]}}}}}"
     )
 
@@ -55,11 +55,11 @@ def _arcs(program: Program, report: ProblemReport) -> None:
             at: Path = (*arc.source.at, "to" if is_template(arc.source.step) else "step")
             for index, target in enumerate(arc.targets or ()):
                 if target not in program.steps and target != END:
-                    near = report.near(target, known)
+                    near = report.similar(target, known)
                     hint = f'; did you mean "{near}"?' if near else ""
                     where = (*at, index) if at[-1] == "to" else at
                     message = f'arc of "{step.source.name}" leads to "{target}", which is not a step{hint}'
-                    report.tell("unknown-step", where, message, fix=near)
+                    report.add("unknown-step", where, message, fix=near)
 
 
 def _jumps(tasks: tuple[CompiledTask, ...], report: ProblemReport) -> None:
@@ -69,11 +69,11 @@ def _jumps(tasks: tuple[CompiledTask, ...], report: ProblemReport) -> None:
         for rule in each.rules:
             to = rule.source.to
             if rule.source.do == "jump" and to is not None and to not in known:
-                near = report.near(to, names)
+                near = report.similar(to, names)
                 hint = f'; did you mean "{near}"?' if near else f"; it has {', '.join(names)}"
                 inside = ("then",) if rule.source.when is not None else ("else", "then")
                 message = f'"{each.source.name}" jumps to "{to}", which is not a task of this pipeline{hint}'
-                report.tell("unknown-task", (*rule.source.at, *inside, "to"), message, fix=near)
+                report.add("unknown-task", (*rule.source.at, *inside, "to"), message, fix=near)
 
 
 def _calls(owner: Pipeline) -> Iterator[tuple[Task, str]]:
@@ -89,18 +89,18 @@ def _blocks(playbook: Playbook, report: ProblemReport) -> None:
         for task, name in _calls(owner):
             called.add(name)
             if name not in names:
-                near = report.near(name, names)
+                near = report.similar(name, names)
                 hint = f'; did you mean "{near}"?' if near else ""
-                report.tell("unknown-block", (*task.at, "block"), f'no block "{name}"{hint}', fix=near)
+                report.add("unknown-block", (*task.at, "block"), f'no block "{name}"{hint}', fix=near)
     follows = {block.name: [name for _, name in _calls(block)] for block in playbook.blocks}
     for cycle in cycles(follows):
         words = " → ".join([*cycle, cycle[0]])
-        report.tell(
+        report.add(
             "block-cycle", ("workbook", cycle[0]), f"blocks call each other in a cycle: {words}", key=True
         )
     for block in playbook.blocks:
         if block.name not in called:
-            report.tell("unused-block", block.at, f'nothing calls the block "{block.name}"', key=True)
+            report.add("unused-block", block.at, f'nothing calls the block "{block.name}"', key=True)
 
 
 def _credentials(playbook: Playbook, report: ProblemReport) -> None:
@@ -110,10 +110,10 @@ def _credentials(playbook: Playbook, report: ProblemReport) -> None:
         for task in owner.tasks:
             for name, at in _used_credentials(task, report):
                 if name not in known:
-                    near = report.near(name, known)
+                    near = report.similar(name, known)
                     hint = f'; did you mean "{near}"?' if near else ""
                     fix = near or f"keychain: [{{name: {name}, kind: stored}}]"
-                    report.tell("unknown-credential", at, f'keychain has no entry "{name}"{hint}', fix=fix)
+                    report.add("unknown-credential", at, f'keychain has no entry "{name}"{hint}', fix=fix)
 
 
 def _used_credentials(task: Task, report: ProblemReport) -> Iterator[tuple[str, Path]]:
@@ -143,11 +143,11 @@ def _report_iter(writes: dict[str, JSON], at: Path, code: str, report: ProblemRe
     for target in writes:
         if target.startswith("iter."):
             message = f'"{target}": there is no iteration here; write to step.* or ctx.*'
-            report.tell(code, (*at, target), message, key=True, fix="step." + target.removeprefix("iter."))
+            report.add(code, (*at, target), message, key=True, fix="step." + target.removeprefix("iter."))
 
 
 def _purity(use: TemplateUse, report: ProblemReport) -> None:
     if use.place == "admission":
         for name in sorted(use.template.calls):
             message = f"{name}() is not allowed in admission, which is evaluated repeatedly"
-            report.tell("impure", use.path, message, word=name)
+            report.add("impure", use.path, message, word=name)

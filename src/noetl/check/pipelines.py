@@ -96,14 +96,14 @@ def check_pipeline(tasks: tuple[CompiledTask, ...], report: ProblemReport) -> No
     for each in tasks:
         if each.source.name not in reached:
             message = f'no path through the pipeline reaches "{each.source.name}"'
-            report.tell("unreachable-task", each.source.at, message)
+            report.add("unreachable-task", each.source.at, message)
         _dead_rules(each, report)
     for cycle in cycles({name: [to for to in follows[name] if to in by_name] for name in follows}):
         inside = set(cycle)
         if inside <= reached and not any(set(follows[name]) - inside for name in cycle):
             words = " → ".join([*cycle, cycle[0]])
             first = min(cycle, key=lambda name: place[name])
-            report.tell("endless-jump", by_name[first].source.at, f"no rule leaves the cycle {words}")
+            report.add("endless-jump", by_name[first].source.at, f"no rule leaves the cycle {words}")
     _fall_through(tasks, place, through, reached, report)
 
 
@@ -112,7 +112,7 @@ def _dead_rules(each: CompiledTask, report: ProblemReport) -> None:
     for rule in each.rules:
         if decided:
             message = f'an earlier rule of "{each.source.name}" always matches'
-            report.tell("dead-rule", rule.source.at, message)
+            report.add("dead-rule", rule.source.at, message)
             return
         decided = rule.always
 
@@ -138,4 +138,4 @@ def _fall_through(
                     Related(report.at(previous.at), f'"{previous.name}" continues here without a jump'),
                 )
                 fix = f'end "{previous.name}" with do: break, or with a jump to the task that should follow'
-                report.tell("fall-through", tasks[index].source.at, message, fix=fix, related=related)
+                report.add("fall-through", tasks[index].source.at, message, fix=fix, related=related)

@@ -86,22 +86,22 @@ class ReadChecker:
         word = ".".join(map(str, read.path))
         if root == "keychain":
             message = f'"{word}" would be written to the log with {where}; only fields of a task may read it'
-            self.report.tell("secret-in-log", use.path, message, word=root)
+            self.report.add("secret-in-log", use.path, message, word=root)
         elif root == "output" and use.place == "skip rule":
             message = "a rule with do: skip is evaluated before the tool runs: there is no output yet"
-            self.report.tell("output-in-skip", use.path, message, word=root)
+            self.report.add("output-in-skip", use.path, message, word=root)
         elif root == "iter":
-            self.report.tell("not-in-scope", use.path, f'"{word}": {where} is not in a loop', word=root)
+            self.report.add("not-in-scope", use.path, f'"{word}": {where} is not in a loop', word=root)
         else:
             readable = ", ".join(sorted(READABLE[use.place]))
             message = f'"{root}" does not exist in {where}, which can read {readable}'
-            self.report.tell("not-in-scope", use.path, message, word=root)
+            self.report.add("not-in-scope", use.path, message, word=root)
 
     def _unknown(self, root: str, use: TemplateUse, read: Read) -> None:
         if root in OLD_NAMES:
             new = OLD_NAMES[root]
             message = f'"{root}" belongs to an older dialect: use {new}; `noetl migrate` rewrites it'
-            self.report.tell("old-dialect", use.path, message, word=root, fix=new)
+            self.report.add("old-dialect", use.path, message, word=root, fix=new)
             return
         owner = self._owner(use)
         word = ".".join(map(str, read.path))
@@ -114,14 +114,12 @@ class ReadChecker:
             fix = f"ctx.{word}"
         elif root in owner.tasks:
             message = f'only its own pipeline can read task "{root}" by name; use output or set'
-            self.report.tell("not-in-scope", use.path, message, word=root)
+            self.report.add("not-in-scope", use.path, message, word=root)
             return
         else:
-            fix = self.report.near(root, [*SCOPES, *owner.tasks])
+            fix = self.report.similar(root, [*SCOPES, *owner.tasks])
         hint = f'; did you mean "{fix}"?' if fix else ""
-        self.report.tell(
-            "unknown-name", use.path, f'no scope has the name "{root}"{hint}', word=root, fix=fix
-        )
+        self.report.add("unknown-name", use.path, f'no scope has the name "{root}"{hint}', word=root, fix=fix)
 
     def _task(self, name: str, use: TemplateUse) -> None:
         assert use.task is not None
@@ -129,7 +127,7 @@ class ReadChecker:
             return  # its own output, by name
         if not self._owner(use).runs_before(name, use.task.name):
             message = f'"{name}" never runs before "{use.task.name}"'
-            self.report.tell("task-not-run", use.path, message, word=name)
+            self.report.add("task-not-run", use.path, message, word=name)
 
     def _workload(self, use: TemplateUse, read: Read) -> None:
         value: JSON = self.program.playbook.workload
@@ -157,7 +155,7 @@ class ReadChecker:
         if read.path[1] == "parent":
             if not owner.has_parent:
                 message = "there is no outer loop: iter.parent is undefined here"
-                self.report.tell("not-in-scope", use.path, message, word="iter.parent")
+                self.report.add("not-in-scope", use.path, message, word="iter.parent")
             return
         if use.place == "loop":
             known = owner.iter_around(use.loop or 0)
@@ -175,7 +173,7 @@ class ReadChecker:
                 message = (
                     f'input does not contain "{read.path[1]}", which reads keychain: it would be in the log'
                 )
-                self.report.tell("secret-in-log", use.path, message, word="input")
+                self.report.add("secret-in-log", use.path, message, word="input")
                 return
         if read.path[1] not in bound and not read.optional:
             self._missing("unbound-input", use, read, bound)
@@ -206,13 +204,13 @@ class ReadChecker:
             " to use the output of an earlier step, set it in ctx there and read ctx here"
         )
         fix = f'set: {{ctx.x: "{{{{ {word} }}}}"}}'
-        self.report.tell("no-output-yet", use.path, message, word=word, fix=fix)
+        self.report.add("no-output-yet", use.path, message, word=word, fix=fix)
 
     def _output(self, use: TemplateUse, read: Read) -> None:
         part = read.path[1]
         if part == "result":
             message = '"output.result" belongs to an older dialect: use output.data'
-            self.report.tell("old-dialect", use.path, message, word="output.result", fix="output.data")
+            self.report.add("old-dialect", use.path, message, word="output.result", fix="output.data")
             return
         tasks = use.owner.tasks
         parts = {self.output_parts[task.kind] for task in tasks if task.kind in self.output_parts}
@@ -229,17 +227,17 @@ class ReadChecker:
     def _keychain(self, use: TemplateUse, read: Read) -> None:
         names = [entry.name for entry in self.program.playbook.keychain]
         if read.path[1] not in names:
-            near = self.report.near(str(read.path[1]), names)
+            near = self.report.similar(str(read.path[1]), names)
             hint = f'; did you mean "{near}"?' if near else ""
             word = f"keychain.{read.path[1]}"
             message = f'keychain has no entry "{read.path[1]}"{hint}'
-            self.report.tell("unknown-credential", use.path, message, word=word, fix=near)
+            self.report.add("unknown-credential", use.path, message, word=word, fix=near)
 
     def _unknown_part(self, scope: str, part: str | int, known: Iterable[str], use: TemplateUse) -> None:
-        near = self.report.near(str(part), known)
+        near = self.report.similar(str(part), known)
         hint = f'did you mean "{scope}.{near}"?' if near else f"it has {', '.join(sorted(known))}"
         fix = f"{scope}.{near}" if near else None
-        self.report.tell(
+        self.report.add(
             "unknown-field",
             use.path,
             f'{scope} has no part "{part}"; {hint}',
@@ -256,10 +254,10 @@ class ReadChecker:
     ) -> None:
         """The path does not exist from its `length`-th part on; `known` are the parts that exist."""
         name = ".".join(map(str, read.path[:length]))
-        near = self.report.near(str(read.path[length - 1]), known)
+        near = self.report.similar(str(read.path[length - 1]), known)
         fix = ".".join([*map(str, read.path[: length - 1]), near]) if near else None
         hint = f'; did you mean "{fix}"?' if fix else ""
-        self.report.tell(code, use.path, f'{_MISSING[code]} "{name}"{hint}', word=name, fix=fix)
+        self.report.add(code, use.path, f'{_MISSING[code]} "{name}"{hint}', word=name, fix=fix)
 
     def _owner(self, use: TemplateUse) -> _Owner:
         at = use.owner.at
@@ -357,9 +355,9 @@ def check_comparisons(use: TemplateUse, report: ProblemReport) -> None:
         if possible is None or any(value in possible for value in values):
             continue
         word, wrong = ".".join(map(str, path)), values[0] if values else "nothing"
-        fix = _RENAMED.get(str(wrong)) if possible == _STATUS else report.near(str(wrong), possible)
+        fix = _RENAMED.get(str(wrong)) if possible == _STATUS else report.similar(str(wrong), possible)
         message = f'{word} is never "{wrong}" here: it is {" or ".join(possible)}'
-        report.tell("never-equal", use.path, message, word=word, fix=f"'{fix}'" if fix else None)
+        report.add("never-equal", use.path, message, word=word, fix=f"'{fix}'" if fix else None)
 
 
 def _possible(path: Path, use: TemplateUse) -> tuple[str, ...] | None:
@@ -403,10 +401,10 @@ def _check_target(name: str, value: JSON, at: Path, use: TemplateUse | None, rep
     if name.endswith("_ref"):
         if _never_a_ref(value, template):
             message = f'"{name}" takes a reference, but the value is not one'
-            report.tell("ref-expected", at, message, fix='"{{ output.ref }}"')
+            report.add("ref-expected", at, message, fix='"{{ output.ref }}"')
     elif template and template.sole_path and is_ref(template.sole_path):
         message = f'"{name}" gets a reference, so its name must end in _ref'
-        report.tell("ref-unexpected", at, message, key=True, fix=f"{name}_ref")
+        report.add("ref-unexpected", at, message, key=True, fix=f"{name}_ref")
 
 
 def is_ref(path: Path) -> bool:
@@ -440,5 +438,5 @@ def _check_reads(use: TemplateUse, report: ProblemReport) -> None:
                 message = (
                     f'"{whole}" reads through the reference "{ref}"; fetch it with a task of kind resolve'
                 )
-                report.tell("ref-read-through", use.path, message, word=whole)
+                report.add("ref-read-through", use.path, message, word=whole)
                 break

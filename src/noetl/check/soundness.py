@@ -54,7 +54,7 @@ def check_soundness(program: Program, report: ProblemReport) -> Verdict:
     dynamic = [arc for step in program.steps.values() for arc in step.arcs if arc.targets is None]
     for arc in dynamic:
         message = "the target is a template: soundness of the net cannot be proved"
-        report.tell("not-provable", (*arc.source.at, "step"), message, fix="to: [a, b]")
+        report.add("not-provable", (*arc.source.at, "step"), message, fix="to: [a, b]")
     for step in program.steps.values():
         _dead_arcs(step, report)
     if program.playbook.entry in program.steps:
@@ -71,7 +71,7 @@ def _unreachable(skeleton: Skeleton, report: ProblemReport) -> None:
     for name, step in skeleton.program.steps.items():
         if name and name not in skeleton.reached:
             message = f'no arcs lead from "{skeleton.program.playbook.entry}" to "{name}"'
-            report.tell("unreachable-step", (*step.source.at, "step"), message)
+            report.add("unreachable-step", (*step.source.at, "step"), message)
 
 
 def _dead_arcs(step: CompiledStep, report: ProblemReport) -> None:
@@ -79,7 +79,7 @@ def _dead_arcs(step: CompiledStep, report: ProblemReport) -> None:
     for arc in step.arcs:
         if id(arc) not in live and arc.when is not False:
             message = f'an earlier arc of "{step.source.name}" always fires first'
-            report.tell("dead-arc", arc.source.at, message)
+            report.add("dead-arc", arc.source.at, message)
 
 
 def _endless(skeleton: Skeleton, report: ProblemReport) -> None:
@@ -99,9 +99,9 @@ def _endless(skeleton: Skeleton, report: ProblemReport) -> None:
         at = (*first.source.at, "step")
         if any(_may_refuse_all(step) for step in steps):
             message = f"no arc leaves the cycle {words}; a token ends in it only when no guard holds"
-            report.tell("endless-cycle", at, message, severity="warning", fix="- step: end")
+            report.add("endless-cycle", at, message, severity="warning", fix="- step: end")
         else:
-            report.tell("endless-cycle", at, f"no arc leaves the cycle {words}", fix="- step: end")
+            report.add("endless-cycle", at, f"no arc leaves the cycle {words}", fix="- step: end")
 
 
 def _an_arc_leaves(step: CompiledStep, inside: set[str], skeleton: Skeleton) -> bool:
@@ -174,4 +174,4 @@ def _report_join(fork: CompiledStep, step: CompiledStep, report: ProblemReport) 
     related = (Related(report.at((*fork.source.at, "next")), f'"{fork.source.name}" forks here'),)
     message = f'branches of "{fork.source.name}" meet in "{step.source.name}": it runs once for each token'
     fix = "spec: {policy: {admit: {join: all}}}"
-    report.tell("undeclared-join", (*step.source.at, "step"), message, fix=fix, related=related)
+    report.add("undeclared-join", (*step.source.at, "step"), message, fix=fix, related=related)

@@ -316,11 +316,11 @@ class _Compiler:
             return True
         if isinstance(when, bool):
             if not when:
-                self.report.tell("constant-guard", path, '"when" is always false')
+                self.report.add("constant-guard", path, '"when" is always false')
             return when
         if not is_template(when):
             message = f'"when" takes a template or a boolean, not the text "{when}"'
-            self.report.tell("not-a-guard", path, message, fix=f'"{{{{ {when} }}}}"')
+            self.report.add("not-a-guard", path, message, fix=f'"{{{{ {when} }}}}"')
             return False
         template = self._template(when, place, path, owner, task)
         if template is None:
@@ -334,7 +334,7 @@ class _Compiler:
             return template
         if not (holds and template({}) is True):
             words = "true" if holds else "false"
-            self.report.tell("constant-guard", path, f'"when" reads nothing: it is always {words}')
+            self.report.add("constant-guard", path, f'"when" reads nothing: it is always {words}')
         return holds
 
     def _writes(
@@ -387,7 +387,7 @@ class _Compiler:
             self.templates.append(TemplateUse(place, path, compiled, owner, task, loop))
             return compiled
         for fault in compiled.faults:
-            self.report.tell(fault.code, path, fault.message, word=fault.needle, fix=fault.fix)
+            self.report.add(fault.code, path, fault.message, word=fault.needle, fix=fault.fix)
         return None
 
 

@@ -78,7 +78,7 @@ class TaskReader:
         for name, at in names:
             if name in first:
                 related = (Related(self.report.at(first[name]), f'first occurrence of "{name}"'),)
-                self.report.tell(code, at, f'{what} "{name}" is defined twice', related=related)
+                self.report.add(code, at, f'{what} "{name}" is defined twice', related=related)
             elif name:
                 first[name] = at
 
@@ -87,7 +87,7 @@ class TaskReader:
         spec = data.get("spec", {})
         if data.get("name") in _RESERVED_NAMES:
             message = f'"{data["name"]}" is a scope or function of templates; choose another task name'
-            self.report.tell("bad-name", (*at, "name"), message)
+            self.report.add("bad-name", (*at, "name"), message)
         auth, fields, input = self._fields(kind, data, at)
         return Task(
             name=data.get("name") or name,
@@ -118,13 +118,13 @@ class TaskReader:
             if key in input:
                 related = (Related(self.report.document.key_at((*at, key)), "also here"),)
                 message = f'"{key}" is set both beside "kind" and under "input"'
-                self.report.tell("duplicate-field", (*at, "input", key), message, key=True, related=related)
+                self.report.add("duplicate-field", (*at, "input", key), message, key=True, related=related)
         own_auth = input.pop("auth", None)
         fields = {**beside, **input}
         for key, field in kind.fields.keys.items():
             if field.required and key not in fields and not self._is_written(at, key):
                 message = f'a task of kind "{kind.name}" needs "{key}": {field.doc}'
-                self.report.tell("missing-key", at, message, key=True)
+                self.report.add("missing-key", at, message, key=True)
         self._one_of(kind, fields, at)
         return auth or own_auth, {}, fields
 
@@ -136,9 +136,9 @@ class TaskReader:
                 where = next(
                     (p for p in ((*at, present[1]), (*at, "input", present[1])) if self.document.find(p)), at
                 )
-                self.report.tell("misplaced-key", where, message, key=True)
+                self.report.add("misplaced-key", where, message, key=True)
             elif not present and not any(self._is_written(at, key) for key in group):
-                self.report.tell(
+                self.report.add(
                     "missing-key", at, f'a task of kind "{kind.name}" needs {_quoted_list(group)}', key=True
                 )
 
@@ -177,25 +177,23 @@ class TaskReader:
         written = self._written(at)
         if "else" not in written:
             if "when" not in written and "expr" not in written:
-                self.report.tell("missing-key", at, 'a rule needs "when" or "else"', fix='when: "{{ … }}"')
+                self.report.add("missing-key", at, 'a rule needs "when" or "else"', fix='when: "{{ … }}"')
             invalid = self._without_then(rule, written, at) or "when" not in rule
             return RuleParts(invalid, False, rule.get("then"))
         if not last:
-            self.report.tell("rule-order", (*at, "else"), '"else" must be the last rule', key=True)
+            self.report.add("rule-order", (*at, "else"), '"else" must be the last rule', key=True)
             return RuleParts(True, True, None)
         if "when" in written:
-            self.report.tell(
-                "misplaced-key", (*at, "when"), 'a rule has "when" or "else", not both', key=True
-            )
+            self.report.add("misplaced-key", (*at, "when"), 'a rule has "when" or "else", not both', key=True)
         if "then" in written:
             message = '"then" belongs inside "else"'
-            self.report.tell("missing-then", (*at, "else"), message, key=True, fix="else: {then: {…}}")
+            self.report.add("missing-then", (*at, "else"), message, key=True, fix="else: {then: {…}}")
             return RuleParts(True, True, None)
         inner = rule.get("else")
         if not isinstance(inner, dict):
             if inner is None and "else" in rule:
                 message = '"else" is empty'
-                self.report.tell("missing-then", (*at, "else"), message, key=True, fix="else: {then: {…}}")
+                self.report.add("missing-then", (*at, "else"), message, key=True, fix="else: {then: {…}}")
             return RuleParts(True, True, None)
         invalid = self._without_then(inner, self._written((*at, "else")), (*at, "else"))
         return RuleParts(invalid, True, inner.get("then"))
@@ -204,7 +202,7 @@ class TaskReader:
         if "then" in holder:
             return False
         if written <= {"when"}:
-            self.report.tell("missing-then", at, 'the rule has no action; add "then"', fix="then: {do: …}")
+            self.report.add("missing-then", at, 'the rule has no action; add "then"', fix="then: {do: …}")
         return True
 
     def _rule(self, rule: dict[str, JSON], at: Path, last: bool) -> Rule | None:
@@ -214,11 +212,11 @@ class TaskReader:
         inside: Path = (*at, "else", "then") if otherwise else (*at, "then")
         if "do" not in then:
             if "do" not in self._written(inside):
-                self.report.tell("missing-do", inside, '"then" needs a directive: "do"', fix="do: continue")
+                self.report.add("missing-do", inside, '"then" needs a directive: "do"', fix="do: continue")
             return None
         self._check_directive_keys(then, inside)
         if otherwise and then["do"] == "skip":
-            self.report.tell(
+            self.report.add(
                 "else-skip", (*inside, "do"), '"do: skip" under "else" would always skip the task'
             )
             return None
@@ -241,9 +239,9 @@ class TaskReader:
             for key in keys:
                 if key in then and then["do"] != directive:
                     message = f'"{key}" belongs to do: {directive} and has no effect with do: {then["do"]}'
-                    self.report.tell("no-effect", (*at, key), message, key=True)
+                    self.report.add("no-effect", (*at, key), message, key=True)
         if then["do"] == "jump" and "to" not in then and "to" not in self._written(at):
-            self.report.tell("missing-key", at, 'do: jump needs "to": the task to continue with', fix="to: …")
+            self.report.add("missing-key", at, 'do: jump needs "to": the task to continue with', fix="to: …")
 
     def writes(self, data: dict[str, JSON], at: Path) -> dict[str, JSON]:
         """The valid entries of `set`. Targets are ctx.*, step.* and iter.* (D29)."""
@@ -263,7 +261,7 @@ class TaskReader:
                 message = f'"{target}" is not a valid target; write {scope}.name'
             else:
                 message = f'"{target}" is not a valid target; set writes to ctx.*, step.* or iter.*'
-            suggestion = self.report.near(scope, ("ctx", "step", "iter"))
+            suggestion = self.report.similar(scope, ("ctx", "step", "iter"))
             fix = (
                 f"{suggestion}.{rest}"
                 if suggestion and rest and suggestion != scope
@@ -271,7 +269,7 @@ class TaskReader:
                 if not rest
                 else None
             )
-            self.report.tell("bad-set-target", (*at, target), message, key=True, fix=fix)
+            self.report.add("bad-set-target", (*at, target), message, key=True, fix=fix)
         return good
 
 
@@ -300,7 +298,7 @@ def read(text: str | bytes, kinds: Kinds, file: str = "<playbook>") -> ReadResul
     if isinstance(document.root, source.Mapping):
         playbook = _Reader(document, kinds, report).playbook(document.root)
     elif document.root is not None or not problems:
-        report.tell(
+        report.add(
             "not-a-playbook", (), "a playbook is a mapping with apiVersion, kind, metadata and workflow"
         )
     return ReadResult(document, playbook, problems)
@@ -319,7 +317,7 @@ class _Reader:
         steps = tuple(self._step(each, ("workflow", i)) for i, each in _numbered(data.get("workflow")))
         self._unique("duplicate-step", "step", [(each.name, (*each.at, "step")) for each in steps])
         if "workflow" in data and not steps and not root.entries["workflow"].items:  # type: ignore[union-attr]  # it is valid, so it is a list
-            self.report.tell("missing-key", ("workflow",), "a playbook needs at least one step", key=True)
+            self.report.add("missing-key", ("workflow",), "a playbook needs at least one step", key=True)
         workload = data.get("workload", {})
         self._data(workload, ("workload",))
         return Playbook(
@@ -355,7 +353,7 @@ class _Reader:
         arcs = None if following is None else self._arcs(following.get("arcs"), (*at, "next", "arcs"))
         name = data.get("step", "")
         if "tool" not in data and "next" not in data and not self._has(at, "tool", "next"):
-            self.report.tell(
+            self.report.add(
                 "empty-step", at, f'step "{name}" has neither "tool" nor "next", so it does nothing'
             )
         return Step(
@@ -395,11 +393,11 @@ class _Reader:
         tolerate = failure.get("tolerate")
         where = (*at, "failure", "tolerate")
         if isinstance(tolerate, str) and not _is_percent(tolerate):
-            self.report.tell(
+            self.report.add(
                 "bad-value", where, f'"{tolerate}" is neither a number nor a percentage', fix='"25%"'
             )
         if tolerate is not None and failure.get("mode") != "best_effort":
-            self.report.tell(
+            self.report.add(
                 "misplaced-key", where, '"tolerate" is valid only with mode: best_effort', key=True
             )
         return {key: policy[key] for key in _STEP_POLICY if key in policy}
@@ -430,21 +428,21 @@ class _Reader:
         for target, reducer in reduce.items():
             where = (*at, "spec", "policy", "reduce", target)
             if reducer not in REDUCERS:
-                suggestion = self.report.near(reducer, REDUCERS)
+                suggestion = self.report.similar(reducer, REDUCERS)
                 known = ", ".join(REDUCERS)
-                self.report.tell(
+                self.report.add(
                     "unknown-reducer",
                     where,
                     f'there is no reducer "{reducer}"; use one of {known}',
                     fix=suggestion,
                 )
             if not target.startswith("ctx."):
-                self.report.tell(
+                self.report.add(
                     "bad-set-target", where, f'"{target}": a reducer can write only to ctx.*', key=True
                 )
         if data.get("iterator") in ("index", "parent"):
             name = data["iterator"]
-            self.report.tell(
+            self.report.add(
                 "bad-name",
                 (*at, "iterator"),
                 f"iter.{name} is reserved; choose another name for the iterator",
@@ -464,7 +462,7 @@ class _Reader:
         """A key that may be under loop.spec or loop.spec.policy; two different values are a problem (D64)."""
         if key in spec and key in policy and spec[key] != policy[key]:
             message = f"loop.spec.{key} is {spec[key]} and loop.spec.policy.{key} is {policy[key]}"
-            self.report.tell("conflicting-values", (*at, "spec", "policy", key), message, key=True)
+            self.report.add("conflicting-values", (*at, "spec", "policy", key), message, key=True)
         return spec.get(key, policy.get(key))
 
     def _arcs(self, arcs: JSON, at: Path) -> tuple[Arc, ...]:
@@ -475,7 +473,7 @@ class _Reader:
                 continue
             if "to" in arc and not is_template(arc["step"]):
                 message = '"to" lists the targets of a template, but the target of this arc is constant'
-                self.report.tell("misplaced-key", (*where, "to"), message, key=True)
+                self.report.add("misplaced-key", (*where, "to"), message, key=True)
             result.append(
                 Arc(
                     step=arc["step"],
@@ -498,7 +496,7 @@ class _Reader:
         if isinstance(value, str):
             if is_template(value):
                 message = f"templates in {at[0]} are not evaluated; write it in the step that uses the value"
-                self.report.tell("template-in-data", at, message)
+                self.report.add("template-in-data", at, message)
         elif isinstance(value, dict):
             for key, each in value.items():
                 self._data(each, (*at, key))

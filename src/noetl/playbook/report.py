@@ -21,7 +21,7 @@ class ProblemReport:
         self.problems: list[Problem] = []
         self._compared = 0
 
-    def tell(
+    def add(
         self,
         code: str,
         path: Path,
@@ -39,7 +39,7 @@ class ProblemReport:
     def at(self, path: Path) -> Mark:
         return self.document.at(path)
 
-    def near(self, word: str, known: Iterable[str]) -> str | None:
+    def similar(self, word: str, known: Iterable[str]) -> str | None:
         """The known name most similar to `word`; None if none is similar.
 
         Comparing is slow, so a document with thousands of mistakes gets no more suggestions.

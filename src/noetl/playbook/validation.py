@@ -77,7 +77,7 @@ def _by_kind(tree: source.Mapping, shape: KindShape, path: Path, report: Problem
         if len(labelled) == 1 and isinstance(labelled[0], source.Mapping) and "kind" in labelled[0].entries:
             label = next(iter(tree.entries))
             message = f'"{label}: {{…}}" is a labelled task of an older dialect; `noetl migrate` rewrites it'
-            report.tell("old-dialect", (*path, label), message, key=True, fix=f"- name: {label}")
+            report.add("old-dialect", (*path, label), message, key=True, fix=f"- name: {label}")
             fits, inner = _by_kind(labelled[0], shape, (*path, label), report)
             return fits, {**inner, "name": label} if fits else None
         validate_record(tree, shape.unknown, path, report)
@@ -87,9 +87,9 @@ def _by_kind(tree: source.Mapping, shape: KindShape, path: Path, report: Problem
         return _wrong(TextShape(), kind, (*path, "kind"), report)
     record = shape.kinds.get(kind.value)
     if record is None:
-        suggestion = report.near(kind.value, shape.kinds)
+        suggestion = report.similar(kind.value, shape.kinds)
         hint = f'did you mean "{suggestion}"?' if suggestion else f"known kinds: {_list(sorted(shape.kinds))}"
-        report.tell(
+        report.add(
             "unknown-kind",
             (*path, "kind"),
             f'there is no {shape.title} of kind "{kind.value}"; {hint}',
@@ -112,7 +112,7 @@ def validate_record(
             report_unknown_key(name, record, (*path, name), report)
         elif isinstance(value, Scalar) and value.value is None and not _takes_null(key.shape):
             if key.required:
-                report.tell("missing-key", (*path, name), f'"{name}" has no value', key=True)
+                report.add("missing-key", (*path, name), f'"{name}" has no value', key=True)
         else:
             fits, value_left = validate(value, key.shape, (*path, name), report)
             if fits:
@@ -120,22 +120,22 @@ def validate_record(
     for name, key in record.keys.items():
         if key.required and name not in tree.entries:
             message = f'{record.title} needs "{name}": {key.doc}'
-            report.tell("missing-key", path, message, key=True, fix=_example(name, key))
+            report.add("missing-key", path, message, key=True, fix=_example(name, key))
     return kept
 
 
 def report_unknown_key(name: str, record: RecordShape, path: Path, report: ProblemReport) -> None:
     if name in record.retired:
         code, message, fix = record.retired[name]
-        report.tell(code, path, message, key=True, fix=fix)
+        report.add(code, path, message, key=True, fix=fix)
         return
-    suggestion = report.near(name, record.keys)
+    suggestion = report.similar(name, record.keys)
     message = f'{record.title} has no key "{name}"'
     if suggestion:
         message += f'; did you mean "{suggestion}"?'
     else:
         message += f"; its keys are {_list(record.keys)}"
-    report.tell("unknown-key", path, message, key=True, fix=suggestion)
+    report.add("unknown-key", path, message, key=True, fix=suggestion)
 
 
 def _scalar(tree: Scalar, shape: Shape, path: Path, report: ProblemReport) -> tuple[bool, JSON]:
@@ -158,20 +158,20 @@ def _value(value: JSON, shape: Shape, path: Path, report: ProblemReport) -> tupl
     """Validate a value that has the right type."""
     match shape:
         case ChoiceShape(values) if value not in values:
-            suggestion = report.near(value, values)
+            suggestion = report.similar(value, values)
             hint = f'; did you mean "{suggestion}"?' if suggestion else ""
-            report.tell("bad-value", path, f'"{value}" is not one of {_list(values)}{hint}', fix=suggestion)
+            report.add("bad-value", path, f'"{value}" is not one of {_list(values)}{hint}', fix=suggestion)
             return False, None
         case NumberShape(minimum) if minimum is not None and value < minimum:
-            report.tell("bad-value", path, f"{value} is too small; expected {describe(shape)}")
+            report.add("bad-value", path, f"{value} is too small; expected {describe(shape)}")
             return False, None
         case TextShape(templated=False, name=False) | TextShape(templated=True):
             return True, value
         case TextShape() if is_template(value):
-            report.tell("not-a-template", path, f'"{value}": a name cannot be a template')
+            report.add("not-a-template", path, f'"{value}": a name cannot be a template')
             return False, None
         case TextShape() if not NAME.match(value):
-            report.tell(
+            report.add(
                 "bad-name",
                 path,
                 f'"{value}" is not a valid name; use letters, digits, "_" and "-"',
@@ -220,17 +220,17 @@ def _takes_null(shape: Shape) -> bool:
 
 
 def _reserved(path: Path, report: ProblemReport) -> tuple[bool, JSON]:
-    report.tell("reserved", path, f'"{path[-1]}" is reserved for a later version and has no effect', key=True)
+    report.add("reserved", path, f'"{path[-1]}" is reserved for a later version and has no effect', key=True)
     return False, None
 
 
 def _wrong(shape: Shape, tree: Tree, path: Path, report: ProblemReport) -> tuple[bool, JSON]:
     if isinstance(shape, RecordShape) and (retired := shape.wrong_types.get(tree_kind(tree))):
-        report.tell(retired.code, path, retired.message, key=True, fix=retired.fix)
+        report.add(retired.code, path, retired.message, key=True, fix=retired.fix)
         return False, None
     where = f'"{path[-1]}"' if path and isinstance(path[-1], str) else "this"
     message = f"{where} is {tree_kind(tree)}; expected {describe(shape)}"
-    report.tell("wrong-type", path, message, key=not isinstance(tree, Scalar))
+    report.add("wrong-type", path, message, key=not isinstance(tree, Scalar))
     return False, None
 
 

@@ -49,7 +49,7 @@ from noetl.worker.result_stores import NamedStore, ResultStores, StoreSelector
 from noetl.worker.worker import LogLineHook, Worker, WorkerPorts
 
 if TYPE_CHECKING:
-    from noetl.adapters.secrets.providers import Providers
+    from noetl.adapters.secrets.providers import CredentialProviders
     from noetl.adapters.secrets.stored import StoredSecrets
     from noetl.adapters.sqlite.tokens import SqliteTokens
 
@@ -165,17 +165,17 @@ class LazyProviders:
     def __init__(self, storage: LocalStore, *, served: bool) -> None:
         self._storage = storage
         self._served = served
-        self._providers: Providers | None = None
+        self._providers: CredentialProviders | None = None
 
     async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
         if self._providers is None:
-            from noetl.adapters.secrets.providers import Providers
+            from noetl.adapters.secrets.providers import CredentialProviders
             from noetl.adapters.secrets.sources import SourcePolicy
 
             sources = Settings.from_environment().secret_sources
             policy = SourcePolicy.of_server(*sources) if self._served else SourcePolicy()
             storage = self._storage
-            self._providers = Providers(storage.secrets, storage.database.clock, policy=policy)
+            self._providers = CredentialProviders(storage.secrets, storage.database.clock, policy=policy)
         return await self._providers.fetch(credential, fresh=fresh)
 
     async def close(self) -> None:

@@ -21,7 +21,7 @@ from noetl.adapters.postgres.secrets import PostgresSecretRows
 from noetl.adapters.postgres.store import PostgresStore
 from noetl.adapters.postgres.tokens import PostgresTokens
 from noetl.adapters.secrets.keys import KeyFile
-from noetl.adapters.secrets.providers import Providers
+from noetl.adapters.secrets.providers import CredentialProviders
 from noetl.adapters.secrets.sources import SourcePolicy
 from noetl.adapters.secrets.stored import StoredSecrets
 from noetl.background import BackgroundTasks
@@ -115,7 +115,7 @@ class ServerRuntime:
         self.results = open_shared_stores(settings, options.nats)
         self.secrets = StoredSecrets(PostgresSecretRows(self.database), KeyFile(), clock)
         policy = SourcePolicy.of_server(*settings.secret_sources)
-        self.providers = Providers(self.secrets, clock, policy=policy)
+        self.providers = CredentialProviders(self.secrets, clock, policy=policy)
         self._hidden = HiddenSecrets(self.providers, redaction)
         self.tools = Tools.installed()
         self.kinds = self.tools.kinds()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.playbooks import checked, task, told
+from tests.playbooks import checked, problem_places, task
 
 
 def test_rules_without_else_are_doubted_d23() -> None:
     rules = "rules: [{when: '{{ output.status == ''error'' }}', then: {do: fail}}]"
     body = task(f"kind: http\nurl: x\nspec:\n  policy:\n    {rules}")
-    assert told(checked(body).problems) == [("no-else", 11, 11)]
+    assert problem_places(checked(body).problems) == [("no-else", 11, 11)]
     assert checked(body.replace("    rules:", "    on_unmatched: fail\n          rules:")).problems == ()
 
 
@@ -66,7 +66,7 @@ def test_a_policy_of_skip_rules_only_counts_as_none_d26() -> None:
 def test_retry_says_how_often_and_how_long_d24_d25() -> None:
     rules = "[{when: '{{ output.status == ''error'' }}', then: {do: retry}}, {else: {then: {do: continue}}}]"
     found = checked(task(f"kind: http\nurl: x\nspec: {{policy: {{rules: {rules}}}}}")).problems
-    assert told(found) == [("retry-without-attempts", 9, 80), ("retry-without-delay", 9, 80)]
+    assert problem_places(found) == [("retry-without-attempts", 9, 80), ("retry-without-delay", 9, 80)]
 
 
 def test_ctx_written_in_a_parallel_loop_wants_a_reducer_d47() -> None:
@@ -78,7 +78,7 @@ def test_ctx_written_in_a_parallel_loop_wants_a_reducer_d47() -> None:
             kind: noop
             set: {ctx.total: 1, iter.x: 1}
         """
-    assert told(checked(body % "").problems) == [("parallel-ctx", 9, 11)]
+    assert problem_places(checked(body % "").problems) == [("parallel-ctx", 9, 11)]
     assert checked(body % ", policy: {reduce: {ctx.total: sum}}").problems == ()
     assert checked(body.replace("mode: parallel%s", "mode: sequential")).problems == ()
 
@@ -104,7 +104,7 @@ def test_secrets_in_plain_sight_are_doubted() -> None:
         - step: start
           tool: {kind: http, url: x, headers: {Authorization: Bearer abc, X-Api-Key: "{{ execution_id }}"}}
         """
-    assert told(checked(body).problems) == [
+    assert problem_places(checked(body).problems) == [
         ("secret-near-log", 4, 12),
         ("secret-near-log", 4, 40),
         ("secret-near-log", 7, 40),

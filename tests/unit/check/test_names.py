@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.errors import Problem
-from tests.playbooks import checked, task, told
+from tests.playbooks import checked, problem_places, task
 
 
 def problems(body: str, *quiet: str) -> list[Problem]:
@@ -22,11 +22,11 @@ def noop(set_value: str) -> str:
 
 
 def test_the_entry_is_named_or_start_or_a_problem_d5() -> None:
-    assert told(problems("workflow:\n- step: a\n  tool: {kind: noop}\n")) == [("no-start", 4, 1)]
+    assert problem_places(problems("workflow:\n- step: a\n  tool: {kind: noop}\n")) == [("no-start", 4, 1)]
     entry = "executor: {spec: {entry_step: %s}}\nworkflow:\n- step: begin\n  tool: {kind: noop}\n"
     assert problems(entry % "begin") == []
     wrong = problems(entry % "begn")
-    assert (told(wrong), wrong[0].fix) == ([("no-start", 4, 31)], "begin")
+    assert (problem_places(wrong), wrong[0].fix) == ([("no-start", 4, 31)], "begin")
 
 
 def test_an_arc_to_nowhere_is_told_with_the_nearest_name() -> None:
@@ -41,7 +41,7 @@ def test_an_arc_to_nowhere_is_told_with_the_nearest_name() -> None:
 
 def test_a_jump_stays_in_its_pipeline() -> None:
     body = task("kind: noop\nname: a\nspec: {policy: {rules: [{else: {then: {do: jump, to: b}}}]}}")
-    assert told(problems(body)) == [("unknown-task", 9, 60)]
+    assert problem_places(problems(body)) == [("unknown-task", 9, 60)]
 
 
 def test_a_root_name_that_no_scope_has_is_a_problem_d14() -> None:
@@ -119,7 +119,7 @@ AGAIN = ", spec: {policy: {on_unmatched: fail, rules: [{when: '{{ output.status 
 
 def test_the_first_task_of_a_step_has_no_output_before_it_d18() -> None:
     (found,) = problems(FIRST % ("{{ output.data.rows }}", "", ""))
-    assert (told([found]), found.fix) == (
+    assert (problem_places([found]), found.fix) == (
         [("no-output-yet", 7, 42)],
         'set: {ctx.x: "{{ output.data.rows }}"}',
     )
@@ -145,7 +145,7 @@ def test_earlier_tasks_are_read_by_name_inside_the_pipeline_d18() -> None:
           - {name: b, kind: noop, set: {step.x: "{{ a.data }}", step.y: "{{ b.data }}"}}
           set: {step.z: "{{ a.data }}"}
         """
-    assert told(problems(body)) == [("task-not-run", 7, 45), ("not-in-scope", 9, 21)]
+    assert problem_places(problems(body)) == [("task-not-run", 7, 45), ("not-in-scope", 9, 21)]
 
 
 def test_a_task_after_a_jump_back_may_have_run_before() -> None:
@@ -166,7 +166,7 @@ def test_task_input_lies_over_the_steps_in_rules_and_set_d19() -> None:
           input: {a: 1}
           tool: {kind: noop, input: {b: "{{ input.a }}", c: "{{ input.b }}"}, set: {step.x: "{{ input.a + input.b }}"}}
         """
-    assert told(problems(body)) == [("unbound-input", 7, 57)]
+    assert problem_places(problems(body)) == [("unbound-input", 7, 57)]
 
 
 def test_an_input_that_reads_keychain_is_not_in_input_afterwards_d20() -> None:
@@ -176,7 +176,7 @@ def test_an_input_that_reads_keychain_is_not_in_input_afterwards_d20() -> None:
         - step: start
           tool: {kind: http, url: x, headers: {x: "{{ keychain.k }}"}, set: {step.x: "{{ input.headers }}"}}
         """
-    assert told(problems(body)) == [("secret-in-log", 7, 82)]
+    assert problem_places(problems(body)) == [("secret-in-log", 7, 82)]
 
 
 @pytest.mark.parametrize("call", ["playbook, path: p", "workbook, block: b"])
@@ -202,7 +202,7 @@ def test_credentials_are_declared_d57() -> None:
           - {kind: secrets, input: {name: nobody}}
         """
     found = problems(body)
-    assert told(found) == [
+    assert problem_places(found) == [
         ("unknown-credential", 8, 28),
         ("unknown-credential", 9, 27),
         ("unknown-credential", 10, 35),
@@ -275,7 +275,7 @@ def test_iter_is_written_inside_an_iteration_only_d28() -> None:
           set: {iter.y: 1}
           next: {arcs: [{step: end, set: {iter.z: 1}}]}
         """
-    assert told(problems(body)) == [
+    assert problem_places(problems(body)) == [
         ("not-in-scope", 6, 28),
         ("iter-after-loop", 7, 9),
         ("iter-after-loop", 8, 35),
@@ -307,7 +307,11 @@ def test_blocks_exist_are_called_and_never_call_themselves() -> None:
           rooms: {tool: {kind: workbook, block: hotels}}
           alone: {tool: {kind: noop}}
         """
-    assert told(problems(body)) == [("unknown-block", 6, 33), ("block-cycle", 8, 3), ("unused-block", 10, 3)]
+    assert problem_places(problems(body)) == [
+        ("unknown-block", 6, 33),
+        ("block-cycle", 8, 3),
+        ("unused-block", 10, 3),
+    ]
 
 
 def test_now_is_refused_in_admission_d17() -> None:
@@ -346,7 +350,7 @@ def test_the_ref_field_of_a_tool_takes_a_reference_d54() -> None:
 
 def test_guards_are_templates_or_booleans_d15() -> None:
     arc = "workflow:\n- step: start\n  next: {arcs: [{step: end, when: %s}]}\n"
-    assert told(problems(arc % "ctx.x")) == [("not-a-guard", 6, 35)]
+    assert problem_places(problems(arc % "ctx.x")) == [("not-a-guard", 6, 35)]
     assert codes(arc % "true") == []
     assert codes(arc % "'{{ true }}'") == []
     assert codes(arc % "false") == ["constant-guard"]
@@ -355,7 +359,7 @@ def test_guards_are_templates_or_booleans_d15() -> None:
 
 def test_template_faults_have_positions_d13() -> None:
     found = problems(noop("{{ execution_id | lowr }} {{ execution_id | truncate('x', 2, 3, 4, 5, 6) }}"))
-    assert told(found) == [("unknown-filter", 8, 40), ("bad-arguments", 8, 66)]
+    assert problem_places(found) == [("unknown-filter", 8, 40), ("bad-arguments", 8, 66)]
 
 
 def test_statements_stand_in_text_fields_of_tools_only_d13() -> None:

@@ -7,12 +7,12 @@ import warnings
 import pytest
 
 from noetl.check.python_code import CODE_CHARS_MAX
-from tests.playbooks import checked, task, told
+from tests.playbooks import checked, problem_places, task
 
 
 def at_fault(code: str) -> list[tuple[str, int, int]]:
     """Problems of a task whose `code` is in line 8."""
-    return told(checked(task(f"kind: python\ncode: {code}")).problems)
+    return problem_places(checked(task(f"kind: python\ncode: {code}")).problems)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_it_is_no_error_since_every_worker_that_loads_a_playbook_checks_it_with_
 
 def test_lines_with_carriage_returns_are_counted_like_others() -> None:
     body = task("kind: python\ncode: |\n  x = 1\n  y = = 3\n").replace("\n", "\r\n")
-    assert told(checked(body).problems) == [("bad-code", 10, 13)]
+    assert problem_places(checked(body).problems) == [("bad-code", 10, 13)]
 
 
 @pytest.mark.parametrize(

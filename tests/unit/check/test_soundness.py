@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.playbooks import checked, told
+from tests.playbooks import checked, problem_places
 
 CODES = {"unreachable-step", "dead-arc", "endless-cycle", "undeclared-join", "not-provable"}
 
@@ -39,7 +39,7 @@ def body(*steps: str) -> str:
 
 def test_steps_that_nothing_leads_to_are_told() -> None:
     problems = checked(body("start: a", "a: end", "b: a")).problems
-    assert told([each for each in problems if each.code == "unreachable-step"]) == [
+    assert problem_places([each for each in problems if each.code == "unreachable-step"]) == [
         ("unreachable-step", 15, 9)
     ]
 
@@ -113,7 +113,7 @@ def test_a_dynamic_target_makes_it_not_provable_unless_its_targets_are_listed_d4
     closed = checked(dynamic % ", to: [a, end]")
     assert (closed.verdict, closed.problems) == ("sound", ())
     wrong = checked(dynamic % ", to: [b]")
-    assert told(wrong.errors) == [("unknown-step", 7, 50)]
+    assert problem_places(wrong.errors) == [("unknown-step", 7, 50)]
 
 
 def test_end_needs_no_step_and_may_be_one_d6() -> None:

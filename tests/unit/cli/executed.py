@@ -94,47 +94,49 @@ workflow:
 class Parked:
     """Says when a frame waits for a signal."""
 
-    def __init__(self, house: EmbeddedRuntime) -> None:
+    def __init__(self, runtime: EmbeddedRuntime) -> None:
         self.event = asyncio.Event()
-        house.watchers.append(self)
+        runtime.watchers.append(self)
 
     def __call__(self, _live: LiveExecution, events: list[Event]) -> None:
         if any(isinstance(e.fact, FrameParked) and isinstance(e.fact.until, ForSignal) for e in events):
             self.event.set()
 
 
-async def started(house: EmbeddedRuntime, text: str, id: str, workload: dict[str, JSON] | None = None) -> str:
-    digest = await house.playbooks.add(text, None)
-    return await house.start(digest, workload or {}, execution_id=id)
+async def started(
+    runtime: EmbeddedRuntime, text: str, id: str, workload: dict[str, JSON] | None = None
+) -> str:
+    digest = await runtime.playbooks.add(text, None)
+    return await runtime.start(digest, workload or {}, execution_id=id)
 
 
-async def parked(house: EmbeddedRuntime, id: str) -> None:
+async def parked(runtime: EmbeddedRuntime, id: str) -> None:
     """An execution of MIXED, up to where it waits for a person."""
-    parking = Parked(house)
-    await started(house, MIXED, id)
+    parking = Parked(runtime)
+    await started(runtime, MIXED, id)
     async with asyncio.timeout(120):
         await parking.event.wait()
 
 
 async def _fill(path: Path) -> None:
-    async with open_embedded(path, clock=FakeClock(AT), slots=1) as house:
-        await parked(house, ENDED)
-        await house.command(ENDED, Signal(name="approve", data={"ok": True}))
-        await house.wait_until_idle(ENDED)
-        await parked(house, LEFT)
+    async with open_embedded(path, clock=FakeClock(AT), slots=1) as runtime:
+        await parked(runtime, ENDED)
+        await runtime.command(ENDED, Signal(name="approve", data={"ok": True}))
+        await runtime.wait_until_idle(ENDED)
+        await parked(runtime, LEFT)
 
 
 async def _fill_large(path: Path) -> None:
-    async with open_embedded(path, clock=FakeClock(AT), slots=1) as house:
-        await started(house, PIECES, LARGE, {"texts": [letter * 70_000 for letter in "ab"]})
-        await house.wait_until_idle(LARGE)
+    async with open_embedded(path, clock=FakeClock(AT), slots=1) as runtime:
+        await started(runtime, PIECES, LARGE, {"texts": [letter * 70_000 for letter in "ab"]})
+        await runtime.wait_until_idle(LARGE)
 
 
 async def _fill_calling(path: Path) -> None:
-    async with open_embedded(path, clock=FakeClock(AT), slots=1) as house:
-        await house.playbooks.add(CHILD, None)
-        await started(house, CALLER, CALLING)
-        await house.wait_until_idle(CALLING)
+    async with open_embedded(path, clock=FakeClock(AT), slots=1) as runtime:
+        await runtime.playbooks.add(CHILD, None)
+        await started(runtime, CALLER, CALLING)
+        await runtime.wait_until_idle(CALLING)
 
 
 def mixed_file(folder: Path) -> str:

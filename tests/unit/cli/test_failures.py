@@ -166,10 +166,10 @@ def test_executions_that_iterations_have_called_are_listed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def fill() -> None:
-        async with open_embedded(tmp_path / "own.db", clock=FakeClock(AT), slots=1) as house:
-            await house.playbooks.add(CHILD, None)
-            await started(house, CALLING_LOOP, LEFT)
-            await house.wait_until_idle(LEFT)
+        async with open_embedded(tmp_path / "own.db", clock=FakeClock(AT), slots=1) as runtime:
+            await runtime.playbooks.add(CHILD, None)
+            await started(runtime, CALLING_LOOP, LEFT)
+            await runtime.wait_until_idle(LEFT)
 
     asyncio.run(fill())
     assert run_show(LEFT, "plain", str(tmp_path / "own.db")) == 0

@@ -130,8 +130,8 @@ def test_an_execution_that_a_process_has_is_running(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def look() -> None:
-        async with open_embedded(tmp_path / "own.db", clock=FakeClock(AT), slots=1) as house:
-            await parked(house, LEFT)
+        async with open_embedded(tmp_path / "own.db", clock=FakeClock(AT), slots=1) as runtime:
+            await parked(runtime, LEFT)
             await asyncio.to_thread(run_list, "json", str(tmp_path / "own.db"), "--status", "running")
 
     asyncio.run(look())

@@ -88,9 +88,9 @@ def test_text_is_given_as_it_is_when_it_is_asked_for_raw(
     text = "a line\nand ü \x1b[31m"
 
     async def fill() -> None:
-        async with open_embedded(tmp_path / "raw.db") as house:
-            await started(house, ECHO, LEFT, {"text": text})
-            await house.wait_until_idle(LEFT)
+        async with open_embedded(tmp_path / "raw.db") as runtime:
+            await started(runtime, ECHO, LEFT, {"text": text})
+            await runtime.wait_until_idle(LEFT)
 
     asyncio.run(fill())
     db = str(tmp_path / "raw.db")

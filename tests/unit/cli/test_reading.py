@@ -61,9 +61,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
     path: Path = tmp_path_factory.mktemp("looking") / "hostile.db"
 
     async def fill() -> None:
-        async with open_embedded(path) as house:
-            await started(house, HOSTILE, LEFT)
-            await house.wait_until_idle(LEFT)
+        async with open_embedded(path) as runtime:
+            await started(runtime, HOSTILE, LEFT)
+            await runtime.wait_until_idle(LEFT)
 
     asyncio.run(fill())
     return str(path)

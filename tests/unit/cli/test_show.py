@@ -144,8 +144,8 @@ def test_one_that_runs_says_where(tmp_path: Path, capsys: pytest.CaptureFixture[
     db = str(tmp_path / "own.db")
 
     async def look() -> None:
-        async with open_embedded(tmp_path / "own.db", clock=FakeClock(AT), slots=1) as house:
-            await parked(house, LEFT)
+        async with open_embedded(tmp_path / "own.db", clock=FakeClock(AT), slots=1) as runtime:
+            await parked(runtime, LEFT)
             await asyncio.to_thread(run_show, LEFT, "plain", db)
 
     asyncio.run(look())

@@ -6,12 +6,12 @@ import pytest
 
 from noetl.playbook.model import Arc, Guard, Rule
 from noetl.playbook.reader import read
-from tests.playbooks import kinds, reading, task, told
+from tests.playbooks import kinds, problem_places, reading, task
 
 
 def test_a_document_that_is_no_mapping_is_not_a_playbook() -> None:
-    assert told(read("- 1\n", kinds()).problems) == [("not-a-playbook", 1, 1)]
-    assert told(read("", kinds()).problems) == [("not-a-playbook", 1, 1)]
+    assert problem_places(read("- 1\n", kinds()).problems) == [("not-a-playbook", 1, 1)]
+    assert problem_places(read("", kinds()).problems) == [("not-a-playbook", 1, 1)]
     assert read("just text", kinds()).playbook is None
 
 
@@ -27,7 +27,7 @@ def test_all_problems_are_reported_at_once_and_the_rest_is_read() -> None:
           next: {arcs: [{step: start, when: 3}]}
         extra: 1
         """)
-    assert told(found.problems) == [
+    assert problem_places(found.problems) == [
         ("wrong-type", 6, 3),
         ("unknown-key", 7, 22),
         ("unknown-key", 8, 3),
@@ -42,13 +42,13 @@ def test_all_problems_are_reported_at_once_and_the_rest_is_read() -> None:
 
 def test_root_keys_are_those_of_the_language_and_vars_is_named_d3() -> None:
     found = reading("vars: {a: 1}\nsteps: []\nworkflow: [{step: start, next: {arcs: []}}]\n")
-    assert told(found.problems) == [("old-dialect", 4, 1), ("unknown-key", 5, 1)]
+    assert problem_places(found.problems) == [("old-dialect", 4, 1), ("unknown-key", 5, 1)]
     assert "workflow" in found.problems[1].message
 
 
 def test_missing_required_keys_are_reported() -> None:
     found = read("kind: Playbok\nmetadata: {name: x}\n", kinds(), "t.yaml")
-    assert told(found.problems) == [
+    assert problem_places(found.problems) == [
         ("bad-value", 1, 7),
         ("missing-key", 2, 1),
         ("missing-key", 1, 1),
@@ -85,7 +85,7 @@ def test_unknown_keys_get_a_did_you_mean_at_every_level_d4() -> None:
 
 def test_a_step_without_tool_and_next_is_a_warning_d7() -> None:
     found = reading("workflow:\n- step: start\n")
-    assert told(found.problems) == [("empty-step", 5, 3)]
+    assert problem_places(found.problems) == [("empty-step", 5, 3)]
     assert found.problems[0].severity == "warning"
 
 
@@ -104,12 +104,12 @@ def test_tasks_get_names_by_their_place_and_a_single_tool_by_its_step_d8() -> No
 
 def test_duplicate_task_names_are_problems_d8() -> None:
     found = reading("workflow:\n- step: start\n  tool:\n  - {name: task_1, kind: noop}\n  - {kind: noop}\n")
-    assert told(found.problems) == [("duplicate-task", 8, 5)]
+    assert problem_places(found.problems) == [("duplicate-task", 8, 5)]
 
 
 def test_the_labelled_form_is_old_d8() -> None:
     found = reading("workflow:\n- step: start\n  tool:\n  - fetch: {kind: noop}\n")
-    assert told(found.problems) == [("old-dialect", 7, 5)]
+    assert problem_places(found.problems) == [("old-dialect", 7, 5)]
     assert "noetl migrate" in found.problems[0].message
 
 
@@ -120,7 +120,7 @@ def test_tool_fields_may_be_beside_kind_or_under_input_but_not_both_d9() -> None
     assert under is not None
     assert beside.steps[0].tasks[0].input == under.steps[0].tasks[0].input == {"url": "x", "method": "POST"}
     twice = reading(task("kind: http\nurl: x\ninput:\n  url: y"))
-    assert told(twice.problems) == [("duplicate-field", 10, 9)]
+    assert problem_places(twice.problems) == [("duplicate-field", 10, 9)]
 
 
 def test_kinds_with_free_input_keep_their_fields_beside_kind_d9() -> None:
@@ -132,16 +132,20 @@ def test_kinds_with_free_input_keep_their_fields_beside_kind_d9() -> None:
 
 
 def test_the_required_fields_of_a_tool_are_checked() -> None:
-    assert told(reading(task("kind: http")).problems) == [("missing-key", 7, 7)]
-    assert told(reading(task("kind: postgres")).problems) == [("missing-key", 7, 7)]
-    assert told(reading(task("kind: shell\nsh: ls\nargv: [ls]")).problems) == [("misplaced-key", 8, 7)]
-    assert told(reading(task("kind: http\nurl: [x]")).problems) == [("wrong-type", 8, 7)]
+    assert problem_places(reading(task("kind: http")).problems) == [("missing-key", 7, 7)]
+    assert problem_places(reading(task("kind: postgres")).problems) == [("missing-key", 7, 7)]
+    assert problem_places(reading(task("kind: shell\nsh: ls\nargv: [ls]")).problems) == [
+        ("misplaced-key", 8, 7)
+    ]
+    assert problem_places(reading(task("kind: http\nurl: [x]")).problems) == [("wrong-type", 8, 7)]
 
 
 def test_any_field_of_a_tool_may_be_a_template() -> None:
     body = "kind: http\nurl: '{{ x }}'\nmethod: '{{ m }}'\nparams: '{{ p }}'\nspec: {timeout: 3}"
     assert reading(task(body)).problems == []
-    assert told(reading(task("kind: http\nurl: x\nparams: text")).problems) == [("wrong-type", 9, 15)]
+    assert problem_places(reading(task("kind: http\nurl: x\nparams: text")).problems) == [
+        ("wrong-type", 9, 15)
+    ]
 
 
 def test_set_is_allowed_on_steps_tasks_arcs_and_in_then_and_nowhere_else_under_spec_d10() -> None:
@@ -157,7 +161,7 @@ def test_set_is_allowed_on_steps_tasks_arcs_and_in_then_and_nowhere_else_under_s
               policy: {rules: [{else: {then: {do: continue, set: {ctx.d: 1}}}}]}
           next: {spec: {set: {}}, arcs: [{step: end, set: {ctx.e: 1}}]}
         """)
-    assert told(found.problems) == [("set-under-spec", 11, 7), ("set-under-spec", 13, 17)]
+    assert problem_places(found.problems) == [("set-under-spec", 11, 7), ("set-under-spec", 13, 17)]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +177,7 @@ def test_set_is_allowed_on_steps_tasks_arcs_and_in_then_and_nowhere_else_under_s
 )
 def test_the_action_of_a_rule_is_under_then_d11_d89(rule: str, position: tuple[int, int]) -> None:
     found = reading(task(f"kind: noop\nspec:\n  policy:\n    rules: [{rule}]"))
-    assert told(found.problems) == [("missing-then", *position)]
+    assert problem_places(found.problems) == [("missing-then", *position)]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +214,7 @@ def test_keys_beside_the_wrong_directive_have_no_effect_and_say_so() -> None:
     found = reading(
         task("kind: noop\nspec: {policy: {rules: [{else: {then: {do: fail, to: x, delay: 1}}}]}}")
     )
-    assert told(found.problems) == [("no-effect", 8, 63), ("no-effect", 8, 56)]
+    assert problem_places(found.problems) == [("no-effect", 8, 63), ("no-effect", 8, 56)]
 
 
 def test_else_is_the_last_rule_and_never_contains_skip_d26() -> None:
@@ -226,15 +230,15 @@ def test_else_is_the_last_rule_and_never_contains_skip_d26() -> None:
 )
 def test_set_targets_are_ctx_step_and_iter_d29(target: str) -> None:
     found = reading(f"workflow:\n- step: start\n  next: {{arcs: []}}\n  set:\n    {target}: 1\n")
-    assert told(found.problems) == [("bad-set-target", 8, 5)]
+    assert problem_places(found.problems) == [("bad-set-target", 8, 5)]
 
 
 @pytest.mark.parametrize("word", ["case", "pipe", "sink", "retry"])
 def test_reserved_words_are_problems_with_advice_d61(word: str) -> None:
     on_step = reading(f"workflow:\n- step: start\n  {word}: []\n  next: {{arcs: []}}\n")
     on_task = reading(task(f"kind: noop\n{word}: []"))
-    assert told(on_step.problems) == [("reserved-word", 6, 3)]
-    assert told(on_task.problems) == [("reserved-word", 8, 7)]
+    assert problem_places(on_step.problems) == [("reserved-word", 6, 3)]
+    assert problem_places(on_task.problems) == [("reserved-word", 8, 7)]
 
 
 def test_placeholders_are_accepted_with_a_warning_d64() -> None:
@@ -254,15 +258,19 @@ def test_loop_policy_is_the_same_as_loop_spec_and_must_not_differ_d64() -> None:
     body = "workflow:\n- step: start\n  loop: {{in: [1], iterator: x, spec: {{mode: {0}, policy: {{mode: {1}}}}}}}\n  next: {{arcs: []}}\n"
     same = reading(body.format("parallel", "parallel"))
     assert same.problems == []
-    assert told(reading(body.format("parallel", "sequential")).problems) == [("conflicting-values", 6, 64)]
+    assert problem_places(reading(body.format("parallel", "sequential")).problems) == [
+        ("conflicting-values", 6, 64)
+    ]
 
 
 def test_tolerate_is_a_number_or_a_percentage_of_best_effort_d87() -> None:
     body = "workflow:\n- step: start\n  spec: {{policy: {{failure: {{{0}}}}}}}\n  next: {{arcs: []}}\n"
     assert reading(body.format("mode: best_effort, tolerate: 25%")).problems == []
     assert reading(body.format("mode: best_effort, tolerate: 5")).problems == []
-    assert told(reading(body.format("mode: best_effort, tolerate: many")).problems) == [("bad-value", 6, 58)]
-    assert told(reading(body.format("tolerate: 5")).problems) == [("misplaced-key", 6, 29)]
+    assert problem_places(reading(body.format("mode: best_effort, tolerate: many")).problems) == [
+        ("bad-value", 6, 58)
+    ]
+    assert problem_places(reading(body.format("tolerate: 5")).problems) == [("misplaced-key", 6, 29)]
 
 
 def test_admission_arcs_and_joins_are_read() -> None:
@@ -295,7 +303,7 @@ def test_next_without_spec_and_tasks_with_desc_are_fine_d89() -> None:
 
 def test_data_is_never_rendered_and_braces_in_it_are_doubted() -> None:
     found = reading("workload: {a: [{b: '{{ x }}'}]}\nworkflow: [{step: start, next: {arcs: []}}]\n")
-    assert told(found.problems) == [("template-in-data", 4, 20)]
+    assert problem_places(found.problems) == [("template-in-data", 4, 20)]
 
 
 def test_keychain_entries_are_read_by_their_kind_d84() -> None:
@@ -307,7 +315,7 @@ def test_keychain_entries_are_read_by_their_kind_d84() -> None:
         - {name: a, kind: bearer, tokn: x}
         workflow: [{step: start, next: {arcs: []}}]
         """)
-    assert told(found.problems) == [
+    assert problem_places(found.problems) == [
         ("unknown-kind", 7, 19),
         ("unknown-key", 8, 27),
         ("duplicate-name", 8, 10),
@@ -315,9 +323,9 @@ def test_keychain_entries_are_read_by_their_kind_d84() -> None:
 
 
 def test_a_name_must_not_hide_a_scope() -> None:
-    assert told(reading(task("kind: noop\nname: output")).problems) == [("bad-name", 8, 13)]
+    assert problem_places(reading(task("kind: noop\nname: output")).problems) == [("bad-name", 8, 13)]
     looped = "workflow:\n- step: start\n  loop: {in: [], iterator: index}\n  next: {arcs: []}\n"
-    assert told(reading(looped).problems) == [("bad-name", 6, 28)]
+    assert problem_places(reading(looped).problems) == [("bad-name", 6, 28)]
 
 
 def test_thousands_of_mistakes_do_not_make_the_reader_slow() -> None:

@@ -18,7 +18,7 @@ from noetl.output import JSON, Failure, Output, clean
 from noetl.ports import ResultStore
 from noetl.tools.duckdb.session import DATA_BYTES_MAX, TABLES_MAX
 from noetl.tools.duckdb.tool import DuckdbInput, DuckdbTool
-from tests.e2e.processes import House
+from tests.e2e.processes import Workspace
 from tests.playbooks import HEAD
 from tests.unit.tools.calls import call
 
@@ -392,7 +392,7 @@ workflow:
     query: "SELECT n, text, word FROM t JOIN more USING (n) WHERE n > :least"
     params: {least: "{{ workload.least }}"}
 """
-    house = House(tmp_path)
-    code, document = house.json("run", house.write(HEAD + text))
+    workspace = Workspace(tmp_path)
+    code, document = workspace.json("run", workspace.write(HEAD + text))
     assert (code, document["error"]) == (0, None)
     assert document["output"]["data"] == [{"n": 4, "text": "'; DROP TABLE t; --", "word": "four"}]

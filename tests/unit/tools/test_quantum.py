@@ -12,7 +12,7 @@ import pytest
 from noetl.adapters.memory.results import MemoryResults
 from noetl.output import JSON, Failure, Output
 from noetl.tools.quantum.tool import RUNS_MAX, QuantumInput, QuantumTool
-from tests.e2e.processes import ROOT, House
+from tests.e2e.processes import ROOT, Workspace
 from tests.unit.tools.calls import call
 
 BELL = """\
@@ -188,7 +188,7 @@ def test_the_number_of_active_runs_is_limited() -> None:
 
 
 def test_a_sweep_over_angles_is_a_loop(tmp_path: Path) -> None:
-    code, document = House(tmp_path).json("run", ROOT / "examples/quantum_sweep.yaml")
+    code, document = Workspace(tmp_path).json("run", ROOT / "examples/quantum_sweep.yaml")
     sweep = document["output"]["data"]["sweep"]
     assert code == 0
     assert [each["angle"] for each in sweep] == [0.0, 1.0471975512, 1.5707963268, 3.1415926536]

@@ -14,7 +14,7 @@ from noetl.adapters.memory.results import MemoryResults
 from noetl.output import JSON, Failure, Output
 from noetl.tools.shell.process import INLINE_BYTES_MAX
 from noetl.tools.shell.tool import ShellInput, ShellTool
-from tests.e2e.processes import House
+from tests.e2e.processes import Workspace
 from tests.playbooks import HEAD
 from tests.unit.tools.calls import call
 
@@ -279,8 +279,8 @@ workflow:
   - {name: all, kind: resolve, ref: "{{ print.ref }}"}
   - {name: say, kind: noop, input: {whole: "{{ all.data | length }}", some: "{{ count.data }}"}}
 """
-    house = House(tmp_path)
-    code, document = house.json("run", house.write(HEAD + text))
+    workspace = Workspace(tmp_path)
+    code, document = workspace.json("run", workspace.write(HEAD + text))
     assert (code, document["error"]) == (0, None)
     assert document["output"]["data"]["whole"] == sum(len(f"{n}\n") for n in range(1, 20_001))
     assert 10_000 < int(document["output"]["data"]["some"]) < 20_000

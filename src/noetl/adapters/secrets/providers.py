@@ -118,7 +118,7 @@ class SecretManagerProvider:
         return await self._managers[provider].read(key, version)
 
 
-class Providers:
+class CredentialProviders:
     """The `SecretProvider` that handles every kind of keychain entry."""
 
     def __init__(

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from noetl.adapters.secrets.providers import Providers
+from noetl.adapters.secrets.providers import CredentialProviders
 from noetl.adapters.secrets.sources import SourcePolicy
 from noetl.adapters.secrets.stored import StoredSecrets
 from noetl.adapters.sqlite.database import Database, open_sqlite
@@ -18,7 +18,7 @@ from noetl.playbook.model import Credential
 
 
 class ProviderSetup(NamedTuple):
-    providers: Providers
+    providers: CredentialProviders
     secrets: StoredSecrets
     database: Database
 
@@ -45,7 +45,7 @@ async def opened(
     clock = clock or SystemClock()
     database = open_sqlite(folder / "noetl.db", clock)
     secrets = stored_secrets(database, environment or {})
-    providers = Providers(secrets, clock, environment or {}, policy)
+    providers = CredentialProviders(secrets, clock, environment or {}, policy)
     try:
         yield ProviderSetup(providers, secrets, database)
     finally:
