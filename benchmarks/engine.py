@@ -20,10 +20,9 @@ from noetl.engine import Agenda, Event, apply, handle
 from noetl.engine.apply import advance
 from noetl.engine.commands import Command, Report, Start
 from noetl.engine.facts import Fact
-from noetl.engine.moves import RunTask
+from noetl.engine.moves import RunTask, due_of, work_of
 from noetl.engine.pipeline import next_move, take
 from noetl.engine.state import State
-from noetl.engine.work import due_of, work_of
 from noetl.net.program import Program
 from noetl.output import JSON, Output
 from noetl.tool import Tools

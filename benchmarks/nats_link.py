@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from noetl.adapters.memory.queue import MemoryQueue
 from noetl.adapters.memory.results import MemoryResults
 from noetl.adapters.memory.store import MemoryStore
+from noetl.adapters.memory.work import MemoryQueue
 from noetl.adapters.nats.connection import NatsConnection
 from noetl.adapters.nats.queue import NatsQueue
 from noetl.clock import SystemClock
@@ -32,7 +32,7 @@ from noetl.link.server import LinkServer
 from noetl.output import Output
 from noetl.playbook.model import Credential
 from noetl.ports import FetchedCredential, PlaybookText, Pointer
-from noetl.testing.programs import MemoryPrograms
+from noetl.testing.memory_runtime import MemoryPrograms
 from noetl.tool import Tools
 
 Row = tuple[str, float, str]

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from noetl.server.cpu_pool import THREADS, WAITING_MAX, CpuPool
 from noetl.server.errors import ApiError
+from noetl.server.services import THREADS, WAITING_MAX, CpuPool
 
 
 def test_running_and_waiting_work_is_limited() -> None:

@@ -6,12 +6,10 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
-from noetl.adapters.memory.feed import MemoryFeed
-from noetl.adapters.memory.queue import MemoryQueue
-from noetl.adapters.memory.registry import MemoryWorkerRegistry
 from noetl.adapters.memory.results import MemoryResults
 from noetl.adapters.memory.store import MemoryStore
 from noetl.adapters.memory.transport import MemoryBroker, MemoryTransport
+from noetl.adapters.memory.work import MemoryFeed, MemoryQueue, MemoryWorkerRegistry
 from noetl.clock import SystemClock
 from noetl.link.feed import LinkFeed
 from noetl.link.workers import LinkWorkerRegistry

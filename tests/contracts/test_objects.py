@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.adapters.files.spool import MEMORY_PARTS_MAX
+from noetl.adapters.files.durable import MEMORY_PARTS_MAX
 from noetl.adapters.objects.results import ObjectResults
 from noetl.adapters.result_refs import PART_BYTES
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable

@@ -17,8 +17,7 @@ import pytest
 from noetl.adapters.postgres.catalog import PATH_BYTES_MAX, PostgresCatalog
 from noetl.adapters.postgres.database import PostgresDatabase, open_postgres
 from noetl.adapters.postgres.group_commit import GROUP_BYTES_MAX
-from noetl.adapters.postgres.listing import PostgresListing
-from noetl.adapters.postgres.retention import EXECUTIONS_MAX, PostgresRetention
+from noetl.adapters.postgres.listing import EXECUTIONS_MAX, PostgresListing, PostgresRetention
 from noetl.adapters.postgres.schema import VERSION
 from noetl.adapters.postgres.secrets import PostgresSecretRows
 from noetl.adapters.postgres.store import FIRST_ROWS, LOGS_MAX, PAGE_ROWS, THREAD_BYTES, PostgresStore

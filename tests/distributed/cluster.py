@@ -30,7 +30,7 @@ from noetl.engine.snapshot import SCHEMA, thaw
 from noetl.engine.state import State
 from noetl.ids import partition_of
 from noetl.ports import LogRow
-from noetl.testing.audit import audit
+from noetl.testing.scenario import audit
 from noetl.views.documents import ShowDocument, read_runs, show_document
 from noetl.views.log import events_of, folded
 from noetl.views.replay import ReplayDifference, replayed

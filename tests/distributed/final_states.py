@@ -10,7 +10,7 @@ import msgspec
 from noetl.engine import facts
 from noetl.output import JSON, Failure, Output
 from noetl.ports import LogRow
-from noetl.testing.audit import audit
+from noetl.testing.scenario import audit
 from noetl.views.documents import StepDocument, read_runs, show_document
 from noetl.views.log import events_of
 

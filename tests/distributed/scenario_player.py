@@ -19,9 +19,8 @@ from aiohttp import web
 from noetl.client import Client, fact_of
 from noetl.engine import Event
 from noetl.engine.facts import Fact, ForChild, ForTime, FrameParked, FrameResumed
-from noetl.engine.moves import RunTask
+from noetl.engine.moves import RunTask, due, work_of
 from noetl.engine.pipeline import next_move
-from noetl.engine.work import due, work_of
 from noetl.errors import Rejected
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds

@@ -30,10 +30,9 @@ from noetl.engine.commands import (
     Wake,
 )
 from noetl.engine.facts import Fact, ForChild, ForSignal, ForTime, FrameParked, TaskDone
-from noetl.engine.moves import Answered, Decided, Park, RunTask, Wait, Work
+from noetl.engine.moves import Answered, Decided, Park, RunTask, Wait, Work, due, work_of
 from noetl.engine.pipeline import next_move, take
 from noetl.engine.state import Frame, State
-from noetl.engine.work import due, work_of
 from noetl.errors import Rejected
 from noetl.net.program import Program
 from noetl.output import JSON, Output

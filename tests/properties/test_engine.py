@@ -13,7 +13,7 @@ from noetl.engine import Event, accept, apply, facts, handle
 from noetl.engine.apply import put
 from noetl.engine.commands import Command
 from noetl.engine.facts import Fact, TaskDone, Token
-from noetl.engine.iterations import iteration_outputs
+from noetl.engine.loops import iteration_outputs
 from noetl.engine.snapshot import freeze, thaw
 from noetl.engine.state import State
 from noetl.ids import START_TOKEN, frame_parts

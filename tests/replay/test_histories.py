@@ -13,7 +13,7 @@ from noetl.engine import Agenda, handle
 from noetl.engine.facts import Fact
 from noetl.engine.state import State
 from noetl.output import JSON
-from noetl.testing.audit import audit
+from noetl.testing.scenario import audit
 from noetl.views.replay import canonical
 from tests.replay.histories import EXECUTION, facts_of, files, read, releases, state_of
 

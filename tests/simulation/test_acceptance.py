@@ -9,7 +9,7 @@ from noetl.engine.facts import Fact
 from noetl.engine.moves import RunTask
 from noetl.engine.state import State
 from noetl.output import JSON, Failure, Output
-from noetl.testing.programs import MemoryPrograms
+from noetl.testing.memory_runtime import MemoryPrograms
 from noetl.testing.simulator.cluster import SimCluster
 from tests.playbooks import HEAD, checked, kinds, problem_codes
 

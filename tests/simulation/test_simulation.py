@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from noetl.testing.programs import MemoryPrograms
+from noetl.testing.memory_runtime import MemoryPrograms
 from noetl.testing.simulator.cluster import SimCluster, SimComponents, SimResult
 from tests.playbooks import kinds
 from tests.simulation.playbooks import TEXTS

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from noetl.api.executions import Dialect
 from noetl.drawing.chart import Role
-from noetl.net.flow import Carries
+from noetl.net.graph import Carries
 from noetl.views.documents import ProblemDocument
 from noetl.views.explain.playbook import Explanation
 from noetl.views.fact_lines import FactLine

@@ -10,8 +10,8 @@ from noetl.net.scopes import OLD_NAMES, task_writes
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import RETRY_ATTEMPTS, Pipeline
-from noetl.playbook.report import ProblemReport
 from noetl.playbook.source import Path
+from noetl.playbook.validation import ProblemReport
 from noetl.template.compile import Template
 from noetl.template.values import is_template
 

@@ -14,8 +14,8 @@ from noetl.net.program import Program
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Playbook
 from noetl.playbook.reader import read
-from noetl.playbook.report import ProblemReport
 from noetl.playbook.source import Document
+from noetl.playbook.validation import ProblemReport
 
 
 class Checked(NamedTuple):

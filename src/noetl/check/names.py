@@ -10,8 +10,8 @@ from noetl.net.program import CompiledTask, Program, TemplateUse
 from noetl.net.scopes import task_writes
 from noetl.output import JSON
 from noetl.playbook.model import END, ENTRY_STEP, Pipeline, Playbook, Task
-from noetl.playbook.report import ProblemReport
 from noetl.playbook.source import Path
+from noetl.playbook.validation import ProblemReport
 from noetl.template.values import is_template
 
 

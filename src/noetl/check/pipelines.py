@@ -11,7 +11,7 @@ from typing import NamedTuple
 from noetl.errors import Related
 from noetl.net.graph import cycles, descendants, reachable
 from noetl.net.program import CompiledTask
-from noetl.playbook.report import ProblemReport
+from noetl.playbook.validation import ProblemReport
 
 END = "→ end"
 FAIL = "→ fail"

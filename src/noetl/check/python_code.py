@@ -12,8 +12,8 @@ from noetl.errors import Mark
 from noetl.net.describe import count
 from noetl.net.program import Program
 from noetl.playbook.problems import problem
-from noetl.playbook.report import ProblemReport
 from noetl.playbook.source import Document, Path, Scalar
+from noetl.playbook.validation import ProblemReport
 
 # Of all code of one playbook. For some texts the compiler's time grows with the square of their length and
 # blocks the process: this many characters take half a second at worst. Code beyond the limit is not checked.

@@ -20,8 +20,8 @@ from noetl.net.scopes import (
 from noetl.output import ERROR_FIELDS, JSON, OUTPUT_FIELDS, REF_FIELDS
 from noetl.playbook.language import SCOPES
 from noetl.playbook.model import Block, Pipeline, Step
-from noetl.playbook.report import ProblemReport
 from noetl.playbook.source import Path
+from noetl.playbook.validation import ProblemReport
 from noetl.template.compile import Read, Template
 from noetl.template.values import is_template
 

@@ -9,10 +9,9 @@ from typing import Literal, TypeAlias
 
 from noetl.check.pipelines import check_pipeline
 from noetl.errors import Related
-from noetl.net.flow import live_arcs
-from noetl.net.graph import cycles, descendants, reachable
+from noetl.net.graph import cycles, descendants, live_arcs, reachable
 from noetl.net.program import ANYWHERE, CompiledArc, CompiledStep, Program
-from noetl.playbook.report import ProblemReport
+from noetl.playbook.validation import ProblemReport
 
 JOIN_WORK_MAX = (
     2_000_000  # forks × steps that are checked; beyond this a warning may be missing, never an error

@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from noetl.cli.output.screen import Screen, is_terminal
-from noetl.cli.output.text import short, with_hint
+from noetl.cli.output.screen import Screen, is_terminal, short, with_hint
 from noetl.errors import Damaged, NotFound, PlaybookError, Rejected, Unavailable
-from noetl.session.errors import UsageError
+from noetl.session.protocol import UsageError
 from noetl.views.styled_text import Styled
 
 if TYPE_CHECKING:
-    from noetl.cli.choices import FormatChoice
+    from noetl.cli.options import FormatChoice
     from noetl.errors import Problem
     from noetl.output import JSON
     from noetl.session.execution import Execution
@@ -69,7 +68,7 @@ class Reporter:
         """The JSON document, if one is asked for."""
         if self.json:
             from noetl.cli.output import files
-            from noetl.cli.output.json import as_document
+            from noetl.cli.output.files import as_document
 
             files.put(as_document(value).encode(), None)  # JSON is UTF-8, independent of the locale
 

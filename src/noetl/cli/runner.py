@@ -13,23 +13,22 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from noetl.cli.choices import RunOptions
 from noetl.cli.execute import FAILED, INTERRUPTED, OK, WRONG, Reporter, execute, find, hinting
 from noetl.cli.interrupts import Interrupted, Interrupts
+from noetl.cli.options import RunOptions
 from noetl.cli.output.live import drawn
 from noetl.cli.output.problems import print_notes
 from noetl.cli.output.progress import Progress
+from noetl.cli.output.screen import short
 from noetl.cli.output.summary import summary
-from noetl.cli.output.text import short
 from noetl.cli.workload import read_workload, undeclared
 from noetl.control.refusals import describe_problems
 from noetl.errors import NotFound, Unavailable
 from noetl.net.describe import count
 from noetl.output import JSON
 from noetl.session.connect import Target, open_session, resolve
-from noetl.session.errors import StartRefused, UsageError
 from noetl.session.execution import Execution
-from noetl.session.protocol import GRACE_S, Session
+from noetl.session.protocol import GRACE_S, Session, StartRefused, UsageError
 from noetl.session.sources import STDIN, find_source
 from noetl.views.documents import ShowDocument
 from noetl.views.styled_text import Styled

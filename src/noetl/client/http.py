@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from noetl import __version__
-from noetl.api.problems import ProblemDetails, to_problem
+from noetl.api.playbooks import ProblemDetails, to_problem
 from noetl.clock import Clock, SystemClock
 from noetl.errors import Damaged, NoetlError, NotFound, PlaybookError, Problem, Rejected, Unavailable
 from noetl.output import JSON

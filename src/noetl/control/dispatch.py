@@ -1,14 +1,11 @@
-"""Dispatch: due frames go to workers, as pointers in the queue or directly with the answer to a report.
-
-Dispatch is fair between executions, for each pool of workers. Pointers are sent round robin, up to a window.
-Each execution gets a share of the window, so that a large one does not block the others. While others wait, a
-worker receives few frames of one execution in a row, and none of one that holds half of the slots.
-"""
+"""Dispatch of due frames: through the queue, or directly to a worker with free slots."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import inf
 
 from noetl.clock import Clock
@@ -22,11 +19,48 @@ from noetl.control.live_execution import (
     pool_of,
 )
 from noetl.engine import Event, facts
+from noetl.engine.moves import due, due_of
 from noetl.engine.state import Run
-from noetl.engine.work import due, due_of
 from noetl.errors import Unavailable
 from noetl.ids import frame_id, frame_parts
-from noetl.ports import Epoch, Pointer, WorkQueue
+from noetl.ports import Claim, Epoch, Pointer, WorkQueue
+
+POINTERS_MAX = 100_000  # in the outbox; more are dropped, and the sweeper sends them again
+
+
+class Outbox:
+    """Implements WorkQueue. Pointers that arrive while the queue writes are sent together."""
+
+    def __init__(self, queue: WorkQueue) -> None:
+        self._queue = queue
+        self._unsent: list[Pointer] = []
+        self._sending: asyncio.Task[None] | None = None
+
+    async def put(self, pointers: Sequence[Pointer]) -> None:
+        if len(self._unsent) < POINTERS_MAX:
+            self._unsent += pointers
+        if self._sending is None:
+            self._sending = asyncio.ensure_future(self._send())
+
+    async def _send(self) -> None:
+        try:
+            while self._unsent:
+                pointers, self._unsent = self._unsent, []
+                with suppress(Unavailable):  # the sweeper sends lost pointers again
+                    await self._queue.put(pointers)
+        finally:
+            self._sending = None
+
+    async def take(self, limit: int) -> list[Claim]:
+        return await self._queue.take(limit)
+
+    async def done(self, claim: Claim) -> None:
+        await self._queue.done(claim)
+
+    async def close(self) -> None:
+        if self._sending is not None:
+            await self._sending
+
 
 STREAK_MAX = 3  # frames of one execution that a worker receives directly in a row while others wait
 SHARES = 8  # of a window: an execution has at most one share of pointers ahead of the others

@@ -22,7 +22,7 @@ from noetl.control.deps import (
     ProgramSource,
 )
 from noetl.control.dispatch import Dispatch
-from noetl.control.heartbeats import handle_heartbeat, release_frame
+from noetl.control.heartbeats import Timers, handle_heartbeat, release_frame
 from noetl.control.live_execution import (
     DispatchedFrame,
     Item,
@@ -32,20 +32,20 @@ from noetl.control.live_execution import (
     PendingRead,
     answer_all,
     ensure_usable,
+    fold,
     is_due,
     is_open,
+    next_snapshot,
+    read_snapshot,
     resolve,
     turn,
 )
 from noetl.control.loop_data import LoopData
-from noetl.control.snapshots import fold, next_snapshot, read_snapshot
-from noetl.control.timers import Timers
 from noetl.engine import Event, Recorded, agenda_of, handle
 from noetl.engine.commands import Command, Report, Start
-from noetl.engine.iterations import iteration_outputs
-from noetl.engine.loops import ITEMS_LIMIT
+from noetl.engine.loops import ITEMS_LIMIT, iteration_outputs
+from noetl.engine.moves import work_of
 from noetl.engine.state import State
-from noetl.engine.work import work_of
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
 from noetl.failpoints import failpoint
 from noetl.ids import frame_parts

@@ -1,21 +1,55 @@
-"""One execution in a server's memory: its state, and transient data that is not in the log."""
+"""One execution in memory: its state, its pending work, and its snapshots."""
 
 from __future__ import annotations
 
 import asyncio
 import types
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from noetl.engine import Agenda
+from noetl.engine import Agenda, apply
 from noetl.engine.commands import Command
+from noetl.engine.snapshot import SCHEMA, freeze, thaw
 from noetl.engine.state import State
 from noetl.errors import Unavailable
 from noetl.ids import frame_parts
 from noetl.net.program import Program
 from noetl.output import JSON
-from noetl.ports import Epoch
+from noetl.ports import Epoch, EventStore, LogRow, Snapshot
+
+GROWTH_FACTOR = 4  # times the last snapshot: snapshots stay a fraction of all writes
+FACT_BYTES = 200  # of an ordinary fact in the log
+
+
+def next_snapshot(live: LiveExecution, facts: int, growth_bytes: int) -> Snapshot | None:
+    """The snapshot to save after `facts` more facts; None: it is too early for one."""
+    live.unsaved += facts
+    if live.unsaved * FACT_BYTES < max(growth_bytes, GROWTH_FACTOR * live.saved_bytes):
+        return None
+    if not live.state.live:
+        return None  # an ended execution is read at most once more
+    body = freeze(live.state)
+    live.unsaved, live.saved_bytes = 0, len(body)
+    return Snapshot(live.state.seq, SCHEMA, body)
+
+
+def fold(state: State, rows: Iterable[LogRow]) -> None:
+    """Apply the rows to a state, which is empty or comes from a snapshot."""
+    for row in rows:
+        for fact in row.facts[max(0, state.seq + 1 - row.first_seq) :]:
+            apply(state, fact, row.at)
+
+
+async def read_snapshot(store: EventStore, execution_id: str) -> tuple[State | None, list[LogRow]]:
+    """The last usable snapshot and the rows after it. Without a snapshot: None and all rows."""
+    snapshot = await store.snapshot(execution_id)
+    if snapshot is not None and snapshot.schema == SCHEMA:
+        with suppress(ValueError):  # a damaged snapshot: the log is complete
+            return thaw(snapshot.body), await store.read(execution_id, snapshot.seq)
+    return None, await store.read(execution_id)
+
 
 T = TypeVar("T")
 

@@ -16,9 +16,8 @@ from noetl.control.children import (
     child_output,
 )
 from noetl.control.executions import Control
-from noetl.control.live_execution import LiveExecution
-from noetl.control.snapshots import fold
-from noetl.control.timers import TRANSIENT
+from noetl.control.heartbeats import TRANSIENT
+from noetl.control.live_execution import LiveExecution, fold
 from noetl.defaults import CANCEL_GRACE_S
 from noetl.engine.commands import Close, Command, Expire, Wake
 from noetl.engine.facts import ForTime, Paused

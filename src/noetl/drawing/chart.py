@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from noetl.escape import one_line, visible
 from noetl.net import describe
-from noetl.net.flow import Carries, carries, live_arcs, steps_in_order, steps_reached
+from noetl.net.graph import Carries, carries, live_arcs, steps_in_order, steps_reached
 from noetl.net.program import CompiledArc, CompiledStep, Program
 from noetl.playbook.model import DEFAULT_MAX_IN_FLIGHT, END, Loop, Step
 

@@ -12,9 +12,8 @@ import msgspec
 from noetl.engine import facts
 from noetl.engine.reduce import REDUCERS, SAME, ReduceConflict, begin, joined
 from noetl.engine.retry import set_aside, taken_up
-from noetl.engine.scopes import ABSENT, at_path, patched, put, split, view, without
+from noetl.engine.scopes import ABSENT, VALUE_BYTES_MAX, at_path, patched, put, split, view, without
 from noetl.engine.state import Frame, LoopPiece, LoopState, Run, State
-from noetl.engine.write_limits import VALUE_BYTES_MAX
 from noetl.ids import frame_id, frame_parts
 from noetl.output import JSON, Failure
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from noetl.engine.facts import ForBlock, ForChild, ForSignal, ForTime, Until
-from noetl.engine.write_limits import misfit
+from noetl.engine.scopes import misfit
 from noetl.output import JSON
 
 PARKING = frozenset({"workbook", "playbook", "wait"})

@@ -19,7 +19,7 @@ from noetl.engine.apply import put
 from noetl.engine.facts import FrameParked, TaskDone
 from noetl.engine.moves import Answered, Decided, Move, Over, Park, RunTask, Wait, Work
 from noetl.engine.parking import DELAY_S_MAX, PARKING, BadField, is_amount, waits_for, with_iteration
-from noetl.engine.write_limits import ctx_misfit, misfit
+from noetl.engine.scopes import ctx_misfit, misfit
 from noetl.ids import call_id
 from noetl.net.program import CompiledRule, CompiledTask, Write
 from noetl.output import JSON, Failure, Output

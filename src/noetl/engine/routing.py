@@ -9,9 +9,8 @@ from datetime import datetime
 
 from noetl.engine import facts
 from noetl.engine.facts import Token
-from noetl.engine.scopes import base_scope, deadline, in_parallel, moment, put, view
+from noetl.engine.scopes import base_scope, ctx_misfit, deadline, in_parallel, misfit, moment, put, view
 from noetl.engine.state import Run, State
-from noetl.engine.write_limits import ctx_misfit, misfit
 from noetl.ids import token_id
 from noetl.net.program import CompiledArc, CompiledPipeline, CompiledStep, Program, Write
 from noetl.output import JSON, Failure, Output

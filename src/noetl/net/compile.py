@@ -35,10 +35,10 @@ from noetl.playbook import model
 from noetl.playbook.kinds import Kind, Kinds
 from noetl.playbook.language import LIMITS
 from noetl.playbook.model import Arc, Block, Loop, Pipeline, Playbook, Rule, Step, Task, When
-from noetl.playbook.report import ProblemReport
 from noetl.playbook.shapes import TextShape, sql_paths
 from noetl.playbook.source import Path
 from noetl.playbook.spec import SpecLayer, merge, playbook_layers, task_layers
+from noetl.playbook.validation import ProblemReport
 from noetl.template.compile import BadTemplate, Template, TemplateError, Value, build_value, compile_template
 from noetl.template.projection import reads_data
 from noetl.template.values import is_template

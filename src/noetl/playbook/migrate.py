@@ -18,9 +18,9 @@ from noetl.playbook.dialects.layout.tree import Layout, Map, same_content
 from noetl.playbook.dialects.layout.writer import write
 from noetl.playbook.dialects.notes import Findings, Note
 from noetl.playbook.dialects.notes import annotate as write_annotations
-from noetl.playbook.dialects.refusals import refuse_mixed, refuse_reserved, refuse_root_vars
 from noetl.playbook.dialects.root_keys import declare_credentials, write_version
 from noetl.playbook.dialects.templates import rewrite_templates
+from noetl.playbook.dialects.v10 import refuse_mixed, refuse_reserved, refuse_root_vars
 from noetl.playbook.problems import problem
 
 __all__ = ["Dialect", "Migration", "Note", "migrate"]

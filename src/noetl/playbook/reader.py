@@ -25,9 +25,8 @@ from noetl.playbook.model import (
     Step,
     Task,
 )
-from noetl.playbook.report import ProblemReport
 from noetl.playbook.source import Document, Path
-from noetl.playbook.validation import NAME, validate_record
+from noetl.playbook.validation import NAME, ProblemReport, validate_record
 from noetl.template.values import is_template
 
 _TASK_KEYS = frozenset({"name", "kind", "desc", "auth", "input", "set", "spec"})

@@ -9,7 +9,7 @@ import yaml
 from noetl.output import JSON
 from noetl.playbook.language import API_VERSION
 from noetl.playbook.model import Arc, Guard, Loop, Pipeline, Playbook, Rule, Step, Task, When
-from noetl.playbook.yaml_scalars import resolve
+from noetl.playbook.source import resolve
 
 _NUMBER_CHARS = "0123456789_.,:eE+-"
 

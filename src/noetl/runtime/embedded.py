@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from noetl.adapters.files.results import FileResults
-from noetl.adapters.memory.queue import MemoryQueue
+from noetl.adapters.memory.work import MemoryQueue
 from noetl.adapters.sqlite.catalog import SqliteCatalog
 from noetl.adapters.sqlite.database import Database, open_sqlite
 from noetl.adapters.sqlite.inbox import SqliteInbox

@@ -16,8 +16,7 @@ from noetl.engine import Event
 from noetl.errors import Unavailable
 from noetl.ports import EventStore, WorkerRegistry
 from noetl.runtime.settings import Settings
-from noetl.telemetry.control_gauges import measured_sweep, read_control, read_workers
-from noetl.telemetry.fact_metrics import FactMetrics
+from noetl.telemetry.control_metrics import FactMetrics, measured_sweep, read_control, read_workers
 from noetl.telemetry.logs import OutageLog, OwnershipLog, get_logger, redaction, start_logging
 from noetl.telemetry.measured_ports import PendingPointers
 from noetl.telemetry.metrics import Metrics

@@ -15,21 +15,19 @@ from noetl.adapters.nats.connection import NatsConnection
 from noetl.adapters.nats.queue import NatsQueue
 from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.database import open_postgres
-from noetl.adapters.postgres.listing import PostgresListing
-from noetl.adapters.postgres.retention import PostgresRetention
+from noetl.adapters.postgres.listing import PostgresListing, PostgresRetention
 from noetl.adapters.postgres.secrets import PostgresSecretRows
 from noetl.adapters.postgres.store import PostgresStore
 from noetl.adapters.postgres.tokens import PostgresTokens
-from noetl.adapters.secrets.keys import KeyFile
 from noetl.adapters.secrets.providers import CredentialProviders
 from noetl.adapters.secrets.sources import SourcePolicy
-from noetl.adapters.secrets.stored import StoredSecrets
+from noetl.adapters.secrets.stored import KeyFile, StoredSecrets
 from noetl.background import BackgroundTasks
 from noetl.clock import Clock, SystemClock
 from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings
+from noetl.control.dispatch import Outbox
 from noetl.control.executions import Control
 from noetl.control.live_execution import LiveExecution
-from noetl.control.outbox import Outbox
 from noetl.control.ownership import OwnerLink, PartitionOwners
 from noetl.control.playbooks import Playbooks
 from noetl.control.refusals import Refusal, record_refusal
@@ -48,7 +46,7 @@ from noetl.runtime.adapters import open_shared_stores
 from noetl.runtime.instrumentation import Instrumentation
 from noetl.runtime.settings import Settings
 from noetl.server.services import Services
-from noetl.telemetry.control_gauges import measure_loop_lag
+from noetl.telemetry.control_metrics import measure_loop_lag
 from noetl.telemetry.logs import redaction
 from noetl.telemetry.measured_ports import MeasuredLink, MeasuredQueue, MeasuredStore, PendingPointers
 from noetl.telemetry.metrics import Metrics

@@ -27,7 +27,7 @@ from noetl.ports import REPLY_TIMEOUT_S, FeedEvent, WorkerInfo
 from noetl.runtime.adapters import open_shared_stores
 from noetl.runtime.instrumentation import Instrumentation
 from noetl.runtime.settings import Settings
-from noetl.telemetry.control_gauges import measure_loop_lag
+from noetl.telemetry.control_metrics import measure_loop_lag
 from noetl.telemetry.logs import redaction
 from noetl.telemetry.measured_ports import MeasuredLink, MeasuredQueue
 from noetl.telemetry.redaction import HiddenSecrets

@@ -1,18 +1,23 @@
-"""The API as one application: routes, authorization, errors as problem+json, and the OpenAPI document."""
+"""The API as one application: routes, middleware, errors, and its OpenAPI description."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from litestar import Litestar, Request
+from litestar import Litestar, Request, Response, Router
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.openapi.spec import Components, SecurityScheme, Tag
+from litestar.status_codes import HTTP_404_NOT_FOUND
 
+from noetl import __version__
+from noetl.api.admin import CredentialValue, TokenRequest
+from noetl.api.executions import CancelRequest, EmptyRequest, RetryRequest, SignalRequest, StartRequest
 from noetl.server import static
-from noetl.server.auth import guard
-from noetl.server.errors import ApiError, handle_exception
-from noetl.server.middleware import RequestMiddleware
-from noetl.server.openapi import openapi_config
+from noetl.server.auth import PUBLIC, SCOPE, guard
+from noetl.server.errors import ApiError, error_response, handle_exception
+from noetl.server.middleware import RateLimiter, RequestMiddleware
 from noetl.server.params import AppContext, dependencies
-from noetl.server.rate_limit import RateLimiter
 from noetl.server.routes import (
     check,
     commands,
@@ -28,6 +33,70 @@ from noetl.server.routes import (
     tools,
 )
 from noetl.server.services import ServerSettings, Services
+
+# Request bodies reject unknown fields, which the framework does not put into the document by itself.
+_BODIES: Final = (
+    StartRequest, CancelRequest, RetryRequest, SignalRequest, EmptyRequest, CredentialValue, TokenRequest,
+)  # fmt: skip
+_TAGS: Final = {
+    "playbooks": "The catalog, and checking, explaining and drawing playbooks",
+    "executions": "Start executions and read their logs",
+    "commands": "Commands to an execution",
+    "streams": "Live events, as server-sent events",
+    "results": "Large results",
+    "credentials": "Stored secrets, write-only",
+    "tools": "Kinds of tools",
+    "workers": "Workers and pools",
+    "tokens": "API tokens and their scopes",
+    "server": "The server itself",
+}
+
+
+class _JsonDocument(JsonRenderPlugin):
+    """The document, encoded once."""
+
+    _body = b""
+
+    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
+        if not self._body:
+            for body in _BODIES:
+                openapi_schema["components"]["schemas"][body.__name__]["additionalProperties"] = False
+            self._body = super().render(request, openapi_schema)
+        return self._body
+
+
+async def _replace_not_found_page(response: Response[Any]) -> Response[Any]:
+    """The framework has an HTML page of its own for unknown paths below /schema."""
+    if response.status_code != HTTP_404_NOT_FOUND:
+        return response
+    detail = "the only document below /schema is /schema/openapi.json"
+    return error_response(ApiError(404, "no-such-route", detail))
+
+
+def openapi_config() -> OpenAPIConfig:
+    bearer = SecurityScheme(
+        type="http", scheme="bearer", description="`noetl token create` creates a token: noetl_<id>_<secret>"
+    )
+    return OpenAPIConfig(
+        title="NoETL",
+        version=__version__,
+        description="Playbooks and their executions. Every error is application/problem+json.",
+        path="/schema",
+        openapi_router=Router(
+            "/schema",
+            route_handlers=[],
+            include_in_schema=False,
+            opt={SCOPE: PUBLIC},
+            after_request=_replace_not_found_page,
+        ),
+        render_plugins=[_JsonDocument(path="/openapi.json")],
+        components=Components(security_schemes={"token": bearer}),
+        security=[{"token": []}],
+        tags=[Tag(name=name, description=description) for name, description in _TAGS.items()],
+        use_handler_docstrings=True,
+        operation_id_creator=lambda handler, _method, _path: handler.handler_name,
+    )
+
 
 BODY_MAX: Final = 2 << 20
 _CONTEXT: Final = "context"  # the key of the AppContext in the state of the application

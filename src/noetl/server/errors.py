@@ -17,7 +17,7 @@ from litestar.exceptions import (
     ValidationException,
 )
 
-from noetl.api.problems import FieldError, ProblemDetails
+from noetl.api.playbooks import FieldError, ProblemDetails
 from noetl.errors import Conflict, Damaged, Fenced, NotFound, PlaybookError, Rejected, Unavailable
 from noetl.views.documents import problem_document
 

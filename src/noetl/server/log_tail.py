@@ -21,8 +21,7 @@ from noetl.ports import EventStore
 from noetl.server.errors import details_of
 from noetl.server.log_readers import SLICE_FACTS, EnvelopeReader
 from noetl.server.services import Services
-from noetl.server.subscriber import RECONNECT, Subscriber
-from noetl.server.subscriptions import POLL_S, FeedSubscription
+from noetl.server.subscriptions import POLL_S, RECONNECT, FeedSubscription, Subscriber
 
 PAGE_FACTS: Final = 200
 PAGES_BYTES_MAX: Final = 16 << 20  # of all executions

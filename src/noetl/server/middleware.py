@@ -1,11 +1,10 @@
-"""Checks that every request passes before it is routed: host, rate, token, and the pace of its body.
-
-The middleware also adds the security headers to every response, so that no route can omit them.
-"""
+"""Checks before routing: host, rate limit, token, and size and speed of requests."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
+from math import ceil
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -13,11 +12,36 @@ from litestar import Request
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
+from noetl.clock import Clock
 from noetl.errors import Unavailable
 from noetl.server.auth import CALLER, LOCAL, Authenticator, Caller, bearer_token
 from noetl.server.errors import ApiError, error_response
-from noetl.server.rate_limit import RateLimiter
 from noetl.server.services import ServerSettings
+
+CALLERS_MAX: Final = 10_000  # with a bucket; the least recently seen caller is dropped first
+
+
+class RateLimiter:
+    """The buckets of all callers."""
+
+    def __init__(self, clock: Clock, per_s: float, burst: float) -> None:
+        self._clock = clock
+        self._per_s = per_s
+        self._burst = burst
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # content, time of last update
+
+    def take(self, caller: str) -> int:
+        """Count one request. Returns 0 when it is allowed, otherwise the seconds to wait before a retry."""
+        now = self._clock.monotonic()
+        left, since = self._buckets.get(caller, (self._burst, now))
+        left = min(self._burst, left + (now - since) * self._per_s)
+        wait_s = 0 if left >= 1 else max(1, ceil((1 - left) / self._per_s))
+        self._buckets[caller] = (left - 1 if not wait_s else left, now)
+        self._buckets.move_to_end(caller)
+        if len(self._buckets) > CALLERS_MAX:
+            self._buckets.popitem(last=False)
+        return wait_s
+
 
 HEADERS_BYTES_MAX: Final = 16 << 10  # of the request line and all headers
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})

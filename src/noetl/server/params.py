@@ -13,13 +13,12 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import PathParameter, QueryParameter, SkipValidation
 
 from noetl.api.executions import VERSION_MAX
-from noetl.api.problems import ProblemDetails
+from noetl.api.playbooks import ProblemDetails
 from noetl.server.auth import CALLER, SCOPE, Authenticator, Caller
-from noetl.server.cpu_pool import CpuPool
+from noetl.server.documents import ResultIndex
 from noetl.server.errors import MEDIA_TYPE, ApiError
 from noetl.server.log_readers import EnvelopeReaderCache, RunsCache
-from noetl.server.result_index import ResultIndex
-from noetl.server.services import ServerSettings, Services
+from noetl.server.services import CpuPool, ServerSettings, Services
 from noetl.server.streams import StreamHub
 from noetl.server.subscriptions import CompletionWaiters
 from noetl.server.timeline_cache import TimelineCache

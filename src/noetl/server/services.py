@@ -1,11 +1,12 @@
-"""What the API works with: the ports of a runtime, and the settings of the HTTP server."""
+"""The services behind the routes, the server's settings, and the thread pool for CPU-bound work."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from noetl.clock import Clock
 from noetl.control.playbooks import Playbooks
@@ -21,10 +22,38 @@ from noetl.ports import (
     ResultStore,
     WorkerRegistry,
 )
+from noetl.server.errors import ApiError
 from noetl.tool import Tools
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+THREADS: Final = 2  # few, because result stores read and write on the same thread pool
+WAITING_MAX: Final = 64
+
+
+class CpuPool:
+    """Limits how many checks, drawings and comparisons run at the same time."""
+
+    def __init__(self) -> None:
+        self._slots = asyncio.Semaphore(THREADS)
+        self._waiting = 0
+
+    async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Raises ApiError when too many requests wait."""
+        if self._waiting >= WAITING_MAX:
+            detail = f"{WAITING_MAX} other requests wait for the CPU: try again"
+            raise ApiError(503, "busy", detail, {"Retry-After": "1"})
+        self._waiting += 1
+        try:
+            async with self._slots:
+                return await asyncio.to_thread(work, *args, **kwargs)
+        finally:
+            self._waiting -= 1
+
 
 REQUESTS_PER_S: Final = 2_000.0  # of one token, or of one address without a token
 REQUESTS_BURST: Final = 4_000.0

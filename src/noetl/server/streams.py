@@ -15,8 +15,7 @@ from noetl.errors import NotFound, Unavailable
 from noetl.server.errors import ApiError
 from noetl.server.log_tail import LogTail, PageCache, sse_message
 from noetl.server.services import Services
-from noetl.server.subscriber import RECONNECT, Subscriber
-from noetl.server.subscriptions import POLL_S, FeedSubscription
+from noetl.server.subscriptions import POLL_S, RECONNECT, FeedSubscription, Subscriber
 
 HEARTBEAT_S: Final = 15.0
 GATHER_S: Final = 0.5  # several changes of one execution within this time are sent as one

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from noetl.engine.state import LIVE, State
 from noetl.errors import Damaged, NotFound, Problem
 from noetl.output import JSON, Failure, Output
-from noetl.session.errors import ExecutionFailed, UsageError
-from noetl.session.protocol import ExecutionInfo, Session, Standing
+from noetl.session.protocol import ExecutionFailed, ExecutionInfo, Session, Standing, UsageError
 from noetl.session.sources import MigrationNote
 from noetl.views.documents import ShowDocument, StateDocument, read_runs, show_document, state_document
 from noetl.views.log import STARTUP_FACTS, events_of, readable, require_started
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
     from noetl.engine import Event
     from noetl.engine.state import Status
     from noetl.ports import ExecutionListing, LogRow
+    from noetl.views.documents import OutputLocation
     from noetl.views.envelopes import Envelope
-    from noetl.views.outputs import OutputLocation
 
 LAST: Final = "last"
 PAGE: Final = 200  # executions in one request
@@ -171,7 +170,7 @@ class Execution:
         return await self.fetch(found.output)
 
     async def find_output(self, step: str | None = None) -> OutputLocation:
-        from noetl.views.outputs import OutputLocation, given_by_playbook, given_by_step
+        from noetl.views.documents import OutputLocation, given_by_playbook, given_by_step
 
         if step is not None:
             log = await self.log()
@@ -186,7 +185,7 @@ class Execution:
 
     async def fetch(self, output: Output, depth: int = 0) -> JSON:
         """The data of an output; stored results are fetched. Raises Damaged."""
-        from noetl.views.outputs import decoded
+        from noetl.views.documents import decoded
 
         if output.data is not None or output.ref is None:
             return output.data
@@ -207,7 +206,7 @@ class Execution:
 
     async def _loop_results(self, execution_id: str, run: str, depth: int) -> JSON:
         """The results of a loop are in the log, by index; failed iterations are null (D30)."""
-        from noetl.engine.iterations import iteration_outputs
+        from noetl.engine.loops import iteration_outputs
 
         facts = [fact for row in await self.session.log.read(execution_id) for fact in row.facts]
         if not facts:

@@ -20,9 +20,8 @@ from noetl.errors import Damaged, NotFound
 from noetl.output import JSON
 from noetl.ports import LogRow, StoredResult
 from noetl.runtime import LocalStore
-from noetl.views.outputs import refs_in
-from noetl.worker.result_policy import seconds_of
-from noetl.worker.result_stores import NamedStore
+from noetl.views.documents import refs_in
+from noetl.worker.result_stores import NamedStore, seconds_of
 
 CANDIDATES_MAX: Final = 100_000
 PAGE: Final = 200  # executions in one request

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from noetl.control.snapshots import fold
+from noetl.control.live_execution import fold
 from noetl.engine import Event
 from noetl.engine.facts import Processed
 from noetl.engine.snapshot import SCHEMA, thaw

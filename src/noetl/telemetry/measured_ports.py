@@ -28,9 +28,8 @@ from noetl.ports import (
     Snapshot,
     WorkQueue,
 )
-from noetl.telemetry.instruments import NONE
 from noetl.telemetry.logs import OutageLog, get_logger
-from noetl.telemetry.metrics import Metrics
+from noetl.telemetry.metrics import NONE, Metrics
 
 T = TypeVar("T")
 LATE: Final = frozenset({"fenced", "elsewhere", "gone"})  # reports of a worker that no longer holds the frame

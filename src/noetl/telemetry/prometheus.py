@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import noetl
 from noetl.errors import Rejected
-from noetl.telemetry.instruments import Counter, Gauge, Histogram, Meter, labelled
-from noetl.telemetry.metrics import Metrics
+from noetl.telemetry.metrics import Counter, Gauge, Histogram, Meter, Metrics, labelled
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -20,7 +20,7 @@ from noetl.engine import Event, facts
 from noetl.errors import Rejected, install_hint
 from noetl.net.program import Program
 from noetl.ports import EventStore
-from noetl.telemetry.fact_metrics import CommittedExecution
+from noetl.telemetry.control_metrics import CommittedExecution
 from noetl.telemetry.logs import get_logger
 from noetl.telemetry.metrics import Metrics
 from noetl.telemetry.spans import SpanData, SpanRef, Spans

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from noetl.template.limits import Meter
 from noetl.template.operators import COMPARISONS
 from noetl.template.registry import BuiltinTable, register, wrong
-from noetl.template.values import JSON, NUMBERS, TemplateError, Undefined
+from noetl.template.values import JSON, NUMBERS, Meter, TemplateError, Undefined
 
 TESTS: BuiltinTable = {}
 

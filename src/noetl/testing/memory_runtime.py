@@ -1,11 +1,4 @@
-"""An in-memory runtime for tests of playbooks and tools. It needs no files and no services.
-
-    async with runtime(tools={"http": lambda task: {"price": 3}}) as memory:
-        result = await memory.run(PLAYBOOK, {"day": "2026-11-16"})
-    assert result.status == "ok"
-
-Time is virtual unless a test passes another clock: a retry after an hour takes no time.
-"""
+"""`runtime()`: an in-memory runtime for tests of playbooks, tools and the engine."""
 
 from __future__ import annotations
 
@@ -20,9 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, TypeAlias
 
-from noetl.adapters.memory.queue import MemoryQueue
 from noetl.adapters.memory.results import MemoryResults
 from noetl.adapters.memory.store import MemoryStore
+from noetl.adapters.memory.work import MemoryQueue
+from noetl.check.checker import check
 from noetl.clock import Clock
 from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings
 from noetl.control.executions import Control
@@ -34,17 +28,50 @@ from noetl.engine.commands import Command, Signal, Start
 from noetl.engine.facts import Fact, Processed
 from noetl.engine.moves import RunTask
 from noetl.engine.state import State
+from noetl.errors import NotFound, PlaybookError
+from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output, failed
 from noetl.playbook.kinds import Kind, Kinds, record_of
 from noetl.ports import EventStore, Link, WorkQueue
 from noetl.testing.fake_clock import FakeClock
-from noetl.testing.programs import MemoryPrograms
 from noetl.tool import NoOptions, Tool, Tools, describe
 from noetl.views.log import folded
 from noetl.worker.calls import CallContext, Toolbox, ToolRun
 from noetl.worker.frame_driver import LogLine
 from noetl.worker.keychain import Keychain
 from noetl.worker.worker import Worker, WorkerPorts
+
+
+class MemoryPrograms:
+    """Playbooks by path. The digest of a playbook is its path, so that logs are easy to read."""
+
+    def __init__(self, texts: Mapping[str, str], kinds: Kinds) -> None:
+        self.programs: dict[str, Program] = {}
+        self._kinds = kinds
+        for path, text in texts.items():
+            self.add(text, path)
+
+    def add(self, text: str, path: str | None = None) -> str:
+        """Check and compile a playbook, and return its path. Raises PlaybookError.
+
+        `path` None: the path in the metadata of the playbook.
+        """
+        checked = check(text, self._kinds, path or "<playbook>")
+        if checked.errors or checked.program is None:
+            raise PlaybookError(checked.errors)
+        path = path or checked.program.playbook.path
+        self.programs[path] = checked.program._replace(digest=path)
+        return path
+
+    async def by_digest(self, digest: str) -> Program:
+        return self.programs[await self.find(digest)]
+
+    async def find(self, path: str, near: str | None = None, version: int | None = None) -> str:
+        del near, version
+        if path not in self.programs:
+            raise NotFound(f'no playbook "{path}"')
+        return path
+
 
 # A tool as a function: it gets the task with its input, and returns data or a whole Output, now or later.
 ToolFunction: TypeAlias = Callable[[RunTask], JSON | Output | Awaitable[JSON | Output]]

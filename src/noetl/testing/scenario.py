@@ -1,8 +1,4 @@
-"""Scenarios: a playbook, commands, and every resulting fact, as text. `--rewrite` writes the answers.
-
-The player is a worker without tools: `noop` runs by itself, every other call waits for a `report` line. After
-each command the player folds the whole log and compares the result with the live state.
-"""
+"""Scenarios: a playbook, commands and all facts that follow, as text; `--rewrite` updates the answers."""
 
 from __future__ import annotations
 
@@ -30,16 +26,28 @@ from noetl.engine.commands import (
     Wake,
 )
 from noetl.engine.facts import FrameParked, TaskDone
-from noetl.engine.moves import Answered, Decided, Park, RunTask
+from noetl.engine.moves import Answered, Decided, Park, RunTask, due, work_of
 from noetl.engine.pipeline import next_move, take
 from noetl.engine.state import State
-from noetl.engine.work import due, work_of
 from noetl.errors import PlaybookError, Rejected
 from noetl.ids import frame_parts
 from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output
 from noetl.playbook.kinds import Kinds
+from noetl.ports import LogRow
 from noetl.testing.fact_text import describe_fact
+from noetl.views.audit import findings
+from noetl.views.log import events_of, folded
+
+
+def audit(execution_id: str, rows: list[LogRow]) -> State:
+    """The state that the log folds to. Raises AssertionError with the findings of the audit."""
+    found = findings(events_of(rows))
+    assert not found, f"{execution_id}: " + "; ".join(
+        f"{each.seq} {each.code}: {each.message}" for each in found
+    )
+    return folded(execution_id, events_of(rows))
+
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: scenario, path: scenario}\n"
 ANSWER = "----"

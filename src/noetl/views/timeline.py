@@ -20,8 +20,7 @@ from noetl.playbook.model import END
 from noetl.views.documents import IterationCounts, describe_waiting, iterations_of
 from noetl.views.log import instant
 from noetl.views.runs import RunRecord, Runs, waits_for
-from noetl.views.sampling import Sample, Track
-from noetl.views.step_counts import Counts
+from noetl.views.step_counts import Counts, Sample, Track
 
 RUNS_SHOWN_MAX = 200  # runs of one step: the first ones and the newest
 FIRST_SHOWN = 20

@@ -14,7 +14,7 @@ from noetl.output import JSON, NotJSON, Output, clean, clean_decoded, failed
 from noetl.ports import ResultStore
 from noetl.tool import Call, Tool, Tools
 from noetl.worker.keychain import Keychain, call_credential, failure_of
-from noetl.worker.result_policy import ResultPolicy
+from noetl.worker.result_stores import ResultPolicy
 
 
 class CallContext(Protocol):

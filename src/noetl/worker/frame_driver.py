@@ -28,7 +28,7 @@ from noetl.ports import Epoch, Grant, ReportAnswer, ResultStore
 from noetl.worker.calls import total_s
 from noetl.worker.keychain import FrameCredentials
 from noetl.worker.loop_data import close_loop, open_loop
-from noetl.worker.result_policy import DEFAULT, ResultPolicy
+from noetl.worker.result_stores import DEFAULT, ResultPolicy
 from noetl.worker.retry import REPORT_TRIES_MAX, Stopped, retry
 
 if TYPE_CHECKING:

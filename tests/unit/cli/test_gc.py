@@ -21,7 +21,7 @@ from noetl.output import JSON, Output
 from noetl.paging import put_pages
 from noetl.ports import Append
 from noetl.runtime import LocalStore, open_local_store
-from noetl.worker.result_policy import ResultPolicy
+from noetl.worker.result_stores import ResultPolicy
 from tests.unit.cli.invoke import run_gc
 
 OLD = timedelta(days=3)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from noetl.cli.output.text import ago, duration, short, with_hint
+from noetl.cli.output.screen import ago, duration, short, with_hint
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 

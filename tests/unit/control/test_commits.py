@@ -10,8 +10,7 @@ import pytest
 from noetl.adapters.memory.store import MemoryStore
 from noetl.control.deps import ControlSettings
 from noetl.control.executions import FACTS_PER_COMMIT, FACTS_PER_TURN
-from noetl.control.live_execution import ANSWERS_PER_TURN, turn
-from noetl.control.snapshots import fold
+from noetl.control.live_execution import ANSWERS_PER_TURN, fold, turn
 from noetl.engine.commands import Pause, Resume
 from noetl.engine.state import State
 from noetl.errors import Conflict, Fenced, Unavailable

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from noetl.engine.facts import Fact, TaskDone
-from noetl.engine.iterations import Iterations, iteration_outputs, lineage
+from noetl.engine.loops import Iterations, iteration_outputs, lineage
 from noetl.output import JSON, Output
 from noetl.testing.scenario import played
 from tests.playbooks import kinds

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from noetl.engine import facts
 from noetl.engine.loops import is_complete
+from noetl.engine.moves import work_of
 from noetl.engine.state import LoopState
-from noetl.engine.work import work_of
 from noetl.output import Output
 from noetl.testing.scenario import Player
 from tests.playbooks import kinds

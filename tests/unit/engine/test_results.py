@@ -11,11 +11,10 @@ from noetl.engine import facts, handle
 from noetl.engine.apply import advance
 from noetl.engine.commands import Report, Start
 from noetl.engine.facts import Fact, TaskDone
-from noetl.engine.moves import Decided, FramePlace, RunTask, Work
+from noetl.engine.moves import Decided, FramePlace, RunTask, Work, work_of
 from noetl.engine.pipeline import next_move, take
 from noetl.engine.results import absent, pick, recorded, restore, trim
 from noetl.engine.state import Frame, State
-from noetl.engine.work import work_of
 from noetl.net.program import Program
 from noetl.output import JSON, Output
 from tests.playbooks import checked

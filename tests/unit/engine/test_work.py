@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.engine.work import due, work_of
+from noetl.engine.moves import due, work_of
 from noetl.testing.scenario import Player
 from tests.playbooks import kinds
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.engine.write_limits import CTX_BYTES_MAX, VALUE_BYTES_MAX, ctx_misfit, is_ref, misfit
+from noetl.engine.scopes import CTX_BYTES_MAX, VALUE_BYTES_MAX, ctx_misfit, is_ref, misfit
 from noetl.output import JSON, Failure
 
 REF: dict[str, JSON] = {"type": "blob", "locator": {"key": "e/1"}, "meta": {"bytes": 3}}

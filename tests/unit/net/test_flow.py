@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.net.flow import carries
+from noetl.net.graph import carries
 from tests.playbooks import checked
 
 

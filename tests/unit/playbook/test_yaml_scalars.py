@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.output import JSON
-from noetl.playbook.yaml_scalars import resolve
+from noetl.playbook.source import resolve
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 
 from noetl.engine.facts import FrameParked
 from noetl.ports import WorkerInfo
-from noetl.telemetry.control_gauges import lost_frames, read_workers
-from noetl.telemetry.instruments import Gauge, Labels
-from noetl.telemetry.metrics import Metrics
+from noetl.telemetry.control_metrics import lost_frames, read_workers
+from noetl.telemetry.metrics import Gauge, Labels, Metrics
 from tests.unit.telemetry.runtimes import ID, MeasuredRuntime, run_in
 
 LOOP = """\

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.telemetry.instruments import LABEL_CHARS_MAX, OTHER, BoundedLabel, MeterRegistry
+from noetl.telemetry.metrics import LABEL_CHARS_MAX, OTHER, BoundedLabel, MeterRegistry
 
 
 def test_a_timing_puts_a_value_into_the_bucket_that_its_bound_closes() -> None:

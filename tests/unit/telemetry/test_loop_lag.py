@@ -8,7 +8,7 @@ import pytest
 
 from noetl.control.sweeper import sweep
 from noetl.errors import Unavailable
-from noetl.telemetry.control_gauges import LAG_INTERVAL_S, measure_loop_lag, measured_sweep
+from noetl.telemetry.control_metrics import LAG_INTERVAL_S, measure_loop_lag, measured_sweep
 from noetl.telemetry.logs import start_logging
 from noetl.telemetry.metrics import Metrics
 from noetl.testing import FakeClock

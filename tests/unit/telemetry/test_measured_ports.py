@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from noetl.adapters.memory.queue import MemoryQueue
 from noetl.adapters.memory.store import MemoryStore
+from noetl.adapters.memory.work import MemoryQueue
 from noetl.clock import SystemClock
 from noetl.engine.commands import Command, Pause, Report, Start
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable

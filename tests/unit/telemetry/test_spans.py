@@ -14,7 +14,7 @@ from noetl.control.sweeper import sweep
 from noetl.engine import Event, facts
 from noetl.engine.commands import Cancel, Retry
 from noetl.telemetry.spans import EVENTS_MAX, SpanData, SpanRef, span_id, spans_of, trace_id
-from noetl.testing.programs import MemoryPrograms
+from noetl.testing.memory_runtime import MemoryPrograms
 from noetl.testing.simulator.cluster import SimCluster
 from noetl.views.log import events_of
 from tests.playbooks import kinds

@@ -6,7 +6,7 @@ import pytest
 
 from noetl.template.compile import BadTemplate, compile_template
 from noetl.template.context import CompileContext
-from noetl.template.paths import compile_path
+from noetl.template.expressions import compile_path
 
 
 def test_all_faults_of_a_template_are_found() -> None:

@@ -6,8 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from noetl.template.limits import FUEL_MAX, ITEMS_MAX, MEMORY_MAX, TEXT_CHARS_MAX, Meter, json_text
-from noetl.template.values import TemplateError
+from noetl.template.values import (
+    FUEL_MAX,
+    ITEMS_MAX,
+    MEMORY_MAX,
+    TEXT_CHARS_MAX,
+    Meter,
+    TemplateError,
+    json_text,
+)
 
 
 @pytest.mark.parametrize(

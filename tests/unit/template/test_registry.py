@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.template.limits import Meter
 from noetl.template.registry import (
     BuiltinTable,
     Parameter,
@@ -14,7 +13,7 @@ from noetl.template.registry import (
     take_number,
     take_text,
 )
-from noetl.template.values import TemplateError, Undefined
+from noetl.template.values import Meter, TemplateError, Undefined
 
 
 def test_a_signature_is_read_into_its_parameters() -> None:

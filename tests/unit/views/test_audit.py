@@ -15,8 +15,7 @@ from noetl.engine import Event, facts
 from noetl.engine.facts import Fact, Token
 from noetl.output import Failure, Output
 from noetl.ports import LogRow
-from noetl.testing.audit import audit
-from noetl.testing.scenario import START
+from noetl.testing.scenario import START, audit
 from noetl.views.audit import FINDINGS_MAX, AuditFinding, findings
 from tests.properties.driving import Drive, compiled
 from tests.properties.executable import CALL_OUTPUTS, CallOutputs, Executable, executables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from noetl.views.sampling import Track
+from noetl.views.step_counts import Track
 
 
 def test_few_samples_are_all_kept() -> None:

@@ -18,8 +18,7 @@ from noetl.errors import Damaged, NotFound, Rejected
 from noetl.output import JSON
 from noetl.playbook.model import INLINE_BYTES_MAX
 from noetl.testing.contracts.results import all_of
-from noetl.worker.result_policy import INLINE_BYTES_LIMIT, ResultPolicy, seconds_of
-from noetl.worker.result_stores import NamedStore, ResultStores
+from noetl.worker.result_stores import INLINE_BYTES_LIMIT, NamedStore, ResultPolicy, ResultStores, seconds_of
 
 LARGE = b'{"rows":[' + b'{"id":1,"name":"one"},' * 100_000 + b"null]}"
 

@@ -1,18 +1,19 @@
-"""Durable folders, atomic files, and file work in a thread.
-
-A new name survives a power loss only after the folder that contains it is synced.
-"""
+"""Durable files: fsynced directories, atomic writes, and streams that are spooled to disk."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import hashlib
 import os
-from collections.abc import Callable
-from contextlib import suppress
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import IO, Final, NamedTuple, ParamSpec, TypeVar
 
+from noetl.adapters.result_refs import PART_BYTES, ResultName, checked_id, resized
+from noetl.errors import Unavailable
 from noetl.failpoints import failpoint
 
 FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -102,3 +103,59 @@ async def in_thread(work: Callable[P, T], /, *values: P.args, **named: P.kwargs)
         if not running.cancelled():
             running.exception()  # mark it as retrieved: the cancellation matters
         raise
+
+
+MEMORY_PARTS_MAX: Final = 8  # of a megabyte; more go to the disk
+
+
+class Spooled(NamedTuple):
+    """A complete stream, in memory or in a file."""
+
+    name: ResultName
+    body: bytes | Path
+
+
+@asynccontextmanager
+async def spooled(execution_id: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[Spooled]:
+    """The file is removed at the end of the block. Raises Rejected, or Unavailable if the disk is full."""
+    checked_id(execution_id)
+    digest, size, parts = hashlib.sha256(), 0, list[bytes]()
+    file: IO[bytes] | None = None
+    try:
+        async for chunk in resized(chunks, PART_BYTES):
+            digest.update(chunk)
+            size += len(chunk)
+            parts.append(chunk)
+            if file is not None or len(parts) > MEMORY_PARTS_MAX:
+                file = await _written(parts, file)
+                parts.clear()
+        name = ResultName(execution_id, digest.hexdigest(), size)
+        yield Spooled(name, b"".join(parts) if file is None else Path(file.name))
+    finally:
+        if file is not None:
+            file.close()
+
+
+async def _written(parts: list[bytes], file: IO[bytes] | None) -> IO[bytes]:
+    """The file with the parts appended; a new one if there is none yet."""
+    target = file
+    try:
+        if target is None:
+            target = _new_file()  # not in the thread: after a cancellation it would stay open
+        for part in parts:
+            await in_thread(target.write, part)
+    except OSError as error:
+        if target is not None:
+            target.close()
+        reason = error.strerror or error
+        raise Unavailable(f"a stream cannot be buffered in {tempfile.gettempdir()}: {reason}") from error
+    except BaseException:
+        if target is not None:
+            target.close()
+        raise
+    return target
+
+
+def _new_file() -> IO[bytes]:
+    # Unbuffered, so that readers of the file see every part.
+    return tempfile.NamedTemporaryFile("wb", prefix="noetl-", buffering=0)

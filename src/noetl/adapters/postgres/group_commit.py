@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import asyncpg
 
-from noetl.adapters.postgres.database import CLOSE_S, PostgresDatabase
-from noetl.adapters.postgres.errors import translated
+from noetl.adapters.postgres.database import CLOSE_S, PostgresDatabase, translated
 from noetl.errors import Conflict, Fenced, Unavailable
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from msgspec import DecodeError
 from msgspec.json import Decoder, Encoder
 
 from noetl.adapters.postgres.batched_reads import BatchedReads
-from noetl.adapters.postgres.database import PostgresDatabase
-from noetl.adapters.postgres.errors import is_text
+from noetl.adapters.postgres.database import PostgresDatabase, is_text
 from noetl.adapters.postgres.group_commit import TIMEOUT_S, Appender, AppendRow
 from noetl.engine.facts import Fact, Requested
 from noetl.engine.state import Status

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from noetl.adapters.postgres.database import PostgresDatabase
-from noetl.adapters.postgres.errors import is_text
+from noetl.adapters.postgres.database import PostgresDatabase, is_text
 from noetl.adapters.sql import known_token, no_token, not_text
 from noetl.ports import ApiToken
 

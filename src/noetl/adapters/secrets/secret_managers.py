@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from noetl.adapters.secrets.client import SecretRequest, SecretServiceClient, refusal
+from noetl.adapters.secrets.oauth import SecretRequest, SecretServiceClient, refusal
 from noetl.adapters.secrets.sources import Sources, as_text
 from noetl.errors import NotFound, Unavailable
 from noetl.output import JSON

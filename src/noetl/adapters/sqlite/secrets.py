@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import apsw
 
-from noetl.adapters.secrets.keys import KeyFile
-from noetl.adapters.secrets.stored import StoredSecrets
+from noetl.adapters.secrets.stored import KeyFile, StoredSecrets
 from noetl.adapters.sqlite.connection import instant, micros
 from noetl.adapters.sqlite.database import Database
 from noetl.ports import SecretRow

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from noetl.cli.choices import CheckOptions, FormatChoice
-from noetl.cli.options import Dialect, app
+from noetl.cli.options import CheckOptions, Dialect, FormatChoice, app
 
 
 @app.command()

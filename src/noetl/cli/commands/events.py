@@ -12,13 +12,13 @@ import typer
 from noetl.cli.connected import on_execution
 from noetl.cli.execute import Reporter
 from noetl.cli.options import Db, Id, Server, app
-from noetl.cli.output.text import short
+from noetl.cli.output.screen import short
 from noetl.escape import one_line, shorten
-from noetl.session.errors import UsageError
+from noetl.session.protocol import UsageError
 from noetl.views.styled_text import Style, Styled
 
 if TYPE_CHECKING:
-    from noetl.cli.choices import FormatChoice
+    from noetl.cli.options import FormatChoice
     from noetl.output import JSON
     from noetl.session.execution import Execution
     from noetl.views.envelopes import Envelope
@@ -87,7 +87,7 @@ class _Printer:
             sys.stdout.write("[")
 
     def print(self, event: Envelope) -> None:
-        from noetl.cli.output.json import as_line
+        from noetl.cli.output.files import as_line
 
         if self._format == "jsonl":
             sys.stdout.write(as_line(event))

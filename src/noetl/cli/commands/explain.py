@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from noetl.cli.choices import DialectChoice, FormatChoice, GraphChoice
 from noetl.cli.connected import on_execution
 from noetl.cli.execute import OK, WRONG, Reporter
-from noetl.cli.options import Db, Dialect, Out, Server, app, finish
+from noetl.cli.options import Db, Dialect, DialectChoice, FormatChoice, GraphChoice, Out, Server, app, finish
 from noetl.cli.output.screen import Screen
-from noetl.session.errors import UsageError
+from noetl.session.protocol import UsageError
 from noetl.views.styled_text import Styled
 
 if TYPE_CHECKING:
@@ -153,7 +152,7 @@ def _lines(program: Program, task: str | None, kinds: Kinds, columns: int) -> It
         from noetl.views.explain.playbook import explain as explained
 
         return explanation_lines(explained(program, kinds), columns)
-    from noetl.views.explain.task_details import NoSuchTask, find_task, task_details
+    from noetl.views.explain.playbook import NoSuchTask, find_task, task_details
 
     try:
         owner, found = find_task(program, task)

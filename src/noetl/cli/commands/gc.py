@@ -10,7 +10,7 @@ import typer
 from noetl.cli.connected import on_session
 from noetl.cli.execute import Reporter
 from noetl.cli.options import Db, Format, app
-from noetl.session.errors import UsageError
+from noetl.session.protocol import UsageError
 from noetl.views.styled_text import Styled
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def gc(
 
 
 def _seconds(older_than: str) -> float:
-    from noetl.worker.result_policy import seconds_of
+    from noetl.worker.result_stores import seconds_of
 
     seconds = seconds_of(older_than)
     if seconds is None:

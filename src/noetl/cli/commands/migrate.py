@@ -8,10 +8,9 @@ import typer
 
 from noetl.cli.execute import OK, WRONG, Reporter
 from noetl.cli.options import File, Out, app, finish
-from noetl.cli.output.screen import Screen
-from noetl.cli.output.text import diff_lines
+from noetl.cli.output.screen import Screen, diff_lines
 from noetl.errors import PlaybookError
-from noetl.session.errors import UsageError
+from noetl.session.protocol import UsageError
 
 
 class MigrateOptions(NamedTuple):

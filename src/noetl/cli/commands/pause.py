@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from noetl.cli.connected import on_execution
 from noetl.cli.execute import Reporter
 from noetl.cli.options import Db, Format, Id, Server, app
-from noetl.cli.output.text import short
+from noetl.cli.output.screen import short
 
 if TYPE_CHECKING:
     from noetl.session.execution import Execution

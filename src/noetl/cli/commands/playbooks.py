@@ -10,8 +10,7 @@ import typer
 from noetl.cli.connected import nothing_to_list, on_session
 from noetl.cli.execute import Reporter
 from noetl.cli.options import Db, Format, Server, app
-from noetl.cli.output.screen import is_terminal
-from noetl.cli.output.text import diff_lines
+from noetl.cli.output.screen import diff_lines, is_terminal
 from noetl.escape import visible
 
 if TYPE_CHECKING:

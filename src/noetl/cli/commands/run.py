@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from noetl.cli.choices import RunOptions
-from noetl.cli.options import Db, Detach, Dialect, Format, Server, app
+from noetl.cli.options import Db, Detach, Dialect, Format, RunOptions, Server, app
 
 
 @app.command(name="run")

@@ -9,7 +9,7 @@ import typer
 from noetl.cli.execute import Reporter
 from noetl.cli.options import Db, Format, Server, app, finish
 from noetl.escape import visible
-from noetl.session.errors import UsageError
+from noetl.session.protocol import UsageError
 
 if TYPE_CHECKING:
     from noetl.ports import ApiToken
@@ -81,7 +81,7 @@ def create_token(
 
 
 def _seconds(expires: str) -> float:
-    from noetl.worker.result_policy import seconds_of
+    from noetl.worker.result_stores import seconds_of
 
     seconds = seconds_of(expires)
     if seconds is None or not 0 < seconds <= LASTS_S_MAX:

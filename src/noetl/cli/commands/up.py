@@ -9,7 +9,7 @@ import typer
 
 from noetl.cli.execute import OK, Reporter
 from noetl.cli.options import Format, app, finish
-from noetl.cli.output.text import duration
+from noetl.cli.output.screen import duration
 from noetl.views.styled_text import Styled
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _print_ready(reporter: Reporter, state: dict[str, JSON], seconds: float) -> 
     ):
         _print(reporter, line)
     if reporter.json:
-        from noetl.cli.output.json import as_line
+        from noetl.cli.output.files import as_line
 
         sys.stdout.write(as_line(state))
         sys.stdout.flush()

@@ -12,8 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from noetl.cli.output.progress import Progress, Row, loop_text, row_name
-from noetl.cli.output.screen import Screen
-from noetl.cli.output.text import duration, short
+from noetl.cli.output.screen import Screen, duration, short
 from noetl.clock import Clock
 from noetl.escape import visible
 from noetl.views.styled_text import Style, Styled

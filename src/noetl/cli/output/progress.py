@@ -12,7 +12,7 @@ from shlex import quote
 
 from msgspec import Struct, field
 
-from noetl.cli.output.text import duration, short
+from noetl.cli.output.screen import duration, short
 from noetl.clock import Clock
 from noetl.engine import Event, facts
 from noetl.engine.facts import Fact, ForChild, ForSignal, ForTime, Until

@@ -8,8 +8,7 @@ from datetime import datetime
 import msgspec
 from msgspec import UNSET
 
-from noetl.cli.output.screen import STYLES
-from noetl.cli.output.text import ago, duration
+from noetl.cli.output.screen import STYLES, ago, duration
 from noetl.engine.facts import Finished
 from noetl.errors import Damaged
 from noetl.escape import head, visible, width

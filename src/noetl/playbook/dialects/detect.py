@@ -12,7 +12,7 @@ from noetl.playbook.dialects import parts, template_tokens
 from noetl.playbook.dialects.layout.scalars import Finder
 from noetl.playbook.dialects.layout.tree import Layout, Leaf, List, Map
 from noetl.playbook.dialects.parts import StepPart
-from noetl.playbook.dialects.task_names import names_of
+from noetl.playbook.dialects.rules import names_of
 from noetl.playbook.dialects.templates import SCOPES, compared_strings
 
 Dialect: TypeAlias = Literal["v2", "v10", "canonical"]

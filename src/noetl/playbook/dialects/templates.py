@@ -17,7 +17,7 @@ from noetl.playbook.dialects.layout.scalars import Finder, TextEdit, replace
 from noetl.playbook.dialects.layout.tree import Leaf, Map, Node, leaves
 from noetl.playbook.dialects.notes import Findings
 from noetl.playbook.dialects.parts import StepPart
-from noetl.playbook.dialects.task_names import names_of
+from noetl.playbook.dialects.rules import names_of
 from noetl.playbook.dialects.template_tokens import ParsedTemplate, PathPart, PathRead, TemplateToken
 
 SCOPES = frozenset({*language.SCOPES, "outcome", "vars", "args", "token", "result", "result_ref"})

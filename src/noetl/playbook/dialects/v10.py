@@ -1,18 +1,18 @@
-"""v10 → canonical: `set`, `input`, `name`, arcs (004 §10), and repairs of rules (D11, D89).
-
-Templates have already been rewritten, and `noetl.playbook.dialects.v2` has already converted v2 to v10.
-"""
+"""v10 → canonical, repairs of rules, and what no migration can convert."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from noetl.errors import Related
 from noetl.playbook.dialects import parts, template_tokens
 from noetl.playbook.dialects.arc_args import Inbox, bind_input, check_targets
-from noetl.playbook.dialects.layout.tree import Layout, Leaf, Map, pair, quoted, rename
+from noetl.playbook.dialects.detect import DetectedDialect
+from noetl.playbook.dialects.layout.tree import Layout, LayoutEntry, Leaf, Map, pair, quoted, rename
 from noetl.playbook.dialects.notes import Findings
 from noetl.playbook.dialects.parts import StepPart
-from noetl.playbook.dialects.rules import rewrite_rule
+from noetl.playbook.dialects.rules import name_tasks, rewrite_rule
 from noetl.playbook.dialects.set_keys import SetRewriter
-from noetl.playbook.dialects.task_names import name_tasks
 from noetl.playbook.dialects.v2 import to_router
 
 EXACT = (
@@ -107,3 +107,72 @@ def _reads_result(text: str) -> bool:
     return any(
         path[0] == "event" or path[:2] in (("output", "status"), ("output", "error")) for path in paths
     )
+
+
+ADVICE = {
+    "case": "write rules under the task's `spec.policy.rules`, or guards on `next.arcs`",
+    "pipe": "write the tasks as a list under `tool`, which is a pipeline",
+    "sink": "add a task that stores the data and returns a reference",
+    "retry": "write a rule with `do: retry` under the task's `spec.policy.rules`",
+}
+_AGES = {
+    "v2": "v2",
+    "old": "v2 and v10",
+    "late": "v10 and the canonical form",
+    "canonical": "the canonical form",
+}
+
+
+def refuse_reserved(root: Map, findings: Findings) -> None:
+    for entry in _reserved(root):
+        word = entry.name if entry.name in ADVICE else "sink"
+        message = f'"{word}" is no longer part of the language and has no automatic replacement'
+        findings.refuse(entry.start, message, code="reserved-word", fix=ADVICE[word])
+
+
+def refuse_root_vars(root: Map, findings: Findings) -> None:
+    entry = root.entry("vars")
+    if entry is not None:
+        message = 'no dialect has "vars" at the root, and the migration cannot know whether its values change'
+        fix = "move constant values to `workload`, and write values that change to `ctx` with `set`"
+        findings.refuse(entry.start, message, fix=fix)
+
+
+def refuse_mixed(detected: DetectedDialect, findings: Findings) -> None:
+    if detected.mixed is None:
+        return
+    old, new = detected.mixed
+    there = findings.layout.mark(new.at)
+    newer = f"belongs to {_AGES[new.age]}"
+    message = (
+        f'"{old.what}" belongs to {_AGES[old.age]}, but "{new.what}" at {there.line}:{there.column} {newer}'
+    )
+    related = (Related(there, f'"{new.what}" {newer}'),)
+    fix = "write the whole document in one dialect, and migrate it then"
+    findings.refuse(old.at, message, code="mixed-dialects", fix=fix, related=related)
+
+
+def _reserved(root: Map) -> Iterator[LayoutEntry]:
+    for step in parts.steps(root):
+        loop = step.body.map("loop")
+        yield from _words(step.body)
+        yield from _words(loop)
+        for arc in parts.arcs(step.body):
+            yield from _words(arc)
+        tool = step.body.map("tool")
+        if tool is not None and tool.get("kind") is None:
+            yield from _words(tool)
+        for task in parts.tasks(step.body):
+            if task.label is not None and task.label.name in ADVICE and task.kind is None:
+                yield task.label
+            elif task.body is not tool or task.kind is not None:
+                yield from _words(task.body)
+                kind = task.body.entry("kind")
+                if kind is not None and task.kind == "sink":
+                    yield kind
+
+
+def _words(body: Map | None) -> Iterator[LayoutEntry]:
+    for entry in body.entries if body is not None else []:
+        if entry.name in ADVICE:
+            yield entry

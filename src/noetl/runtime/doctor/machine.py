@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from noetl import __version__
-from noetl.adapters.secrets.keys import KEY_BYTES, VARIABLE, KeyFile
+from noetl.adapters.secrets.stored import KEY_BYTES, VARIABLE, KeyFile
 from noetl.errors import NoetlError, install_hint
 from noetl.runtime.doctor.checks import Diagnosis, DoctorOptions, version_of
 from noetl.runtime.settings import LINK_KEY

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 
-from noetl.adapters.postgres.errors import explained
+from noetl.adapters.postgres.database import explained
 from noetl.adapters.postgres.schema import OLDEST, VERSION
-from noetl.adapters.secrets.keys import KeyFile
+from noetl.adapters.secrets.stored import KeyFile
 from noetl.clock import Clock, SystemClock
 from noetl.defaults import LEASE_S
 from noetl.errors import NoetlError

@@ -11,7 +11,7 @@ from typing import Final
 
 import apsw
 
-from noetl.adapters.secrets.keys import KeyFile
+from noetl.adapters.secrets.stored import KeyFile
 from noetl.adapters.sqlite.connection import explained
 from noetl.adapters.sqlite.locks import is_alive, lock_files
 from noetl.adapters.sqlite.schema import VERSION, version_of

@@ -42,14 +42,14 @@ from noetl.server.params import (
     clean_text,
     error_responses,
 )
-from noetl.server.services import Services
-from noetl.server.start_request import (
+from noetl.server.playbook_body import (
     ResolvedStart,
     authorize,
     refusals_recorded,
     resolve,
     resolve_digest,
 )
+from noetl.server.services import Services
 from noetl.views.documents import ShowDocument, problem_document
 
 WAIT_MAX_S: Final = 300.0

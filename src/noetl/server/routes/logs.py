@@ -26,10 +26,9 @@ from noetl.server.params import (
     ServicesParam,
     error_responses,
 )
-from noetl.views.documents import ShowDocument, StateDocument, state_document
+from noetl.views.documents import OutputLocation, ShowDocument, StateDocument, given_by_step, state_document
 from noetl.views.explain.why import Why, why
 from noetl.views.log import events_of, readable
-from noetl.views.outputs import OutputLocation, given_by_step
 from noetl.views.runs import Runs
 
 LOG_PAGE: Final = 1_000

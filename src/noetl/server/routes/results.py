@@ -19,7 +19,7 @@ from noetl.output import JSON
 from noetl.server.errors import ApiError
 from noetl.server.log_readers import checked_id
 from noetl.server.params import READ, ContextParam, ExecutionId, error_responses
-from noetl.views.outputs import content_type
+from noetl.views.documents import content_type
 
 TAGS: Final = ["results"]
 log = structlog.get_logger(__name__)

@@ -12,7 +12,7 @@ from litestar.types import ASGIApp
 from noetl.errors import NotFound
 from noetl.server.log_readers import checked_id
 from noetl.server.params import READ, SEQ_MAX, AfterSeq, ContextParam, ExecutionId, error_responses
-from noetl.server.subscriber import SubscriberResponse
+from noetl.server.subscriptions import SubscriberResponse
 
 TAGS: Final = ["streams"]
 STREAM: Final = "text/event-stream"

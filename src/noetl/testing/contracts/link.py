@@ -18,7 +18,7 @@ from noetl.clock import SystemClock
 from noetl.defaults import POOL
 from noetl.engine.commands import Cancel, Pause, Report, Resume, Start
 from noetl.engine.facts import Requested, TaskDone
-from noetl.engine.work import work_of
+from noetl.engine.moves import work_of
 from noetl.errors import NotFound, PlaybookError, Rejected, Unavailable
 from noetl.link.secret_channel import Owner
 from noetl.output import JSON, Failure, Output

@@ -18,8 +18,8 @@ from noetl.engine.moves import RunTask
 from noetl.engine.state import State
 from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.output import Output, failed
-from noetl.testing.audit import audit
-from noetl.testing.programs import MemoryPrograms
+from noetl.testing.memory_runtime import MemoryPrograms
+from noetl.testing.scenario import audit
 from noetl.testing.simulator.loop import SimLoop
 from noetl.testing.simulator.ports import FaultRates, SimClock, SimLink, SimQueue, SimStore
 from noetl.views.replay import differences

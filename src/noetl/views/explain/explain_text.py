@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from noetl.escape import visible
-from noetl.views.explain.playbook import ExplainedArc, ExplainedPart, ExplainedTask, Explanation
-from noetl.views.explain.task_details import TaskDetails
+from noetl.views.explain.playbook import ExplainedArc, ExplainedPart, ExplainedTask, Explanation, TaskDetails
 from noetl.views.styled_text import Styled, TreeBranch, branches, folded, table
 
 TEXT_COLUMNS = 100  # width of an explanation that is not printed on a screen

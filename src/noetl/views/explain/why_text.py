@@ -7,8 +7,17 @@ from collections.abc import Iterable, Iterator
 from noetl.escape import one_line
 from noetl.net.describe import count
 from noetl.output import Failure
-from noetl.views.explain.evidence import ArcCheck, GuardCheck, SeenValue
-from noetl.views.explain.why import CallWhy, RunWhy, TokenRoute, TokenWhy, Why, WhySource
+from noetl.views.explain.why import (
+    ArcCheck,
+    CallWhy,
+    GuardCheck,
+    RunWhy,
+    SeenValue,
+    TokenRoute,
+    TokenWhy,
+    Why,
+    WhySource,
+)
 
 
 def why_lines(why: Why) -> list[str]:

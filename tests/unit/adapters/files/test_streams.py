@@ -11,9 +11,8 @@ from threading import Event
 
 import pytest
 
-from noetl.adapters.files.durable import in_thread
+from noetl.adapters.files.durable import MEMORY_PARTS_MAX, in_thread, spooled
 from noetl.adapters.files.results import FileResults
-from noetl.adapters.files.spool import MEMORY_PARTS_MAX, spooled
 from noetl.adapters.result_refs import PART_BYTES, resized
 from noetl.errors import Rejected
 

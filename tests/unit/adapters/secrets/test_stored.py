@@ -15,8 +15,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from noetl.adapters.secrets.keys import KeyFile, key_of
-from noetl.adapters.secrets.stored import StoredSecrets
+from noetl.adapters.secrets.stored import KeyFile, StoredSecrets, key_of
 from noetl.adapters.sqlite.database import open_sqlite
 from noetl.adapters.sqlite.secrets import SqliteSecretRows, stored_secrets
 from noetl.clock import SystemClock

@@ -7,7 +7,7 @@ import pytest
 from noetl.playbook.dialects.layout.reader import read
 from noetl.playbook.dialects.layout.tree import Map
 from noetl.playbook.dialects.notes import Findings
-from noetl.playbook.dialects.refusals import refuse_reserved
+from noetl.playbook.dialects.v10 import refuse_reserved
 
 
 def refused(step: str) -> list[str]:

@@ -8,8 +8,19 @@ import pytest
 from noetl.errors import NotFound
 from noetl.output import Failure
 from noetl.testing.scenario import Player
-from noetl.views.explain.evidence import ArcCheck, GuardCheck, SeenValue
-from noetl.views.explain.why import CALLS_MAX, RUNS_MAX, CallWhy, RunWhy, TokenWhy, Why, WhySource, why
+from noetl.views.explain.why import (
+    CALLS_MAX,
+    RUNS_MAX,
+    ArcCheck,
+    CallWhy,
+    GuardCheck,
+    RunWhy,
+    SeenValue,
+    TokenWhy,
+    Why,
+    WhySource,
+    why,
+)
 from tests.playbooks import kinds
 from tests.unit.views.playing import played, scenarios
 

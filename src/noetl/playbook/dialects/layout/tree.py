@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, field
 
 from noetl.errors import Mark
-from noetl.playbook.yaml_scalars import resolve
+from noetl.playbook.source import resolve
 
 # "auto" is new text: flow style inside flow style, block style elsewhere.
 Style: TypeAlias = Literal["block", "flow", "auto"]
