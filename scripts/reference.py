@@ -30,7 +30,7 @@ from noetl.playbook.shapes import (
     Shape,
     UnionShape,
 )
-from noetl.template import values as limits
+from noetl.template import limits
 from noetl.template.compile import FILTERS, FUNCTIONS, METHODS, OMITTED, TESTS
 from noetl.template.registry import Builtin
 from noetl.testing.scenario import played

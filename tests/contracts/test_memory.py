@@ -8,7 +8,7 @@ from functools import partial
 
 from noetl.adapters.memory.results import MemoryResults
 from noetl.adapters.memory.store import MemoryStore
-from noetl.adapters.memory.transport import MemoryBroker, MemoryTransport
+from noetl.adapters.memory.transport import MemoryBus, MemoryTransport
 from noetl.adapters.memory.work import MemoryFeed, MemoryQueue, MemoryWorkerRegistry
 from noetl.clock import SystemClock
 from noetl.link.feed import LinkFeed
@@ -66,19 +66,19 @@ class TestMemoryQueue(WorkQueueContract):
 class TestMemoryTransport(TransportContract):
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Callable[[], Transport]]:
-        yield partial(MemoryTransport, MemoryBroker())
+        yield partial(MemoryTransport, MemoryBus())
 
 
 class TestMemoryLink(LinkContract):
     def open(self, playbooks: Mapping[str, str]) -> AbstractAsyncContextManager[LinkParts]:
-        return link_parts(partial(MemoryTransport, MemoryBroker()), playbooks)
+        return link_parts(partial(MemoryTransport, MemoryBus()), playbooks)
 
 
 class TestSmallMessagesLink(LinkContract):
     """A transport with a small payload limit: nearly every body travels in parts."""
 
     def open(self, playbooks: Mapping[str, str]) -> AbstractAsyncContextManager[LinkParts]:
-        return link_parts(partial(MemoryTransport, MemoryBroker(payload_limit=8_192)), playbooks)
+        return link_parts(partial(MemoryTransport, MemoryBus(payload_limit=8_192)), playbooks)
 
 
 class TestMemoryFeed(FeedContract):
@@ -91,7 +91,7 @@ class TestMemoryFeed(FeedContract):
 class TestMemoryTransportFeed(FeedContract):
     @asynccontextmanager
     async def open(self) -> AsyncIterator[tuple[Feed, Feed]]:
-        broker = MemoryBroker()
+        broker = MemoryBus()
         publisher, subscriber = MemoryTransport(broker), MemoryTransport(broker)
         await publisher.open()
         yield LinkFeed(publisher), LinkFeed(subscriber)
@@ -111,7 +111,7 @@ class TestMemoryWorkerRegistry(WorkerRegistryContract):
 class TestMemoryTransportWorkerRegistry(WorkerRegistryContract):
     @asynccontextmanager
     async def open(self, clock: SystemClock) -> AsyncIterator[RegistryParts]:
-        transport = MemoryTransport(MemoryBroker())
+        transport = MemoryTransport(MemoryBus())
         registry = LinkWorkerRegistry(transport, clock)
         await registry.open()
 

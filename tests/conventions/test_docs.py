@@ -19,7 +19,7 @@ from noetl.playbook.language import SCOPES, language
 from noetl.playbook.problems import CODES, LEVELS
 from noetl.runtime.settings import variables
 from noetl.server.auth import PUBLIC
-from noetl.template import values as limits
+from noetl.template import limits
 from noetl.template.compile import FILTERS, FUNCTIONS, METHODS, OMITTED, TESTS
 from noetl.views.envelopes import Envelope
 from scripts.reference import PAGES, ROOT, THEMES, name_of, records, stale

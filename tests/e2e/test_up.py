@@ -25,7 +25,7 @@ from noetl.errors import Rejected
 from noetl.runtime.devcluster.cluster import DevCluster, DevClusterOptions, DevClusterStatus
 from noetl.runtime.devcluster.folder import Folder, default_folder
 from noetl.runtime.devcluster.postgres import Postgres
-from noetl.runtime.devcluster.processes import ProcessSpec
+from noetl.runtime.devcluster.processes import ServiceSpec
 from tests.e2e.processes import NOETL, PATIENCE_S, ROOT, SLOW
 
 HELLO = ROOT / "examples" / "hello.yaml"
@@ -338,9 +338,9 @@ def test_a_database_whose_password_is_gone_is_told_and_not_made_anew(folder: Pat
 
 
 def test_one_who_can_not_start_is_told_with_its_last_words_and_all_others_are_stopped(folder: Path) -> None:
-    def workspace(_asked: DevClusterOptions, _addresses: object, path: Path) -> list[ProcessSpec]:
+    def workspace(_asked: DevClusterOptions, _addresses: object, path: Path) -> list[ServiceSpec]:
         command = ("/bin/sh", "-c", "echo no such luck; exit 7")
-        return [ProcessSpec("server", command, {}, "ready", path)]
+        return [ServiceSpec("server", command, {}, "ready", path)]
 
     told: list[DevClusterStatus] = []
 

@@ -12,8 +12,9 @@ import pytest
 
 from noetl.adapters.files.results import FileResults
 from noetl.errors import Damaged, NotFound, Rejected
+from noetl.template.limits import Meter
 from noetl.template.regex import Pattern
-from noetl.template.values import Meter, TemplateError
+from noetl.template.values import TemplateError
 
 SOURCE = Path(__file__).parents[2] / "src" / "noetl"
 UP = (

@@ -25,10 +25,10 @@ from noetl.link.messages import (
     GrantMessage,
     IterationsRequest,
     LinkRequest,
+    LinkStartRequest,
     PlaybookRequest,
     Programs,
     ReportRequest,
-    StartRequest,
     decode_grant,
     decode_reply,
     encode_command,
@@ -144,7 +144,7 @@ class LinkClient:
         return stops
 
     async def start(self, execution_id: str, digest: str, start: Start) -> None:
-        request = StartRequest(execution_id, digest, start)
+        request = LinkStartRequest(execution_id, digest, start)
         await self._requests.owner(execution_id, request, DECODERS.nothing)
 
     async def command(self, execution_id: str, command: Command) -> None:

@@ -57,7 +57,7 @@ class BeatRequest(Struct, frozen=True):
     holds: tuple[tuple[str, str, Epoch], ...]
 
 
-class StartRequest(Struct, frozen=True):
+class LinkStartRequest(Struct, frozen=True):
     execution_id: str
     digest: str
     start: Start
@@ -96,7 +96,7 @@ LinkRequest = (
     BeginRequest
     | ReportRequest
     | BeatRequest
-    | StartRequest
+    | LinkStartRequest
     | CommandRequest
     | IterationsRequest
     | PlaybookRequest
@@ -107,7 +107,7 @@ _NAMES: Final[dict[type, str]] = {
     BeginRequest: "begin",
     ReportRequest: "reported",
     BeatRequest: "beat",
-    StartRequest: "started",
+    LinkStartRequest: "started",
     CommandRequest: "commanded",
     IterationsRequest: "iterations",
     PlaybookRequest: "textof",

@@ -20,10 +20,10 @@ from noetl.link.messages import (
     CredentialRequest,
     IterationsRequest,
     LinkRequest,
+    LinkStartRequest,
     PlaybookReply,
     PlaybookRequest,
     ReportRequest,
-    StartRequest,
     decode_command,
     decode_request,
     encode_answer,
@@ -138,7 +138,7 @@ class LinkServer:
                 return encode_answer(answer, await self._digest(execution_id) if answer.next else "")
             case BeatRequest(worker, holds):
                 return await owner.beat(worker, holds)
-            case StartRequest(execution_id, digest, start):
+            case LinkStartRequest(execution_id, digest, start):
                 await owner.start(execution_id, digest, start)
                 return None
             case CommandRequest():

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from noetl.template.compile import Template, Value, compile_template, compile_value
     from noetl.template.context import Read
+    from noetl.template.limits import json_text
     from noetl.template.syntax import BadTemplate, Fault
-    from noetl.template.values import Moment, TemplateError, is_template, json_text, truth
+    from noetl.template.values import Moment, TemplateError, is_template, truth
 
 __all__ = [
     "BadTemplate",

@@ -16,21 +16,11 @@ from noetl.template.context import CompileContext, Expr, Run, Scope
 from noetl.template.filters import FILTERS, OMITTED
 from noetl.template.filters.lists import column, getter
 from noetl.template.functions import FUNCTIONS, METHODS
+from noetl.template.limits import FUEL_MAX, Meter, limit_exceeded
 from noetl.template.regex import Pattern, Replacement, compile_cost
 from noetl.template.registry import TAKES, Builtin, Parameter, take_any, take_items, take_lenient, wrong
 from noetl.template.tests import TESTS
-from noetl.template.values import (
-    FUEL_MAX,
-    JSON,
-    MISSING,
-    Meter,
-    TemplateError,
-    Undefined,
-    kind_of,
-    limit_exceeded,
-    truth,
-    undefined,
-)
+from noetl.template.values import JSON, MISSING, TemplateError, Undefined, kind_of, truth, undefined
 
 Called: TypeAlias = "nodes.Filter | nodes.Test | nodes.Call"
 

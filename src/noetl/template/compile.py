@@ -15,6 +15,7 @@ from noetl.template.context import CompileContext, Read, Run, Scope
 from noetl.template.expressions import HANDLERS, compile_path
 from noetl.template.filters import FILTERS, OMITTED
 from noetl.template.functions import FUNCTIONS, METHODS
+from noetl.template.limits import Meter, json_text
 from noetl.template.projection import ProjectedPart, Projection, reads_data
 from noetl.template.sql import SqlPlacements
 from noetl.template.statements import Binding, BodyCompiler, TextBlock, reject_statement
@@ -23,13 +24,11 @@ from noetl.template.tests import TESTS
 from noetl.template.values import (
     JSON,
     PLAIN,
-    Meter,
     Moment,
     ScopePath,
     TemplateError,
     Undefined,
     is_template,
-    json_text,
     kind_of,
     truth,
     undefined,

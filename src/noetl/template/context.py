@@ -11,8 +11,9 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from jinja2 import nodes
 
+from noetl.template.limits import EXPRESSION_DEPTH_MAX, Meter
 from noetl.template.syntax import Fault
-from noetl.template.values import EXPRESSION_DEPTH_MAX, JSON, Meter, ScopePath
+from noetl.template.values import JSON, ScopePath
 
 Scope: TypeAlias = Mapping[str, JSON]
 Run: TypeAlias = Callable[[Scope, Meter], JSON]

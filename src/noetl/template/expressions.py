@@ -9,17 +9,14 @@ from jinja2 import nodes
 
 from noetl.template.calls import compile_call, compile_filter, compile_test
 from noetl.template.context import UNNAMED, Comparison, CompileContext, Expr, Handler, Run, Scope, constant
+from noetl.template.limits import EXPRESSION_DEPTH_MAX, INT_MAX, Meter, json_text
 from noetl.template.operators import CALCULATIONS, COMPARISONS, SIGNS
 from noetl.template.values import (
-    EXPRESSION_DEPTH_MAX,
-    INT_MAX,
     JSON,
     MISSING,
-    Meter,
     ScopePath,
     TemplateError,
     Undefined,
-    json_text,
     kind_of,
     lookup,
     path_text,

@@ -10,9 +10,10 @@ import hashlib
 
 from noetl.template.filters import lists as list_filters
 from noetl.template.filters import text as text_filters
+from noetl.template.limits import RANGE_MAX, Meter, limit_exceeded
 from noetl.template.operators import contains
 from noetl.template.registry import BuiltinTable, register, wrong
-from noetl.template.values import JSON, RANGE_MAX, Meter, Moment, TemplateError, limit_exceeded
+from noetl.template.values import JSON, Moment, TemplateError
 
 FUNCTIONS: BuiltinTable = {}
 

@@ -11,17 +11,8 @@ from math import isfinite
 from operator import ge, gt, le, lt
 from typing import TypeAlias
 
-from noetl.template.values import (
-    INT_MAX,
-    JSON,
-    NUMBERS,
-    TEXT_CHARS_MAX,
-    Meter,
-    TemplateError,
-    Undefined,
-    kind_of,
-    undefined,
-)
+from noetl.template.limits import INT_MAX, TEXT_CHARS_MAX, Meter
+from noetl.template.values import JSON, NUMBERS, TemplateError, Undefined, kind_of, undefined
 
 Calculate: TypeAlias = Callable[[Meter, JSON, JSON], JSON]
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from jinja2 import nodes
 
 from noetl.template.context import CompileContext, Expr, Read, Run, Scope
-from noetl.template.values import JSON, Meter, TemplateError, Undefined, truth
+from noetl.template.limits import Meter
+from noetl.template.values import JSON, TemplateError, Undefined, truth
 
 PROJECTED = "_picked"  # the key of the projected values in a scope; no template can name it
 ALL_DATA = ""  # the key of output.data as a whole, for a template that reads `output` itself

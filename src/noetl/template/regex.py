@@ -10,16 +10,15 @@ from collections.abc import Iterator
 
 import re2
 
-from noetl.template.values import (
-    JSON,
+from noetl.template.limits import (
     PATTERN_CHARS_MAX,
     PATTERN_MEMORY_MAX,
     PATTERN_PROGRAM_MAX,
     TEXT_CHARS_MAX,
     Meter,
-    TemplateError,
     limit_exceeded,
 )
+from noetl.template.values import JSON, TemplateError
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False

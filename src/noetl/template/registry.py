@@ -12,16 +12,8 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from noetl.template.values import (
-    JSON,
-    NUMBERS,
-    Meter,
-    TemplateError,
-    Undefined,
-    json_text,
-    kind_of,
-    undefined,
-)
+from noetl.template.limits import Meter, json_text
+from noetl.template.values import JSON, NUMBERS, TemplateError, Undefined, kind_of, undefined
 
 Apply: TypeAlias = Callable[..., JSON]
 BuiltinTable: TypeAlias = dict[str, "Builtin"]

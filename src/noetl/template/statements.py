@@ -12,18 +12,9 @@ from jinja2 import nodes
 
 from noetl.template.context import CompileContext, Expr, Run, Scope
 from noetl.template.expressions import truth_of
+from noetl.template.limits import TEXT_CHARS_MAX, Meter, json_text, limit_exceeded
 from noetl.template.sql import SqlPlacement, SqlPlacements
-from noetl.template.values import (
-    JSON,
-    TEXT_CHARS_MAX,
-    Meter,
-    TemplateError,
-    Undefined,
-    json_text,
-    kind_of,
-    limit_exceeded,
-    undefined,
-)
+from noetl.template.values import JSON, TemplateError, Undefined, kind_of, undefined
 
 Write: TypeAlias = Callable[[Scope, Meter, list[JSON]], None]
 _STATEMENTS = {

@@ -13,7 +13,7 @@ from jinja2 import Environment, TemplateSyntaxError, nodes
 from jinja2.lexer import Token, TokenStream
 from jinja2.parser import Parser
 
-from noetl.template.values import NESTING_MAX, TEMPLATE_CHARS_MAX, TOKENS_MAX
+from noetl.template.limits import NESTING_MAX, TEMPLATE_CHARS_MAX, TOKENS_MAX
 
 _ENVIRONMENT = Environment(keep_trailing_newline=True)
 _LEXER = _ENVIRONMENT.lexer  # looked up once: each look costs as much as a short template

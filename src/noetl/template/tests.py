@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from noetl.template.limits import Meter
 from noetl.template.operators import COMPARISONS
 from noetl.template.registry import BuiltinTable, register, wrong
-from noetl.template.values import JSON, NUMBERS, Meter, TemplateError, Undefined
+from noetl.template.values import JSON, NUMBERS, TemplateError, Undefined
 
 TESTS: BuiltinTable = {}
 

@@ -29,7 +29,7 @@ from noetl.link.messages import PARTITIONS
 from noetl.runtime.devcluster.folder import Folder, random_key
 from noetl.runtime.devcluster.nats import Nats, free_port
 from noetl.runtime.devcluster.postgres import Postgres
-from noetl.runtime.devcluster.processes import ManagedProcess, ProcessSpec
+from noetl.runtime.devcluster.processes import ManagedProcess, ServiceSpec
 
 LEASE_S = 5.0  # in tests
 BUSY_S = 10.0  # added to time limits: the machine may run other work; the tests print the exact figures
@@ -110,14 +110,14 @@ class ChaosCluster:
             await asyncio.gather(*(child.kill() for child in some))
         self.folder.close()
 
-    def _program(self, name: str, kind: str, *options: str) -> ProcessSpec:
+    def _program(self, name: str, kind: str, *options: str) -> ServiceSpec:
         noetl = "tests.chaos.distributed.faulty_process" if self.plan.faulty else "noetl"
         named = ("--name", name) if kind == "server" and self.plan.named else ()
         plain = {key: value for key, value in os.environ.items() if not key.startswith(_FOREIGN)}
         own = {"NOETL_DB": self.database, "NOETL_KEY": self._key} if kind == "server" else {}
         if self.plan.results_in_postgresql:
             own["NOETL_RESULTS"] = f"{self.nats} {self.database}"
-        return ProcessSpec(
+        return ServiceSpec(
             name=name,
             command=(sys.executable, "-m", noetl, kind, *options, *named),
             environment={
@@ -134,7 +134,7 @@ class ChaosCluster:
             folder=REPOSITORY,
         )
 
-    async def _begin(self, program: ProcessSpec) -> None:
+    async def _begin(self, program: ServiceSpec) -> None:
         child = ManagedProcess(program, self.logs / f"{program.name}.log", CLOCK, self._lock)
         self.children[program.name] = child
         await child.start()

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 
-from noetl.adapters.memory.transport import MemoryBroker, MemorySubscription, MemoryTransport
+from noetl.adapters.memory.transport import MemoryBus, MemorySubscription, MemoryTransport
 from noetl.ids import partition_of
 from noetl.link.feed import LINES_MAX, LINES_SUBJECT, PROGRESS_SUBJECT, UNREAD_MAX, LinkFeed
 from noetl.link.workers import EXPIRY_S, LinkWorkerRegistry, WorkerPoll
@@ -20,7 +20,7 @@ LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 @asynccontextmanager
 async def connected() -> AsyncIterator[tuple[MemoryTransport, MemoryTransport]]:
-    broker = MemoryBroker()
+    broker = MemoryBus()
     one, other = MemoryTransport(broker), MemoryTransport(broker)
     async with asyncio.timeout(120):
         await one.open()

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from noetl.adapters.memory.store import MemoryStore
-from noetl.adapters.memory.transport import MemoryBroker, MemoryTransport
+from noetl.adapters.memory.transport import MemoryBus, MemoryTransport
 from noetl.clock import SystemClock
 from noetl.control.executions import Control
 from noetl.control.playbooks import CompiledPlaybooks
@@ -30,7 +30,7 @@ from tests.playbooks import kinds
 
 def connector() -> Callable[[], MemoryTransport]:
     """Each call of the result connects to the same new broker."""
-    return partial(MemoryTransport, MemoryBroker())
+    return partial(MemoryTransport, MemoryBus())
 
 
 def test_a_worker_without_the_tool_of_a_playbook_leaves_it_to_others() -> None:

@@ -15,10 +15,10 @@ from noetl.link.messages import (
     EncryptedReply,
     IterationsRequest,
     LinkRequest,
+    LinkStartRequest,
     PlaybookReply,
     PlaybookRequest,
     ReportRequest,
-    StartRequest,
     decode_request,
     encode_command,
     encode_error,
@@ -48,7 +48,7 @@ REQUESTS: list[tuple[LinkRequest, bytes]] = [
         b'{"v":1,"ask":"beat","body":{"worker":"w","holds":[["e","a#1",[3,4]]]}}',
     ),
     (
-        StartRequest("e", "d", Start(workload={"x": 1}, by="me")),
+        LinkStartRequest("e", "d", Start(workload={"x": 1}, by="me")),
         b'{"v":1,"ask":"started","body":{"execution_id":"e","digest":"d","start":{"workload":{"x":1},'
         b'"parent":null,"depth":0,"by":"me","error":null,"keychain":{}}}}',
     ),

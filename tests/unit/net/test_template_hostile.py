@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from noetl.template.compile import BadTemplate, Moment, TemplateError, compile_template
-from noetl.template.values import FUEL_MAX, MEMORY_MAX, Meter
+from noetl.template.limits import FUEL_MAX, MEMORY_MAX, Meter
 
 PEAK_BYTES_MAX = 16 * 1024 * 1024
 MOMENT = Moment("2026-01-31T12:00:00Z", "fetch#1/1")

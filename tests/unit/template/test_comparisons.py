@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.template.compile import TemplateError, compile_template
-from noetl.template.values import FUEL_MAX, Meter
+from noetl.template.limits import FUEL_MAX, Meter
 
 SCOPE = {
     "n": 2,

@@ -14,7 +14,7 @@ from noetl.template.compile import (
     compile_value,
     is_template,
 )
-from noetl.template.values import FUEL_MAX
+from noetl.template.limits import FUEL_MAX
 
 SCOPE: dict[str, object] = {
     "ctx": {"n": 5, "s": "x", "l": [1, 2], "no": "false", "evil": "{{ ctx.n }}", "z": None},

@@ -6,15 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from noetl.template.values import (
-    FUEL_MAX,
-    ITEMS_MAX,
-    MEMORY_MAX,
-    TEXT_CHARS_MAX,
-    Meter,
-    TemplateError,
-    json_text,
-)
+from noetl.template.limits import FUEL_MAX, ITEMS_MAX, MEMORY_MAX, TEXT_CHARS_MAX, Meter, json_text
+from noetl.template.values import TemplateError
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from noetl.template.limits import FUEL_MAX, Meter
 from noetl.template.regex import Pattern, Replacement, compiled_pattern
-from noetl.template.values import FUEL_MAX, Meter, TemplateError
+from noetl.template.values import TemplateError
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from noetl.template.limits import Meter
 from noetl.template.registry import (
     BuiltinTable,
     Parameter,
@@ -13,7 +14,7 @@ from noetl.template.registry import (
     take_number,
     take_text,
 )
-from noetl.template.values import Meter, TemplateError, Undefined
+from noetl.template.values import TemplateError, Undefined
 
 
 def test_a_signature_is_read_into_its_parameters() -> None:

@@ -1,4 +1,4 @@
-"""A message broker within one process: for tests, and to run servers and workers without NATS."""
+"""A message bus within one process: for tests, and to run servers and workers without NATS."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MemoryMessage(NamedTuple):
     data: bytes
 
 
-class MemoryBroker:
+class MemoryBus:
     """Connects the transports of one event loop."""
 
     def __init__(self, payload_limit: int = PAYLOAD_LIMIT) -> None:
@@ -62,8 +62,8 @@ class MemoryBroker:
 class MemorySubscription:
     """One subscription of one transport."""
 
-    def __init__(self, broker: MemoryBroker, subject: str, handler: Handler, group: str) -> None:
-        self._broker = broker
+    def __init__(self, bus: MemoryBus, subject: str, handler: Handler, group: str) -> None:
+        self._broker = bus
         self.subject, self.group = subject, group
         self._handler = handler
         self._dropped = False
@@ -84,8 +84,8 @@ class MemorySubscription:
 class MemoryTransport:
     """A `Transport` of a `MemoryBroker`."""
 
-    def __init__(self, broker: MemoryBroker) -> None:
-        self._broker = broker
+    def __init__(self, bus: MemoryBus) -> None:
+        self._broker = bus
         self._inboxes = count(1)
         self._subscriptions: list[MemorySubscription] = []
         self._pending: set[asyncio.Future[bytes]] = set()

@@ -1,11 +1,8 @@
 """The work queue on NATS JetStream: one stream of pointers, and one durable pull consumer for each pool.
 
-Each pointer is one message, so that each can go to another worker. Pointers are published together, so that
-many cost one round trip. Claims are not extended by in-progress acknowledgements: a call that outlasts
-`ack_wait` causes one more delivery, which `begin` refuses and its taker acknowledges.
-
-Stream and consumers are created when they are missing. The log is the source of truth, so a deleted stream
-costs one sweep.
+Each pointer is one message; many are published in one round trip. Claims are not extended: a call longer than
+`ack_wait` causes one more delivery, which `begin` refuses. Stream and consumers are created when they are
+missing. The log is the source of truth, so a deleted stream costs one sweep.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 GROUP_MAX: Final = 512  # appends in one statement
 GROUP_BYTES_MAX: Final = 4 << 20  # of their bodies; a larger one goes alone
-TIMEOUT_S: Final = 15.0  # after which the outcome is unknown
+TIMEOUT_S: Final = 15.0  # after which the result is unknown
 IDLE_S: Final = 300.0  # after which a firewall may have dropped the connection: a new one is made
 
 # The plan is made once, perhaps for empty tables, and must still be good when they are large.
@@ -102,7 +102,7 @@ class Appender:
         self._closed = False
 
     async def append(self, appends: Sequence[AppendRow]) -> list[Conflict | Fenced | None]:
-        """Each succeeds or fails alone. Raises Unavailable if the outcome of one of them is unknown."""
+        """Each succeeds or fails alone. Raises Unavailable if the result of one of them is unknown."""
         if self._closed:
             raise Unavailable("the log is closed")
         loop = asyncio.get_running_loop()
@@ -221,15 +221,15 @@ class Appender:
                 raise
         return dict(found)
 
-    def _settle(self, group: Sequence[_Waiting], outcome: _Refused | Unavailable) -> None:
+    def _settle(self, group: Sequence[_Waiting], result: _Refused | Unavailable) -> None:
         """Answer every append. Cancelled ones are skipped."""
         for row, answer in group:
             if answer.done():
                 continue
-            if isinstance(outcome, Unavailable):
-                answer.set_exception(Unavailable(str(outcome)))  # one for each, with its own traceback
-            elif row.execution_id in outcome:
-                answer.set_result(_refusal(row, outcome[row.execution_id]))
+            if isinstance(result, Unavailable):
+                answer.set_exception(Unavailable(str(result)))  # one for each, with its own traceback
+            elif row.execution_id in result:
+                answer.set_result(_refusal(row, result[row.execution_id]))
             else:
                 answer.set_result(None)
 
@@ -247,7 +247,7 @@ def _refusal(row: AppendRow, epoch: int | None) -> Conflict | Fenced:
 
 
 def _known(answer: Any) -> Conflict | Fenced | None:
-    """The outcome of one of several appends; raises an error that gather has caught."""
+    """The result of one of several appends; raises an error that gather has caught."""
     if isinstance(answer, BaseException) and not isinstance(answer, Conflict | Fenced):
         raise answer
     refusal: Conflict | Fenced | None = answer

@@ -156,7 +156,7 @@ NONCE_BYTES: Final = 12
 TRIES_MAX: Final = 100  # of a change while other writers are faster
 
 
-class SecretInfo(NamedTuple):
+class StoredSecretInfo(NamedTuple):
     """A stored secret without its value."""
 
     name: str
@@ -244,8 +244,10 @@ class StoredSecrets:
                     done.add(row.name)
         raise _contended(rows[0].name)
 
-    async def list(self) -> list[SecretInfo]:
-        return [SecretInfo(row.name, row.version, row.at, row.key_id) for row in await self._rows.list()]
+    async def list(self) -> list[StoredSecretInfo]:
+        return [
+            StoredSecretInfo(row.name, row.version, row.at, row.key_id) for row in await self._rows.list()
+        ]
 
     def versions_key(self) -> bytes | None:
         """The key for `ValueVersions`; None: there is none."""

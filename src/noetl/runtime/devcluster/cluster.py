@@ -22,7 +22,7 @@ from noetl.output import JSON
 from noetl.runtime.devcluster.folder import STATE, Folder, default_folder, random_key
 from noetl.runtime.devcluster.nats import Nats, free_port, is_free, nats_server_path
 from noetl.runtime.devcluster.postgres import Postgres, postgres_wheel
-from noetl.runtime.devcluster.processes import ManagedProcess, ProcessSpec, describe_exit
+from noetl.runtime.devcluster.processes import ManagedProcess, ServiceSpec, describe_exit
 from noetl.runtime.settings import DATABASE, KEY, LINK_KEY, NATS, NETWORKS, RESULTS, SERVER, TOKEN
 
 RESTART_S: Final = 0.5  # before a crashed process is restarted; doubled each time
@@ -80,7 +80,7 @@ class DevCluster:
         options: DevClusterOptions,
         clock: Clock,
         report: Callable[[DevClusterStatus], None],
-        processes: Callable[[DevClusterOptions, ClusterAddresses, Path], list[ProcessSpec]] | None = None,
+        processes: Callable[[DevClusterOptions, ClusterAddresses, Path], list[ServiceSpec]] | None = None,
     ) -> None:
         """`processes`: those that use PostgreSQL and NATS; None: a server and its workers.
 
@@ -126,7 +126,7 @@ class DevCluster:
             self._supervisors.append(asyncio.ensure_future(self._supervise(child)))
         return self._write_state()
 
-    async def _start_group(self, specs: list[tuple[ProcessSpec, str]]) -> None:
+    async def _start_group(self, specs: list[tuple[ServiceSpec, str]]) -> None:
         """Start processes concurrently. `stop` stops them, even if a start fails."""
         assert self._folder is not None
         logs = self._folder.path / "logs"
@@ -274,11 +274,11 @@ def worker_environment(addresses: ClusterAddresses) -> dict[str, str]:
 
 def cluster_processes(
     options: DevClusterOptions, addresses: ClusterAddresses, folder: Path
-) -> list[ProcessSpec]:
+) -> list[ServiceSpec]:
     """A server and its workers. Secrets are passed in the environment: command lines are public."""
     # -P: import modules from the installation, not from the working directory.
     noetl = (sys.executable, "-P", "-m", "noetl")
-    server = ProcessSpec(
+    server = ServiceSpec(
         name="server",
         command=(*noetl, "server", "--host", HOST, "--port", str(addresses.port), "--name", SERVER_NAME),
         environment={**_inherited(os.environ), **server_environment(addresses)},
@@ -286,7 +286,7 @@ def cluster_processes(
         folder=folder,
     )
     workers = [
-        ProcessSpec(
+        ServiceSpec(
             name=f"worker-{number}",
             command=(*noetl, "worker", "--slots", str(options.slots), "--name", f"up-{number}"),
             environment={**_inherited(os.environ), **worker_environment(addresses)},
@@ -298,7 +298,7 @@ def cluster_processes(
     return [server, *workers]
 
 
-def _in_groups(specs: list[ProcessSpec]) -> list[list[ProcessSpec]]:
+def _in_groups(specs: list[ServiceSpec]) -> list[list[ServiceSpec]]:
     """The first one alone, then all others together."""
     return [group for group in (specs[:1], specs[1:]) if group]
 

@@ -15,7 +15,7 @@ from noetl.defaults import HOST
 from noetl.errors import Rejected
 from noetl.runtime.devcluster.folder import Folder, random_password
 from noetl.runtime.devcluster.postgres import EXTRAS
-from noetl.runtime.devcluster.processes import ProcessSpec
+from noetl.runtime.devcluster.processes import ServiceSpec
 
 USER: Final = "noetl"
 PAYLOAD_MB: Final = 8
@@ -41,7 +41,7 @@ class Nats:
         """It contains the password: pass it in environments only, never on command lines or in logs."""
         return f"nats://{USER}:{self._password}@{HOST}:{self.port}"
 
-    def spec(self) -> ProcessSpec:
+    def spec(self) -> ServiceSpec:
         config = self._folder.put(
             CONFIG_FILE,
             f'listen: "{HOST}:{self.port}"\n'
@@ -56,7 +56,7 @@ class Nats:
             "}\n",
         )
         self.store.mkdir(mode=0o700, exist_ok=True)
-        return ProcessSpec(
+        return ServiceSpec(
             name="nats",
             command=(str(self._program), "--config", str(config)),
             environment={"PATH": os.defpath, "TZ": "UTC"},

@@ -21,7 +21,7 @@ from urllib.parse import quote
 from noetl.clock import Clock
 from noetl.errors import Rejected, Unavailable, install_hint
 from noetl.runtime.devcluster.folder import Folder, random_password
-from noetl.runtime.devcluster.processes import Account, ProcessSpec, exit_with_parent
+from noetl.runtime.devcluster.processes import Account, ServiceSpec, exit_with_parent
 
 EXTRAS: Final = install_hint("postgres", "nats", "trial")
 SYSTEM_USER: Final = "pgserver"  # PostgreSQL refuses to run as root
@@ -127,10 +127,10 @@ class Postgres:
             last = "\n".join(f"  {line}" for line in output.decode("utf-8", "replace").splitlines()[-10:])
             raise Unavailable(f"the database cannot be created:\n{last}")
 
-    def spec(self) -> ProcessSpec:
+    def spec(self) -> ServiceSpec:
         settings = {**SETTINGS, "unix_socket_directories": str(self.socket)}
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        return ProcessSpec(
+        return ServiceSpec(
             name="postgresql",
             command=(str(self._programs / "postgres"), "-D", str(self.data), *options),
             environment=_plain_environment(),

@@ -34,7 +34,7 @@ class Account(NamedTuple):
     gid: int
 
 
-class ProcessSpec(NamedTuple):
+class ServiceSpec(NamedTuple):
     """How a process is started and stopped."""
 
     name: str
@@ -52,7 +52,7 @@ class ProcessSpec(NamedTuple):
 class ManagedProcess:
     """A process that can be restarted."""
 
-    def __init__(self, spec: ProcessSpec, log: Path, clock: Clock, lock: int) -> None:
+    def __init__(self, spec: ServiceSpec, log: Path, clock: Clock, lock: int) -> None:
         """`lock`: a descriptor that it inherits, so that a later `noetl up` sees that it runs."""
         self.spec = spec
         self.name = spec.name

@@ -7,8 +7,9 @@ from noetl.template.filters.lists import LIST_FILTERS
 from noetl.template.filters.numbers import NUMBER_FILTERS
 from noetl.template.filters.sql import SQL_FILTERS
 from noetl.template.filters.text import TEXT_FILTERS
+from noetl.template.limits import Meter
 from noetl.template.registry import BuiltinTable, register
-from noetl.template.values import JSON, Meter
+from noetl.template.values import JSON
 
 # Filters that the compiler builds itself, because they take names of filters or evaluate arguments lazily.
 _HIGHER_ORDER: BuiltinTable = {}

@@ -12,16 +12,9 @@ from urllib.parse import quote_from_bytes
 
 import msgspec
 
+from noetl.template.limits import JSON_DEPTH_MAX, Meter, json_text, limit_exceeded
 from noetl.template.registry import BuiltinTable, register, wrong
-from noetl.template.values import (
-    JSON,
-    JSON_DEPTH_MAX,
-    Meter,
-    TemplateError,
-    json_text,
-    limit_exceeded,
-    to_json,
-)
+from noetl.template.values import JSON, TemplateError, to_json
 
 ENCODING_FILTERS: BuiltinTable = {}
 _decode = msgspec.json.Decoder().decode

@@ -8,20 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from noetl.template.limits import TEXT_CHARS_MAX, Meter, json_text
 from noetl.template.operators import add, sort_keys
 from noetl.template.registry import BuiltinTable, register, wrong
-from noetl.template.values import (
-    JSON,
-    MISSING,
-    TEXT_CHARS_MAX,
-    Meter,
-    TemplateError,
-    Undefined,
-    json_text,
-    kind_of,
-    lookup,
-    to_json,
-)
+from noetl.template.values import JSON, MISSING, TemplateError, Undefined, kind_of, lookup, to_json
 
 LIST_FILTERS: BuiltinTable = {}
 Getter: TypeAlias = Callable[[JSON], JSON]

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from math import ceil, floor, isfinite
 
+from noetl.template.limits import Meter
 from noetl.template.operators import bounded, too_large
 from noetl.template.registry import BuiltinTable, register
-from noetl.template.values import JSON, Meter, TemplateError, kind_of
+from noetl.template.values import JSON, TemplateError, kind_of
 
 NUMBER_FILTERS: BuiltinTable = {}
 _DIGITS_MAX = 4_300  # the limit of Python for decimal text; longer text is not a number

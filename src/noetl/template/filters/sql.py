@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 
+from noetl.template.limits import Meter
 from noetl.template.registry import BuiltinTable, register
-from noetl.template.values import JSON, Meter, TemplateError, kind_of
+from noetl.template.values import JSON, TemplateError, kind_of
 
 SQL_FILTERS: BuiltinTable = {}
 NAME_BYTES_MAX = 63  # PostgreSQL truncates longer names without an error

@@ -8,9 +8,10 @@ from __future__ import annotations
 import html
 import re
 
+from noetl.template.limits import ITEMS_MAX, Meter
 from noetl.template.regex import Pattern, Replacement, compiled_pattern
 from noetl.template.registry import BuiltinTable, register
-from noetl.template.values import ITEMS_MAX, JSON, Meter, TemplateError
+from noetl.template.values import JSON, TemplateError
 
 TEXT_FILTERS: BuiltinTable = {}
 _WORD = re.compile(r"\w+")

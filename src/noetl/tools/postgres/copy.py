@@ -14,7 +14,8 @@ import msgspec
 
 from noetl.output import JSON, Output
 from noetl.template.filters.sql import sql_ident
-from noetl.template.values import Meter, TemplateError
+from noetl.template.limits import Meter
+from noetl.template.values import TemplateError
 from noetl.tools.errors import InvalidInput
 from noetl.tools.payload import is_json, is_ref, media_type
 from noetl.tools.postgres.session import own_part

@@ -99,7 +99,7 @@ def test_savepoints_are_allowed(text: str) -> None:
 
 
 def test_sql_has_one_more_piece_than_values() -> None:
-    with pytest.raises(ValueError, match="one piece of text more"):
+    with pytest.raises(ValueError, match="one more piece of text than values"):
         Sql(["a", "b"], [])
 
 
