@@ -94,7 +94,7 @@ class RecordShape(NamedTuple):
     extra: Shape | None = None  # shape of the keys that are not listed; None: they are not allowed
     wrong_types: Mapping[
         str, RetiredKey
-    ] = {}  # what to say when something else stands there: "a list", "text", …
+    ] = {}  # the expected type in the message about another value: "a list", "text", …
 
 
 class KindShape(NamedTuple):

@@ -32,7 +32,7 @@ def merge(outer: JSON, inner: JSON) -> JSON:
 
 
 def layers(playbook: Playbook, pipeline: Pipeline, task: Task, kinds: Kinds) -> list[SpecLayer]:
-    """Outermost first. At each level what is said for the kind lies under what is said without it."""
+    """Outermost first. On each level, general settings override those for the kind."""
     return [*playbook_layers(playbook, task.kind, kinds), *task_layers(pipeline, task, kinds)]
 
 

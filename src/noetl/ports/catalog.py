@@ -30,7 +30,7 @@ Versions: TypeAlias = list[PlaybookVersion]
 
 
 class Catalog(Protocol):
-    """The registered playbooks. A text stays available by its digest for ever.
+    """The registered playbooks. A text stays available by its digest forever.
 
     A committed text survives a crash. Reads see all writes that were committed before. Every method raises
     Unavailable if the store does not answer; a write may have happened then, and may be repeated.

@@ -95,7 +95,7 @@ class StartNotes(NamedTuple):
 
 
 class Execution:
-    """A handle on one execution; it holds no state of it, so each call asks anew."""
+    """A handle on one execution; it holds no state of it, so each call reads the current state."""
 
     def __init__(self, session: Session, id: str, notes: StartNotes | None = None) -> None:
         self.session = session

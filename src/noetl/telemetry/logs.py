@@ -16,7 +16,7 @@ from noetl.telemetry.redaction import Redaction
 Line: TypeAlias = MutableMapping[str, Any]
 
 LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
-# Minimum levels of libraries, whatever our level is. We log requests ourselves.
+# Minimum levels of libraries, independent of our level. We log requests ourselves.
 LIBRARIES: Final = {
     "uvicorn": logging.INFO,
     "uvicorn.access": logging.CRITICAL,

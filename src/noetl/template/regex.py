@@ -58,7 +58,7 @@ class Pattern:
         return number
 
     def charge(self, meter: Meter, size: int) -> None:
-        """Charge for one search: RE2's slow matcher takes up to 12 ns per byte and instruction."""
+        """Charge for one search: RE2's slow matcher needs at most 12 ns per byte and instruction."""
         meter.charge(20 + (size * self.price >> 2))
 
     def search(self, meter: Meter, text: str) -> list[str | None] | None:

@@ -17,7 +17,7 @@ from noetl.output import JSON, Output, failed
 from noetl.playbook.model import INLINE_BYTES_MAX
 from noetl.ports import ResultCleanup, ResultStore
 
-INLINE_BYTES_LIMIT: Final = 1 << 20  # upper limit for data in the log, whatever a playbook says
+INLINE_BYTES_LIMIT: Final = 1 << 20  # upper limit for data in the log, regardless of the playbook
 COMPRESS_FROM: Final = 1_024  # bytes; less does not become smaller
 SELECTED_BYTES_MAX: Final = 16_384  # of all values that `select` keeps
 COMPRESSIONS: Final = ("none", "gzip")

@@ -319,7 +319,7 @@ class NatsQueue:
             self._fetching = None
 
     def _on_fetch_failed(self, task: asyncio.Task[None]) -> None:
-        """Raise a bug of `_fetch` in all takers: none of them waits for ever."""
+        """Raise a bug of `_fetch` in all takers: none of them waits forever."""
         if not task.cancelled() and (error := task.exception()) is not None:
             for taker in self._takers:
                 if not taker.result.done():

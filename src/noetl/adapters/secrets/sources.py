@@ -159,7 +159,7 @@ def as_text(body: bytes, what: str) -> str:
 class ValueVersions:
     """Versions for values that have none: the same for the same value, and irreversible.
 
-    They are digests under a key that is not in the log, so that nobody can test passwords against the log.
+    They are digests under a key that is not in the log, so passwords cannot be tested against the log.
     """
 
     def __init__(self, key: Callable[[], bytes | None]) -> None:

@@ -1,4 +1,4 @@
-"""Commands to an execution, whichever server owns it: cancel, pause, resume, retry, signal."""
+"""Commands to an execution, on any server: cancel, pause, resume, retry, signal."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ class PostgresSession:
         try:
             async with asyncio.timeout(ROLLBACK_S):
                 await transaction.rollback()
-        except Exception:  # noqa: BLE001  # whatever the driver raises for a broken connection
+        except Exception:  # noqa: BLE001  # any exception of the driver for a broken connection
             self.connection.terminate()
 
     async def _command(self, statements: list[Statement]) -> StatementResult:

@@ -32,7 +32,7 @@ from noetl.tools.process_guard.guard import (
 )
 from noetl.tools.process_guard.lines import LineForwarder
 
-CALLS_PER_CHILD_MAX = 1_000  # then it is replaced, which frees whatever it has accumulated
+CALLS_PER_CHILD_MAX = 1_000  # then it is replaced, which frees accumulated memory
 FRAME_BYTES_MAX = 64 * 1024 * 1024 + 4_096  # a response of maximum size, with its envelope
 PRINTED_BYTES_MAX = 64 * 1024  # of each stream and call
 GRACE_S = 0.5  # for a child that closed its socket to exit, so that its exit status is known
