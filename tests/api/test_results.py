@@ -83,7 +83,7 @@ def test_only_results_in_the_log_are_served(tmp_path: Path) -> None:
     async def work(server: ApiServer) -> None:
         id, ref = await stored(server)
         other = await server.api.run(NOOP)
-        hidden = await server.services.results.put(other, b"nobody names it", "text/plain")
+        hidden = await server.services.results.put(other, b"no log names it", "text/plain")
         for execution, digest in (
             (other, ref["meta"]["sha256"]),
             (other, hidden["meta"]["sha256"]),

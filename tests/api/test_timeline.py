@@ -129,7 +129,7 @@ def test_an_overview_has_the_caller_and_the_status_of_steps(tmp_path: Path) -> N
         assert list(by) == [good, bad, long]
         assert by[good]["steps"] == {"ok": 1}
         assert by[bad]["steps"] == {"error": 1}
-        assert by[long]["steps"] is None, "nobody folds a long log for a row of a list"
+        assert by[long]["steps"] is None, "a long log is not folded for a row of a list"
         assert by[good]["by"] is not None
         await api.get(f"/executions/{long}/timeline")
         (again,) = (await api.get("/executions/glances", ids=good))["items"]

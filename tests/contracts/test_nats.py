@@ -44,7 +44,7 @@ async def connected(server: NatsServer, count: int = 1) -> AsyncIterator[list[Na
 
 
 async def clean(server: NatsServer) -> None:
-    """As if nobody had been here."""
+    """Delete all streams, so that the server is as new."""
     plain = await nats.connect(server.url)
     for name in [info.config.name for info in await plain.jetstream().streams_info()]:
         assert name is not None
@@ -212,7 +212,7 @@ def test_slots_that_wait_come_back_empty_when_the_worker_leaves(server: NatsServ
 
 
 def test_the_same_pointer_of_two_owners_is_not_swallowed(server: NatsServer) -> None:
-    """A dispatch number begins anew with each owner, and the window of deduplication is two minutes."""
+    """Dispatch numbers start again with each owner, and the deduplication window is two minutes."""
 
     async def work() -> None:
         await clean(server)
@@ -400,7 +400,7 @@ async def asked_at_last(connection: NatsConnection) -> bytes:
 def test_it_comes_back_by_itself_after_its_password_was_refused_for_a_while(
     killed: bool, tmp_path: Path
 ) -> None:
-    """Killed: it is refused when it comes again. Else it is shown the door, and nats-py gives up for good."""
+    """Killed: the server refuses the client when it reconnects. Else the server disconnects it, and nats-py stops reconnecting."""
 
     def change(server: NatsServer, password: str) -> None:
         if killed:

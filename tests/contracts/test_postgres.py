@@ -690,7 +690,7 @@ def test_what_can_not_be_kept_is_refused_in_words() -> None:
     run(work)
 
 
-# While PostgreSQL is away
+# While PostgreSQL is unreachable
 
 
 @pytest.mark.parametrize(
@@ -779,7 +779,7 @@ def test_whoever_asks_again_and_again_makes_few_attempts_to_connect() -> None:
         listening.close()
         await listening.wait_closed()
         assert connects / took < 50
-        assert took < READY_S, "nobody waits long to hear it"
+        assert took < READY_S, "callers get the error soon"
 
     run(work)
 

@@ -194,7 +194,7 @@ class TestTokens(OnOneFile):
         service = TokenService()
 
         async def change() -> None:
-            """Whoever asks anew gets another one."""
+            """Does nothing: the service issues another token for each request."""
 
         async with listening(service.handle) as address, self.providers() as (providers, _):
             client = {"token_url": f"{address}/token", "client_id": service.CLIENT}

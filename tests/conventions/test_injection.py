@@ -172,7 +172,7 @@ def test_no_package_assigns_attributes_of_another_packages_objects() -> None:
 
 PLANTED = {
     "a method": "control.command = watch\n",
-    "two attributes at once": "def f(house):\n    house.control.store, house.control.queue = a, b\n",
+    "two attributes at once": "def f(node):\n    node.control.store, node.control.queue = a, b\n",
     "a part of Control": "def f(control: Control):\n    control.dispatch._window_of = f\n",
     "a runtime in a with": "async def f():\n    async with open() as runtime:\n        runtime.watchers = []\n",
     "setattr": "def f(worker: 'Worker'):\n    setattr(worker, 'on_log_line', [])\n",

@@ -74,7 +74,7 @@ class Api:
         return web.json_response({"at": f"{'-'.join(rest)}{page}", "more": page < pages})
 
     async def on_held(self, request: web.Request, rest: list[str]) -> web.Response:
-        """Guests stay until the bell has rung often enough: whoever else may come has time to."""
+        """Hold each request until the bell has rung often enough, so that other requests have time to arrive."""
         self.out += 1
         self.most = max(self.most, self.out)
         if self.out == int(request.query["of"]):
@@ -117,7 +117,7 @@ class Api:
         return web.json_response({"stored": len(self.bodies[request.path])}, status=201)
 
     async def on_endpoints(self, request: web.Request, rest: list[str]) -> web.Response:
-        """Pages as in 003 §12: `good` has three, `shaky` is away at first, all others are not there."""
+        """Pages as in 003 §12: `good` has three, `shaky` answers 503 at first, all others do not exist."""
         page, size = int(request.query["page"]), int(request.query["pageSize"])
         if rest[0] == "shaky" and self.turn("shaky") == 1:
             return web.json_response({}, status=503)
@@ -205,7 +205,7 @@ def serving() -> Iterator[Api]:
         try:
             loop.run_until_complete(serve())
         finally:
-            ready.set()  # whoever waits sees that there is none
+            ready.set()  # also after an error: then the waiting thread finds no server
             loop.close()
 
     thread = threading.Thread(target=work)

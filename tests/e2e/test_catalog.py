@@ -209,7 +209,8 @@ def test_a_text_can_not_turn_the_letters_of_a_terminal_around(workspace: Workspa
     subprocess.run(command, stdout=follower, check=True, env={**workspace.environment, "TERM": "xterm"})
     os.close(follower)
     shown = ""
-    with suppress(OSError), os.fdopen(leader, "rb", buffering=0) as terminal:  # how the end of one is told
+    # Reading at the end of a terminal raises OSError.
+    with suppress(OSError), os.fdopen(leader, "rb", buffering=0) as terminal:
         while part := terminal.read(4_096):
             shown += part.decode()
     assert "gnp.exe" in shown

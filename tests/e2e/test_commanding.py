@@ -138,7 +138,7 @@ def test_pause_of_what_nobody_runs_is_recorded(workspace: Workspace) -> None:
         run.process.send_signal(signal.SIGINT)
         assert run.end()[0] == 130
     assert workspace.json("pause", id) == (0, {"execution_id": id, "status": "paused"})
-    # A signal that comes meanwhile is on record, and takes effect at resume.
+    # A signal that arrives meanwhile is recorded, and takes effect at resume.
     assert workspace.json("signal", id, "approved") == (0, {"execution_id": id, "status": "paused"})
     code, document = workspace.json("resume", id)
     assert (code, *statuses(document)) == (0, id, "ok")

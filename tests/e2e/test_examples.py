@@ -35,7 +35,7 @@ class Reader(Workspace):
         return text
 
     def follow(self, name: str) -> None:
-        """Does what the head of an example says, and compares the end of what is printed with what stands there."""
+        """Run the commands in the head of an example, and compare the end of their output with the output shown there."""
         for command, printed in runs(name):
             program, *arguments = shlex.split(command)
             if program == "export":
@@ -231,7 +231,7 @@ def test_an_agent_refunds_once_and_is_stopped_when_it_goes_round_in_circles(
     talk = model.seen[5].body["messages"]
     assert [each["role"] for each in talk] == ["system", "user", "assistant", "tool", "assistant", "tool"]
     assert talk[-1] == {"role": "tool", "tool_call_id": "call-2", "content": '{"refunded":40}'}
-    # What went wrong is told to the model: an order that is not there, a tool that nobody has.
+    # The model receives the errors: an order that does not exist, a tool that does not exist.
     answers = [each["content"] for each in model.seen[-1].body["messages"] if each["role"] == "tool"]
     missing = '{"message":"nothing here"}'
     assert answers == [missing, '{"error":"there is no tool search"}', missing]

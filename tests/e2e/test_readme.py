@@ -36,7 +36,7 @@ TARGET = re.compile(r"^([a-z]+):", re.MULTILINE)
 
 
 def commands() -> list[str]:
-    """What stands in `sh` fences, without the words behind it, and what the text tells to install."""
+    """The commands in `sh` fences, without their comments, and the `pip install` commands in the text."""
     text = README.read_text("utf-8")
     fences = "".join(re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
     lines = [line.partition("  #")[0].strip() for line in fences.splitlines()]
@@ -116,7 +116,7 @@ def test_what_it_tells_to_install_installs_this_noetl(tmp_path: Path) -> None:
 
 
 class Distributed:
-    """The commands of the block, one after the other, with what `up` told in place of their dots."""
+    """The commands of the block, one after the other, with the addresses from `up` in place of their dots."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -135,7 +135,7 @@ class Distributed:
 
     @contextmanager
     def started(self, beginning: str, *more: str) -> Iterator[IO[str]]:
-        """What it says. It stops by itself when it is told to."""
+        """The output of a command that runs until SIGINT, and then exits with 0."""
         with subprocess.Popen(
             self.words(beginning, *more), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             cwd=self.folder, env=self.environment,
@@ -150,11 +150,11 @@ class Distributed:
                 process.kill()
 
     def took_in(self, told: dict[str, str]) -> None:
-        """What whoever runs it in earnest has of their own."""
+        """Set the variables from the environment file of `up`; in production, users set their own."""
         lines = Path(told["environment_file"]).read_text("utf-8").splitlines()
         own = dict(line.split("=", 1) for line in lines if "=" in line)
         self.environment |= {name: shlex.split(value)[0] for name, value in own.items()}
-        del self.environment["NOETL_SERVER"]  # the token is for whichever is named
+        del self.environment["NOETL_SERVER"]  # the token applies to the server that a command names
         for scheme, name in (("postgresql://", "NOETL_DB"), ("nats://", "NOETL_NATS")):
             self.dots[scheme] = self.environment.pop(name)
 
@@ -168,7 +168,7 @@ def distributed() -> Iterator[Distributed]:
 
 
 def heard(said: IO[str], words: str) -> str:
-    """What stands behind these words in the line that begins so."""
+    """The rest of the first line that begins with these words."""
     before = ""
     for line in said:
         if line.startswith(words):

@@ -88,7 +88,7 @@ def test_a_run_is_told_as_one_in_this_process_is(client: Client) -> None:
 
 
 def _without_figures(text: str) -> list[str]:
-    """Without ids and times, which differ, and without starts of steps, which may be too short to be told."""
+    """Without ids and times, which differ, and without starts of steps, which are not shown for short steps."""
     lines = re.sub(r"[0-9a-f-]{36}|\d+\.\d+ s", "…", text).splitlines()
     return [line for line in lines if not line.startswith("▶")]
 

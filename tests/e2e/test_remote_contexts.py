@@ -179,7 +179,7 @@ def test_a_server_that_asks_for_tokens_is_reached_by_a_context_that_has_one(tmp_
         assert home.call("token", "revoke", low["id"]).returncode == 0
         names = [each["name"] for each in json.loads(home.call("token", "list", "--format", "json").stdout)]
         assert names == ["boss"]
-        # Whose token it was stands on record.
+        # The log records whose token it was.
         first = home.call("events", "last", "--format", "jsonl").stdout.splitlines()[0]
         assert json.loads(first)["data"]["by"] == "boss"
     assert token not in home.contexts.read_text()

@@ -1,4 +1,4 @@
-"""The same playbook does the same whichever store its results lie in, and a changed byte is always told (D53)."""
+"""A playbook does the same with each result store, and a changed byte is always detected (D53)."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def test_a_child_is_a_file_beside_its_caller_and_resume_finds_it_from_elsewhere(
     text = HEAD + "workflow:\n- {step: start, tool: {kind: playbook, path: child.yaml, input: {n: 3}}}\n"
     code, document = workspace.json("run", workspace.write(text, "parts/parent.yaml"))
     assert (code, document["output"]["data"]) == (0, {"got": 3})
-    # The child was started later, but nobody started it by hand: `last` is its parent.
+    # The child was started later, but not by the user: `last` is its parent.
     assert workspace.json("resume", "last")[1]["execution_id"] == document["execution_id"]
 
 

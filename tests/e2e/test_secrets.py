@@ -45,7 +45,7 @@ def forms(value: str) -> Iterator[bytes]:
 
 
 class Echo(BaseHTTPRequestHandler):
-    """Says back whatever it is sent; `/status/N` with that status; `/token` gives tokens."""
+    """Echoes each request; `/status/N` with that status; `/token` issues tokens."""
 
     protocol_version = "HTTP/1.1"
 

@@ -1,4 +1,4 @@
-"""`noetl token`: made and told once, listed without what opens a door, taken back."""
+"""`noetl token`: a new token is shown once, the list does not contain it, and it can be revoked."""
 
 from __future__ import annotations
 

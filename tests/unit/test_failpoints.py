@@ -1,4 +1,4 @@
-"""A failpoint kills where it is told to, and nowhere else."""
+"""A failpoint kills the process at the configured place, and at no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A secret shows itself to nobody who does not ask for it by name."""
+"""A secret shows its value only to code that asks for it by name."""
 
 from __future__ import annotations
 

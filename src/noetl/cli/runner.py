@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Final, TypeAlias
 
 import msgspec
@@ -43,7 +44,7 @@ CODES: Final = {
 
 
 def run(options: RunOptions) -> int:
-    return execute(options.format, lambda reporter: _run(reporter, options))
+    return execute(options.format, partial(_run, options=options))
 
 
 def _run(reporter: Reporter, options: RunOptions) -> int:

@@ -1,4 +1,4 @@
-"""A process that is killed at any boundary of the disk loses nothing that it was told is there (P1)."""
+"""A process that is killed before or after any disk operation loses no confirmed data (P1)."""
 
 from __future__ import annotations
 

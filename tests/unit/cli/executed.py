@@ -1,4 +1,4 @@
-"""A file with executions in it, made by a real house whose clock stands still, so that documents are stable."""
+"""A file with executions, written by a real runtime with a stopped clock, so that documents are stable."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_warnings_count_only_when_strict(
 
 
 def test_infos_do_not_count_even_when_strict(file: Path) -> None:
-    """D38 is told as an info."""
+    """D38 is reported as an info."""
     file.write_text(
         HEAD + "workflow:\n- {step: start, tool: {kind: http, url: x}, next: {arcs: [{step: end}]}}\n"
     )

@@ -1,4 +1,4 @@
-"""`noetl gc` drops what nobody needs, and nothing that any log speaks of (D53)."""
+"""`noetl gc` deletes unused results, and no result that a log refers to (D53)."""
 
 from __future__ import annotations
 

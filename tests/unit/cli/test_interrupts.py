@@ -1,4 +1,4 @@
-"""Signals to this very process: the first is heard, the second ends the patience."""
+"""Signals to this process: the first cancels the work, the second cancels the cleanup after it."""
 
 from __future__ import annotations
 

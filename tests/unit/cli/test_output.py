@@ -106,7 +106,7 @@ def test_text_is_given_as_it_is_when_it_is_asked_for_raw(
         (LEFT, None, f"{LEFT} has not ended"),
         (LEFT, "ask", '"ask" has not ended'),
         (LEFT, "gate", '"gate" has not run; these steps ran: start, each, ask$'),
-        (ENDED, "nobody", '"nobody" has not run; these steps ran: start, each, ask, flaky$'),
+        (ENDED, "missing", '"missing" has not run; these steps ran: start, each, ask, flaky$'),
     ],
 )
 def test_where_there_is_no_output_it_is_said_why(

@@ -1,4 +1,4 @@
-"""What is told of facts as they come."""
+"""The progress lines for facts as they arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens when the store does not say yes: nothing is shown, nothing is used that is not on record."""
+"""Commits that the store does not confirm: no unrecorded fact is shown or used."""
 
 from __future__ import annotations
 

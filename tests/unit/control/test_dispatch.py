@@ -174,7 +174,7 @@ def test_what_a_lost_worker_had_is_handed_out_when_its_lease_is_over_without_ano
 
 
 def test_what_is_parked_and_resumed_in_one_commit_goes_on_at_once() -> None:
-    """Nobody holds it meanwhile: the runtime of this test has no sweeper that would find it later."""
+    """No worker holds the frame meanwhile: the runtime of this test has no sweeper that would find it later."""
     body = """\
 workload: {outer: [[], [1], []]}
 workflow:
@@ -269,7 +269,7 @@ def test_the_more_frames_a_lost_worker_had_the_less_it_says_of_each(
 
 
 def test_calls_that_were_lost_with_many_others_are_made_again() -> None:
-    """A worker that had twenty frames in hand says little of which of them took it down."""
+    """When a worker that had claimed twenty frames crashes, it is unclear which of them caused the crash."""
     clock = FakeClock()
     runtime = memory_runtime({"loop": LOOP}, settings=ControlSettings(lease_s=60.0), clock=clock)
 

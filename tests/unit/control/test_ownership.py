@@ -65,7 +65,7 @@ def test_the_partitions_of_a_dead_server_go_to_those_that_live() -> None:
 
 
 class Silent(MemoryStore):
-    """A store that does not answer when it is told to be silent."""
+    """A store that does not answer while `silent` is set."""
 
     silent = False
 

@@ -123,7 +123,7 @@ def test_a_new_owner_tells_whoever_held_the_frame_before() -> None:
                 await first.owners.leave()
                 held = ("e", "start#1", grant.epoch)
                 secrets = LinkSecrets(connection, KEY, "w", lambda: held, SystemClock())
-                asking = asyncio.ensure_future(secrets.fetch(API))  # at first nobody is there
+                asking = asyncio.ensure_future(secrets.fetch(API))  # at first there is no owner
                 await second.keep()
                 assert (await asking).values == {"": Secret("a-secret-value")}
         finally:
@@ -158,7 +158,7 @@ class Leaky(OneSecret):
 
     async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
         if fresh:
-            raise Unavailable(f'keychain entry "{credential.name}": the vault is away')
+            raise Unavailable(f'keychain entry "{credential.name}": the vault is unreachable')
         raise RuntimeError("the password is a-secret-value")
 
 
@@ -171,7 +171,7 @@ def test_what_a_provider_says_in_its_anger_is_not_repeated() -> None:
             assert words == 'keychain entry "api": it cannot be read: RuntimeError'
             with pytest.raises(Unavailable) as told:
                 await at.secrets().fetch(API, fresh=True)
-            assert str(told.value) == 'keychain entry "api": the vault is away'
+            assert str(told.value) == 'keychain entry "api": the vault is unreachable'
         assert loud == []
 
     asyncio.run(work())

@@ -505,7 +505,7 @@ def ending(source: str) -> str:
     try:
         compile_template(source, statements=True)(SCOPE, MOMENT)
     except TemplateError as error:
-        known = error.message.startswith('"{') and "can not be evaluated" not in error.message
+        known = error.message.startswith('"{') and "cannot be evaluated" not in error.message
         return "error" if known else error.message
     except BadTemplate as bad:
         return bad.faults[0].code

@@ -80,7 +80,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         (BOMB, ("yaml-alias-limit", 5, 8)),
         ("&x [*x]", ("yaml-alias-cycle", 1, 5)),
         ("a: &x {b: {c: *x}}", ("yaml-alias-cycle", 1, 15)),
-        ("a: *nobody", ("yaml-syntax", 1, 4)),
+        ("a: *missing", ("yaml-syntax", 1, 4)),
         ("a: 1\n---\nb: 2", ("yaml-documents", 2, 1)),
         ("a: b: c", ("yaml-syntax", 1, 5)),
         ("a: [1, 2\nb: 3", ("yaml-syntax", 2, 2)),

@@ -53,7 +53,7 @@ def test_iterations_and_failures_are_counted_apart() -> None:
     meters = runtime.metrics.facts
     assert dict(meters.iterations.values) == {"ok": 2, "error": 1}
     assert counts(meters.task_s) == {("python", "ok"): 2, ("python", "error"): 1}
-    assert counts(meters.step_wait_s) == {(): 0}  # of a loop nobody knows when a frame became due
+    assert counts(meters.step_wait_s) == {(): 0}  # in a loop, the time when a frame became due is unknown
 
 
 def test_retries_are_counted_by_the_kind_of_tool() -> None:

@@ -1,4 +1,4 @@
-"""Sweeps are timed and told of when they find something; a loop that wakes late is seen."""
+"""Sweeps are timed, and logged when they find something; a loop that wakes late is detected."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_sweep_that_fails_is_timed_too() -> None:
     runtime = MeasuredRuntime(p=LOOP)
 
     async def failing() -> None:
-        raise Unavailable("the store is away")
+        raise Unavailable("the store is unreachable")
 
     with pytest.raises(Unavailable):
         asyncio.run(measured_sweep(failing, runtime.metrics, runtime.control, runtime.clock))

@@ -1,4 +1,4 @@
-"""Pointers that nobody has followed, and since when."""
+"""Pointers that no worker has claimed, and how long they have waited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets do not get into lines: those that are known in whatever form, and whatever looks like one."""
+"""Log lines contain no secrets: no known secret in any form, and no text that looks like a secret."""
 
 from __future__ import annotations
 

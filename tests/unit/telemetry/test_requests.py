@@ -1,4 +1,4 @@
-"""Requests are counted and logged by route; their queries are nobody's business."""
+"""Requests are counted and logged by route, without their query strings."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def asked_for(scope: MutableMapping[str, Any]) -> str | None:
 
 
 class Asked:
-    """A server that asks an application, and what came of it."""
+    """A server that calls an application, with its metrics and log lines."""
 
     def __init__(self) -> None:
         self.metrics, self.lines = Metrics(), Lines()
-        self.seen: list[int] = []  # requests that were told of before the body was asked for
+        self.seen: list[int] = []  # how many requests were logged before the body was read
 
     def ask(self, path: str, method: str = "GET") -> None:
         watched = RequestMetrics(app, self.metrics, SystemClock(), asked_for)

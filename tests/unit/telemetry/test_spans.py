@@ -1,4 +1,4 @@
-"""A log makes spans: the same ones whoever reads it, and nothing of what was sent or received in them."""
+"""The spans of a log are the same for each reader, and contain no data that was sent or received."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from tests.unit.tools.calls import server
 
 
 class Kept:
-    """A door that keeps what goes through; or that is shut."""
+    """A sink that keeps all spans; or, if shut, refuses them."""
 
     def __init__(self, *, shut: bool = False) -> None:
         self.spans: list[SpanData] = []
@@ -34,7 +34,7 @@ class Kept:
 
     def send(self, spans: Sequence[SpanData]) -> bool:
         if self.shut:
-            raise OSError("nobody is there")
+            raise OSError("no server is there")
         self.spans += spans
         return True
 

@@ -1,4 +1,4 @@
-"""What changes is told once; what lasts is told now and then."""
+"""A change is logged once; a lasting outage is logged at intervals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_store_that_is_away_is_told_at_first_now_and_then_and_when_it_is_back(
     try:
         trouble.end()
         for _ in range(100):
-            trouble.add(Unavailable("postgresql://me:hunter2@db is away"))
+            trouble.add(Unavailable("postgresql://me:hunter2@db is unreachable"))
             clock.advance(OUTAGE_INTERVAL_S / 50)
         trouble.end()
         trouble.end()

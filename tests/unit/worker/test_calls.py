@@ -1,4 +1,4 @@
-"""A call of a tool: what the author is told when its fields do not fit, or when there is nothing that could run."""
+"""A call of a tool: the error that the author sees when its fields do not fit, or when the tool cannot run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_field_that_does_not_fit_is_named_and_its_value_is_not(
 
 
 class Described(Tool):
-    """A kind that the language knows, and that nobody has built."""
+    """A kind that the language knows, but that has no implementation."""
 
     kind = "http"
     Input = HttpInput
@@ -73,7 +73,7 @@ class Talking(Tool):
     async def run(self, input: HttpInput, call: Call) -> Output:
         call.say(f"asking {input.url}")
         call.progress(1, 4)
-        call.progress(2, 4)  # so soon after the other that nobody needs it
+        call.progress(2, 4)  # dropped: it follows too soon after the first
         return Output(data=1)
 
 

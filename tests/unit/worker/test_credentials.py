@@ -1,4 +1,4 @@
-"""Credentials in frames that a worker drives: fetched, masked before rules and storage, missing, on record."""
+"""Credentials in frames that a worker drives: fetched, masked before rules and storage, missing, recorded in the log."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ LOGIN = Credential(name="login", kind="basic", fields={"user": "ann", "password"
 
 
 class Vault:
-    """Gives a new value each time, and waits for a word when it is told to."""
+    """Gives a new value each time, and waits for `gate` if it is set."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, bool]] = []
@@ -135,7 +135,7 @@ def test_entries_of_the_same_name_in_two_playbooks_are_two() -> None:
     ("raised", "told"),
     [
         (NotFound("no such thing"), "no such thing"),
-        (Unavailable("it is away"), "it is away"),
+        (Unavailable("it is unreachable"), "it is unreachable"),
         (ValueError("hunter22"), 'keychain entry "token" cannot be read: ValueError'),
     ],
 )

@@ -1,4 +1,4 @@
-"""What lies behind a Ref: the results of a loop, whole, in pieces or in part, and everything in a store (D30)."""
+"""The data that a Ref refers to: the results of a loop, whole, in pieces or in part, and everything in a store (D30)."""
 
 from __future__ import annotations
 

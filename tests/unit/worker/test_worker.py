@@ -1,4 +1,4 @@
-"""A worker that leaves, one that nobody answers, a call without end: what is waited for, and what is not."""
+"""How long a worker waits: when it stops, when no server answers, and for a call without end."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class NatsResults:
             return self._objects
 
     async def _connect(self) -> Client:
-        """The first connection gives up soon, so that people see the error; later ones retry without limit."""
+        """The first connection gives up soon, and shows the error; later ones retry without limit."""
         options = NatsSettings(self._url).resolve()
         connection = NatsClient(secure=options.tls is not None)
         await connection.connect(

@@ -14,7 +14,7 @@ from noetl.errors import Unavailable
 
 
 class Slow:
-    """Answers when it is told to, by the order of asking."""
+    """Answers each batch when the test calls `go` with its number."""
 
     def __init__(self) -> None:
         self.asked: list[list[str]] = []

@@ -1,4 +1,4 @@
-"""Variables and files: found, or told by their place and never by what they hold."""
+"""Variables and files: found, or reported with their place and never with their content."""
 
 from __future__ import annotations
 

@@ -51,6 +51,6 @@ def test_a_text_that_comes_from_another_file_is_now_from_there(tmp_path: Path) -
         await catalog.put(text._replace(origin="/b.yaml"))
         assert (await catalog.get("d1")).origin == "/b.yaml"
         await catalog.put(text._replace(origin=None))
-        assert (await catalog.get("d1")).origin == "/b.yaml", "whoever sends no file takes none away"
+        assert (await catalog.get("d1")).origin == "/b.yaml", "a text without an origin keeps the stored one"
 
     on_file(tmp_path / "noetl.db", work)

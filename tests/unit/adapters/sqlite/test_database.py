@@ -1,4 +1,4 @@
-"""An open file: what comes from outside does not break it, and closing it disturbs nobody."""
+"""An open file: invalid input does not break it, and closing it does not disturb running reads."""
 
 from __future__ import annotations
 

@@ -98,8 +98,8 @@ def test_a_command_for_nobody_or_beyond_the_limit_is_refused(tmp_path: Path) -> 
     async def work(database: Database) -> None:
         await begun(database, "e")
         inbox = SqliteInbox(database)
-        with pytest.raises(NotFound, match="no execution nobody"):
-            await inbox.post("nobody", Cancel())
+        with pytest.raises(NotFound, match="no execution missing"):
+            await inbox.post("missing", Cancel())
         with pytest.raises(Rejected, match="too-large"):
             await inbox.post("e", Signal(name="go", data="x" * COMMAND_BYTES_MAX))
         assert await inbox.collect() == []

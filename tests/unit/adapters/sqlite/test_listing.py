@@ -39,7 +39,7 @@ def test_executions_are_listed_newest_first_by_page_status_and_path(tmp_path: Pa
         listing = SqliteListing(database)
 
         async def ids(**wanted: object) -> list[str]:
-            return [head.execution_id for head in await listing.executions(**wanted)]  # type: ignore[arg-type]  # told by name
+            return [head.execution_id for head in await listing.executions(**wanted)]  # type: ignore[arg-type]  # passed by name
 
         assert await ids() == ["0200", "0200-aa", "0199-ab", "0199-aa"]
         assert await ids(limit=2) == ["0200", "0200-aa"]
@@ -77,8 +77,8 @@ def test_a_head_says_how_an_execution_stands_and_whether_its_process_lives(tmp_p
             assert (head.started_at, head.updated_at, head.parent) == (AT, AT, None)
             assert head.owner_alive
         assert not (await SqliteListing(database).head("e")).owner_alive
-        with pytest.raises(NotFound, match="no execution nobody"):
-            await SqliteListing(database).head("nobody")
+        with pytest.raises(NotFound, match="no execution missing"):
+            await SqliteListing(database).head("missing")
 
     on_file(tmp_path / "noetl.db", work)
 

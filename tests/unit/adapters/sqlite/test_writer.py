@@ -1,4 +1,4 @@
-"""Group commit: many at once, each under its own check; whatever goes wrong, everyone gets an answer."""
+"""Group commit: many at once, each with its own check; every caller gets an answer, also after an error."""
 
 from __future__ import annotations
 

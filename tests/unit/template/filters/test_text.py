@@ -48,7 +48,7 @@ def test_a_text_filter_returns_its_result(words: str, value: object) -> None:
         ),
         ("'a'|wordwrap(0)", "wordwrap needs a width of at least 1"),
         ("'a'|indent([])", "indent needs a number of spaces, or a text for the start of each line"),
-        ("'a'|regex_search(p, 'nobody')", 'the pattern has no group "nobody"'),
+        ("'a'|regex_search(p, 'missing')", 'the pattern has no group "missing"'),
         (
             "'a'|regex_search(s ~ '(')",
             'the pattern "Grüße, Jürgen(" is not valid: missing ): Grüße, Jürgen(',
