@@ -6,7 +6,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 
-from noetl.check.checker import check
+from noetl.checks.checker import check
 from noetl.playbook.source import parse
 from noetl.tool import Tools
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from noetl.check.checker import check
+from noetl.checks.checker import check
 from noetl.engine import Agenda, Event, apply, handle
 from noetl.engine.apply import advance
 from noetl.engine.commands import Command, Report, Start

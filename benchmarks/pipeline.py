@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from timeit import repeat
 
-from noetl.check.checker import check
+from noetl.checks.checker import check
 from noetl.engine.apply import advance
 from noetl.engine.moves import FramePlace, RunTask, Work
 from noetl.engine.pipeline import next_move, take

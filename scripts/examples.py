@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from noetl.check.checker import check
+from noetl.checks.checker import check
 from noetl.drawing.chart import chart
 from noetl.drawing.svg import svg
 from noetl.net.program import Program

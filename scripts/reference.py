@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from noetl.check.checker import check
+from noetl.checks.checker import check
 from noetl.errors import PlaybookError, Problem
 from noetl.net.scopes import EVENT_FIELDS, PLACES, READABLE, SEES_TASKS
 from noetl.output import ERROR_FIELDS, META_FIELDS, OUTPUT_FIELDS, REF_FIELDS

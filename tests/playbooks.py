@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from textwrap import dedent, indent
 
-from noetl.check.checker import Checked, check
+from noetl.checks.checker import Checked, check
 from noetl.errors import Problem
 from noetl.playbook.kinds import Kind
 from noetl.playbook.reader import ReadResult, read

@@ -39,6 +39,7 @@ _MODULES = {
     "Result": "noetl.session.execution",
     "Session": "noetl.session.protocol",
     "Tool": "noetl.tool",
+    "check": "noetl.session.api",
     "connect": "noetl.session.api",
     "run": "noetl.session.api",
 }
@@ -47,8 +48,6 @@ _MODULES = {
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    if name == "check":  # a package of this name exists; it is callable
-        return import_module("noetl.check")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)

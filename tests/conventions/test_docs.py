@@ -10,7 +10,7 @@ from typing import get_args
 
 import pytest
 
-from noetl.check.checker import check
+from noetl.checks.checker import check
 from noetl.drawing.chart import chart
 from noetl.drawing.svg import svg
 from noetl.engine.facts import Fact

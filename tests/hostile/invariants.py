@@ -10,7 +10,7 @@ from time import process_time
 
 import msgspec
 
-from noetl.check.checker import check
+from noetl.checks.checker import check
 from noetl.errors import PlaybookError, Problem
 from noetl.playbook.migrate import migrate
 from noetl.playbook.source import parse, plain

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from noetl.check.checker import check
+from noetl.checks.checker import check
 from noetl.engine import Agenda, Event, Recorded, apply, handle
 from noetl.engine.apply import advance
 from noetl.engine.commands import (

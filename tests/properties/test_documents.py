@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from noetl.check.checker import check
+from noetl.checks.checker import check
 from noetl.output import JSON
 from noetl.playbook.migrate import migrate
 from noetl.playbook.reader import read

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from noetl.check.checker import check
+from noetl.checks.checker import check
 from noetl.engine import commands
 from noetl.engine.commands import Command
 from noetl.engine.facts import Fact

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.check.checker import check
+from noetl.checks.checker import check
 from tests.playbooks import kinds
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))

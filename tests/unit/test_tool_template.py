@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.check.checker import check
+from noetl.checks.checker import check
 from noetl.tool import Tools
 from tests.playbooks import HEAD
 

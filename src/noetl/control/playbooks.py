@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from noetl.cache import BoundedCache
-from noetl.check.checker import Checked, check
+from noetl.checks.checker import Checked, check
 from noetl.errors import NotFound, PlaybookError
 from noetl.net.program import Program
 from noetl.playbook.kinds import Kinds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from noetl.api.analysis import GraphArc, GraphStep, PlaybookGraph
-from noetl.check.checker import Checked
+from noetl.checks.checker import Checked
 from noetl.drawing.chart import Box, Chart, ChartLine, chart
 from noetl.drawing.layout import Chain, RoutedLine, SideRoutes, Size, lay_out
 from noetl.drawing.svg import BOXES_MAX, LINES_MAX

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from noetl.api.analysis import PlaybookReference
 from noetl.api.executions import StartRequest
 from noetl.api.playbooks import PlaybookTextRequest
-from noetl.check.checker import Checked, check
+from noetl.checks.checker import Checked, check
 from noetl.control.refusals import Refusal, is_path, path_in, reason_of
 from noetl.errors import NotFound, PlaybookError, Problem
 from noetl.playbook.migrate import Note, migrate

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-from noetl.check.checker import Checked, check
+from noetl.checks.checker import Checked, check
 from noetl.errors import Mark, NotFound, PlaybookError, Problem
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.source import TEXT_BYTES_MAX, Document, Scalar, parse

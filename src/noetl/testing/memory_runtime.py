@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 from noetl.adapters.memory.results import MemoryResults
 from noetl.adapters.memory.store import MemoryStore
 from noetl.adapters.memory.work import MemoryQueue
-from noetl.check.checker import check
+from noetl.checks.checker import check
 from noetl.clock import Clock
 from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings
 from noetl.control.executions import Control

@@ -9,7 +9,7 @@ from textwrap import dedent
 
 import msgspec
 
-from noetl.check.checker import check
+from noetl.checks.checker import check
 from noetl.engine import Agenda, Event, Recorded, apply, handle
 from noetl.engine.apply import advance
 from noetl.engine.commands import (

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from noetl.check.checker import check
+from noetl.checks.checker import check
 from noetl.drawing.chart import Box, Chart, ChartLine, chart
 from noetl.drawing.svg import BOXES_MAX, DrawingTooLarge, svg
 from tests.playbooks import kinds

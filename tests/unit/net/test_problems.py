@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from noetl.check.checker import check
+from noetl.checks.checker import check
 from noetl.errors import PlaybookError, Problem
 from noetl.playbook.migrate import migrate
 from noetl.playbook.problems import CODES

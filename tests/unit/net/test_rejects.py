@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.check.checker import check
+from noetl.checks.checker import check
 from tests.playbooks import kinds
 
 REJECTS = Path(__file__).parents[2] / "fixtures" / "rejects"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.check.checker import check
+from noetl.checks.checker import check
 from noetl.playbook.migrate import migrate
 from tests.playbooks import kinds
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.check.checker import check
+from noetl.checks.checker import check
 from noetl.engine.commands import Start
 from noetl.engine.moves import Decided, FramePlace, RunTask, Work
 from noetl.engine.pipeline import next_move

@@ -11,7 +11,7 @@ from litestar.params import QueryParameter
 
 from noetl.api.analysis import CheckResponse, ExplainResponse, PlaybookGraph
 from noetl.api.playbooks import PlaybookTextRequest
-from noetl.check.checker import Checked
+from noetl.checks.checker import Checked
 from noetl.drawing.chart import chart
 from noetl.errors import PlaybookError
 from noetl.net.program import Program

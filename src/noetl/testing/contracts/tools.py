@@ -21,7 +21,7 @@ from unittest import SkipTest
 import msgspec
 
 from noetl.adapters.memory.results import MemoryResults
-from noetl.check.checker import check
+from noetl.checks.checker import check
 from noetl.clock import SystemClock
 from noetl.engine.state import State
 from noetl.output import DATA_LEVELS_MAX, JSON, Output, clean

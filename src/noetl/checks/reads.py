@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
-from noetl.check.pipelines import runs_before
+from noetl.checks.pipelines import runs_before
 from noetl.net.graph import reachable
 from noetl.net.program import Program, TemplateUse
 from noetl.net.scopes import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from noetl.check.advice import check_advice
-from noetl.check.names import check_names
-from noetl.check.python_code import check_scripts
-from noetl.check.soundness import Verdict, check_soundness
+from noetl.checks.advice import check_advice
+from noetl.checks.names import check_names
+from noetl.checks.python_code import check_scripts
+from noetl.checks.soundness import Verdict, check_soundness
 from noetl.errors import Problem
 from noetl.net.compile import compile_playbook
 from noetl.net.program import Program

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from noetl.check.python_code import CODE_CHARS_MAX
+from noetl.checks.python_code import CODE_CHARS_MAX
 from tests.playbooks import checked, problem_places, task
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from noetl.check.pipelines import check_pipeline
+from noetl.checks.pipelines import check_pipeline
 from noetl.errors import Related
 from noetl.net.graph import cycles, descendants, live_arcs, reachable
 from noetl.net.program import ANYWHERE, CompiledArc, CompiledStep, Program

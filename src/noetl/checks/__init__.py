@@ -1,0 +1,1 @@
+"""Static checks of a playbook: names, references, soundness, advice, embedded code."""
