@@ -93,7 +93,7 @@ def test_a_page_is_followed_and_its_first_wrong_line_is_told_with_what_came_inst
     told = str(error.value)
     assert told.startswith("page.md:33: another output\n$ cat names.txt")
     assert told.endswith(
-        "shows:\n  abe\n  ada\n  127.0.0.1:8000\n— it printed:\n  abe\n  eve\n  127.0.0.1:8000"
+        "on the page:\n  abe\n  ada\n  127.0.0.1:8000\n— printed:\n  abe\n  eve\n  127.0.0.1:8000"
     )
 
 
@@ -103,7 +103,7 @@ def test_an_edit_that_fits_no_place_or_two_is_told(tmp_path: Path) -> None:
         page.write_text(f"Save this as `names.txt`:\n\n```text\nada\n```\n\n{edit}\n", "utf-8")
         with (
             reading(page) as reader,
-            pytest.raises(Differs, match=r"page\.md:7: .* not at one place of names.txt"),
+            pytest.raises(Differs, match=r"page\.md:7: .* does not occur exactly once in names.txt"),
         ):
             reader.follow()
 
