@@ -13,7 +13,7 @@ def main() -> None:
         return
     try:
         from noetl.cli import quick
-        from noetl.cli.options import CheckOptions
+        from noetl.cli.choices import CheckOptions
 
         options = quick.parse(sys.argv[1:])
         if options is None:

@@ -289,7 +289,7 @@ def test_a_child_is_the_version_that_its_caller_asks_for(workspace: Workspace) -
         assert said_by(workspace, workspace.write(calls("lib/child", more), "c.yaml")) == {"says": words}
     for more, words in (
         (", version: 7", "has no version 7"),
-        (", version: new", "is no version of a playbook"),
+        (", version: new", "is not a playbook version"),
     ):
         code, document = workspace.json("run", workspace.write(calls("lib/child", more), "c.yaml"))
         assert (code, document["error"]["kind"]) == (1, "playbook")

@@ -105,7 +105,7 @@ def test_what_a_living_process_has_is_left_alone(workspace: Workspace) -> None:
         id = run.read_until("▶ slow")[0]
         code, document = workspace.json("resume", id)
         assert (code, document["status"], document["error"]["kind"]) == (1, "running", "held")
-        assert f"process {run.process.pid} has " in document["error"]["message"]
+        assert f"process {run.process.pid} holds " in document["error"]["message"]
         flag.touch()
         assert run.end()[0] == 0
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NoReturn
 
+from noetl.cli.choices import FormatChoice
 from noetl.cli.execute import Reporter, find, hinting
-from noetl.cli.options import FormatChoice, finish
+from noetl.cli.options import finish
 
 if TYPE_CHECKING:
     from noetl.session.execution import Execution

@@ -18,7 +18,7 @@ from noetl.session.protocol import UsageError
 from noetl.views.styled_text import Styled
 
 if TYPE_CHECKING:
-    from noetl.cli.options import FormatChoice
+    from noetl.cli.choices import FormatChoice
     from noetl.errors import Problem
     from noetl.output import JSON
     from noetl.session.execution import Execution

@@ -1,42 +1,16 @@
-"""Choices and shared options of the commands; imports nothing heavy."""
+"""The app, and the arguments and options that several commands share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from noetl.cli.choices import DialectChoice, FormatChoice
+
 if TYPE_CHECKING:
     from noetl.cli.execute import Reporter
-
-
-FormatChoice: TypeAlias = Literal["auto", "rich", "plain", "json"]
-DialectChoice: TypeAlias = Literal["canonical", "auto"]
-GraphChoice: TypeAlias = Literal["mermaid", "dot", "svg"]
-
-
-class RunOptions(NamedTuple):
-    """The arguments of `noetl run`."""
-
-    file: str
-    sets: tuple[str, ...] = ()  # `key=value`, in the order of the command line
-    workload: str | None = None  # a file
-    db: str | None = None
-    server: str | None = None
-    dialect: DialectChoice = "canonical"
-    format: FormatChoice = "auto"
-    detach: bool = False
-
-
-class CheckOptions(NamedTuple):
-    """The arguments of `noetl check`."""
-
-    files: list[str]
-    format: FormatChoice = "auto"
-    dialect: DialectChoice = "canonical"
-    strict: bool = False
-
 
 app = typer.Typer(
     name="noetl",

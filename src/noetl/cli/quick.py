@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, get_args
 
-from noetl.cli.options import CheckOptions, DialectChoice, FormatChoice, RunOptions
+from noetl.cli.choices import CheckOptions, DialectChoice, FormatChoice, RunOptions
 
 _FORMATS: tuple[FormatChoice, ...] = get_args(FormatChoice)
 _DIALECTS: tuple[DialectChoice, ...] = get_args(DialectChoice)

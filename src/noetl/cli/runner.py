@@ -14,9 +14,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from noetl.cli.choices import RunOptions
 from noetl.cli.execute import FAILED, INTERRUPTED, OK, WRONG, Reporter, execute, find, hinting
 from noetl.cli.interrupts import Interrupted, Interrupts
-from noetl.cli.options import RunOptions
 from noetl.cli.output.live import drawn
 from noetl.cli.output.problems import print_notes
 from noetl.cli.output.progress import Progress

@@ -55,7 +55,8 @@ slice: "0:100"
 """
 
     async def run(self, input: ResolveInput, call: Call) -> Output:
-        from noetl.tools.payload import InvalidJson, find, is_ref
+        from noetl.tools.jsonpath import find
+        from noetl.tools.payload import InvalidJson, is_ref
 
         ref = input.ref
         if not is_ref(ref):

@@ -8,7 +8,7 @@ from typer.core import TyperGroup
 
 from noetl.cli import quick
 from noetl.cli.app import app
-from noetl.cli.options import CheckOptions, RunOptions
+from noetl.cli.choices import CheckOptions, RunOptions
 
 
 @pytest.mark.parametrize(

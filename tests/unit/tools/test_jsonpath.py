@@ -6,7 +6,7 @@ import pytest
 
 from noetl.output import JSON
 from noetl.tools.errors import InvalidInput
-from noetl.tools.payload import PATH_CHARS_MAX, find, parse
+from noetl.tools.jsonpath import PATH_CHARS_MAX, find, parse
 
 DATA = {"a": {"b": [{"k k": 1, "x": 2}, {"x": 3}, 4]}, "it's": [[1], [2]], "n": None}
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from noetl.cli.options import CheckOptions, Dialect, FormatChoice, app
+from noetl.cli.choices import CheckOptions, FormatChoice
+from noetl.cli.options import Dialect, app
 
 
 @app.command()

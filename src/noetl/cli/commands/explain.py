@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from noetl.cli.choices import DialectChoice, FormatChoice, GraphChoice
 from noetl.cli.connected import on_execution
 from noetl.cli.execute import OK, WRONG, Reporter
-from noetl.cli.options import Db, Dialect, DialectChoice, FormatChoice, GraphChoice, Out, Server, app, finish
+from noetl.cli.options import Db, Dialect, Out, Server, app, finish
 from noetl.cli.output.screen import Screen
 from noetl.session.protocol import UsageError
 from noetl.views.styled_text import Styled

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from noetl.cli.choices import DialectChoice
 from noetl.cli.connected import on_session
 from noetl.cli.execute import WRONG, Reporter
-from noetl.cli.options import Db, Dialect, DialectChoice, Format, Server, app
+from noetl.cli.options import Db, Dialect, Format, Server, app
 from noetl.escape import visible
 from noetl.session.protocol import UsageError
 from noetl.views.styled_text import Styled, table

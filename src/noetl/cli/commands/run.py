@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from noetl.cli.options import Db, Detach, Dialect, Format, RunOptions, Server, app
+from noetl.cli.choices import RunOptions
+from noetl.cli.options import Db, Detach, Dialect, Format, Server, app
 
 
 @app.command(name="run")

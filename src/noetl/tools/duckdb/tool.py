@@ -155,7 +155,7 @@ tables:
 
 def _absolute(folders: list[str], folder: str | None) -> list[str]:
     """Raises InvalidInput."""
-    from noetl.tools.payload import absolute_path
+    from noetl.tools.paths import absolute_path
 
     return [str(absolute_path("spec.folders:", each, folder)) for each in folders]
 

@@ -16,9 +16,9 @@ from noetl.clock import Clock
 from noetl.output import JSON, Output, failed
 from noetl.tool import AddressPolicy, Call
 from noetl.tools.errors import ALLOW_HINT, InvalidInput
+from noetl.tools.http.auth import explain_missing_auth, send_with_auth
 from noetl.tools.http.request import HttpRequest, build_request, redirect_request, safe_url
 from noetl.tools.http.response import ResponseOptions, read_response
-from noetl.tools.http.tool import explain_missing_auth, send_with_auth
 
 if TYPE_CHECKING:
     from noetl.tools.http.tool import HttpInput

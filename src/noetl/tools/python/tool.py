@@ -127,7 +127,7 @@ async def _source(input: PythonInput, folder: str | None) -> tuple[str, str | No
 
 
 def _read(script: str, folder: str | None) -> tuple[str, str]:
-    from noetl.tools.payload import path_inside
+    from noetl.tools.paths import path_inside
 
     path = path_inside("script", script, folder)
     try:

@@ -17,7 +17,8 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from noetl.output import JSON
 from noetl.tools.errors import InvalidInput
-from noetl.tools.payload import absolute_path, text_or_base64
+from noetl.tools.paths import absolute_path
+from noetl.tools.payload import text_or_base64
 from noetl.tools.process_guard.guard import END_S, ExitStatus, GuardPool, ProcessGuard, ProcessSpec
 
 if TYPE_CHECKING:

@@ -108,7 +108,7 @@ query: SELECT 3 + 4 AS n
 
 def _absolute(path: str, folder: str | None) -> str:
     """Raises InvalidInput."""
-    from noetl.tools.payload import path_inside
+    from noetl.tools.paths import path_inside
 
     if path == ":memory:":
         return path

@@ -20,7 +20,7 @@ function renderList(problems: Problem[]) {
 
 test("a click on a problem shows its position, and a click on its fix applies it", async () => {
   const { onReveal, onApply } = renderList([WRONG]);
-  await userEvent.click(screen.getByRole("button", { name: /is no step/ }));
+  await userEvent.click(screen.getByRole("button", { name: /is not a step/ }));
   expect(onReveal).toHaveBeenCalledWith(WRONG);
   await userEvent.click(screen.getByRole("button", { name: "Fix: validate" }));
   expect(onApply).toHaveBeenCalledWith({ from: 8, to: 15, insert: "validate" });
