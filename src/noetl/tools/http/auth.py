@@ -12,7 +12,7 @@ from noetl.output import JSON, Output, failed
 from noetl.tool import Auth, Call
 from noetl.tools.errors import InvalidInput
 from noetl.tools.http.request import CONTROL, HttpRequest
-from noetl.tools.payload import find
+from noetl.tools.jsonpath import find
 
 if TYPE_CHECKING:
     from noetl.tools.http.client import HttpClient
