@@ -212,6 +212,8 @@ class ReadChecker:
             message = '"output.result" belongs to an older dialect: use output.data'
             self.report.add("old-dialect", use.path, message, word="output.result", fix="output.data")
             return
+        if part in OUTPUT_FIELDS and part != "error":
+            return
         tasks = use.owner.tasks
         parts = {self.output_parts[task.kind] for task in tasks if task.kind in self.output_parts}
         known = (*OUTPUT_FIELDS, *parts)
@@ -429,11 +431,11 @@ def _never_a_ref(value: JSON, template: Template | None) -> bool:
 def _check_reads(use: TemplateUse, report: ProblemReport) -> None:
     for read in use.template.reads:
         for place in range(1, len(read.path) - 1):
-            part, following = read.path[place], read.path[place + 1]
-            through = read.path[: place + 1] == ("output", "ref") or (
-                isinstance(part, str) and part.endswith("_ref")
-            )
-            if through and following not in REF_FIELDS:
+            part = read.path[place]
+            if not (isinstance(part, str) and part.endswith("ref")):
+                continue
+            through = part.endswith("_ref") or read.path[: place + 1] == ("output", "ref")
+            if through and read.path[place + 1] not in REF_FIELDS:
                 ref, whole = (".".join(map(str, each)) for each in (read.path[: place + 1], read.path))
                 message = (
                     f'"{whole}" reads through the reference "{ref}"; fetch it with a task of kind resolve'

@@ -281,7 +281,9 @@ class _Compiler:
         then: Path = (*rule.at, "then") if rule.when is not None else (*rule.at, "else", "then")
 
         def number(value: float | str | None, key: str) -> Value | None:
-            return None if value is None else self._value(value, scope, (*then, key), owner, task)
+            if not isinstance(value, str):
+                return None if value is None else _constant(value)
+            return self._value(value, scope, (*then, key), owner, task)
 
         return CompiledRule(
             place="else" if rule.when is None else place,

@@ -167,10 +167,12 @@ class Value:
             self.parts = tuple({part.key: part for each in parts for part in each.parts}.values())
         self._projected: Value | None = None
         self._value = value
-        self._build = build if build is not None else lambda _scope, _meter: value
+        self._build = build  # None: it holds no template and is the value itself
 
     def __call__(self, scope: Scope, moment: Moment | None = None) -> JSON:
         """The structure with every template evaluated. All of them share one meter."""
+        if self._build is None:
+            return self._value
         meter = Meter()
         if moment is not None:
             meter.moment = moment
