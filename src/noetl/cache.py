@@ -19,6 +19,11 @@ class BoundedCache(Generic[K, V]):
         self._total = 0
         self._entries: dict[K, V] = {}
 
+    @property
+    def total(self) -> int:
+        """The sum of the sizes of all values; without a size function, their number."""
+        return self._total
+
     def get(self, key: K) -> V | None:
         """The value, which becomes the most recently used one."""
         entries = self._entries

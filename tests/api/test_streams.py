@@ -337,7 +337,7 @@ def test_the_page_cache_is_limited(tmp_path: Path) -> None:
         frame = b"x" * (PAGES_BYTES_MAX // 10 // PAGE_FACTS)
         for number in range(30):
             pages.put("e", EncodedPage(number * PAGE_FACTS + 1, (frame,) * PAGE_FACTS))
-        assert pages._bytes <= PAGES_BYTES_MAX
+        assert pages._pages.total <= PAGES_BYTES_MAX
         assert ("e", 29) in pages._pages
         assert ("e", 0) not in pages._pages
 

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from hmac import compare_digest
 from typing import Any, Final, NamedTuple
 
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
+from noetl.cache import BoundedCache
 from noetl.clock import Clock
 from noetl.control.api_tokens import digest_of
 from noetl.errors import Unavailable
@@ -60,7 +60,7 @@ class Authenticator:
     def __init__(self, tokens: ApiTokenStore, clock: Clock) -> None:
         self._tokens = tokens
         self._clock = clock
-        self._cache: OrderedDict[bytes, _Lookup] = OrderedDict()
+        self._cache: BoundedCache[bytes, _Lookup] = BoundedCache(CACHED_MAX)
 
     def clear_cache(self) -> None:
         """To be called when tokens have changed."""
@@ -68,19 +68,16 @@ class Authenticator:
 
     def cached_token(self, text: str) -> ApiToken | None:
         """A token that was found a moment ago. It does not access the store."""
-        found = self._cache.get(digest_of(text))
+        found = self._cache.peek(digest_of(text))
         return found.token if found is not None and self._clock.monotonic() < found.until else None
 
     async def authenticate(self, text: str) -> Caller:
         """Raises ApiError, or Unavailable."""
         digest = digest_of(text)
-        found = self._cache.get(digest)
+        found = self._cache.peek(digest)
         if found is None or self._clock.monotonic() >= found.until:
             found = _Lookup(await self._tokens.find(digest), self._clock.monotonic() + CACHED_S)
-            self._cache[digest] = found
-            self._cache.move_to_end(digest)
-            if len(self._cache) > CACHED_MAX:
-                self._cache.popitem(last=False)
+            self._cache.put(digest, found)
         token = found.token
         if token is None or not compare_digest(f"noetl_{token.id}_", text[: len(token.id) + 7]):
             raise ApiError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from contextlib import suppress
 from itertools import islice
 from typing import Final
@@ -11,6 +10,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from noetl.cache import BoundedCache
 from noetl.control.live_execution import turn
 from noetl.engine.loops import iteration_outputs
 from noetl.errors import Damaged, NoetlError, NotFound, Rejected
@@ -119,20 +119,18 @@ class ResultIndex:
 
     def __init__(self, store: EventStore) -> None:
         self._store = store
-        self._cache: OrderedDict[str, _Refs] = OrderedDict()
+        self._cache: BoundedCache[str, _Refs] = BoundedCache(EXECUTIONS_MAX)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def find(self, execution_id: str, digest: str) -> dict[str, JSON]:
         """The Ref. Raises NotFound when the execution does not exist or its log does not name the result."""
         lock = self._locks.setdefault(execution_id, asyncio.Lock())
         async with lock:
-            refs = self._cache.pop(execution_id, None) or _Refs()
+            refs = self._cache.pop(execution_id) or _Refs()
             if digest not in refs.by_digest:
                 await self._read(execution_id, refs)
             if len(refs.by_digest) <= REFS_MAX and refs.seq:
-                self._cache[execution_id] = refs
-                if len(self._cache) > EXECUTIONS_MAX:
-                    self._cache.popitem(last=False)
+                self._cache.put(execution_id, refs)
         if digest not in refs.by_digest:
             raise NotFound(f"the log of {execution_id} names no result {digest}")
         return refs.by_digest[digest]

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
+from noetl.cache import BoundedCache
 from noetl.control.live_execution import turn
 from noetl.engine import Event, apply
 from noetl.engine.state import State
@@ -57,7 +57,7 @@ class RunsCache:
 
     def __init__(self, store: EventStore) -> None:
         self._store = store
-        self._cache: OrderedDict[str, Runs] = OrderedDict()
+        self._cache: BoundedCache[str, Runs] = BoundedCache(CACHED_MAX)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def query(self, execution_id: str, compute: Callable[[Runs], T]) -> T:
@@ -65,13 +65,11 @@ class RunsCache:
         lock = self._locks.setdefault(execution_id, asyncio.Lock())
         async with lock:
             # The records leave the cache while they are updated: a failed update must not stay in it.
-            runs = self._cache.pop(execution_id, None) or Runs(execution_id)
+            runs = self._cache.pop(execution_id) or Runs(execution_id)
             await read_runs(self._store, runs)
             if not runs.state.seq:
                 raise NotFound(f"no execution {execution_id}")
-            self._cache[execution_id] = runs
-            if len(self._cache) > CACHED_MAX:
-                self._cache.popitem(last=False)
+            self._cache.put(execution_id, runs)
             with readable(execution_id):
                 return compute(runs)
 
@@ -127,11 +125,11 @@ class EnvelopeReaderCache:
 
     def __init__(self, store: EventStore) -> None:
         self._store = store
-        self._cache: OrderedDict[tuple[str, int], EnvelopeReader] = OrderedDict()
+        self._cache: BoundedCache[tuple[str, int], EnvelopeReader] = BoundedCache(CACHED_MAX)
 
     async def take(self, execution_id: str, after: int) -> EnvelopeReader:
         """A reader positioned after the fact `after`, or at the end of the log."""
-        reader = self._cache.pop((execution_id, after), None)
+        reader = self._cache.pop((execution_id, after))
         if reader is None:
             reader = EnvelopeReader(self._store, execution_id)
             await reader.skip(after)
@@ -139,6 +137,4 @@ class EnvelopeReaderCache:
 
     def put(self, reader: EnvelopeReader) -> None:
         reader.drop_read_ahead()
-        self._cache[reader.state.execution_id, reader.seq] = reader
-        if len(self._cache) > CACHED_MAX:
-            self._cache.popitem(last=False)
+        self._cache.put((reader.state.execution_id, reader.seq), reader)

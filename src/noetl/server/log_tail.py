@@ -6,7 +6,6 @@ Earlier facts are cached in encoded pages, so that many late subscribers cost li
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from contextlib import suppress
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
@@ -14,6 +13,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from noetl.api.executions import StreamEnd
+from noetl.cache import BoundedCache
 from noetl.control.live_execution import turn
 from noetl.engine import Event
 from noetl.errors import Damaged, Unavailable
@@ -61,9 +61,10 @@ class PageCache:
 
     def __init__(self, store: EventStore) -> None:
         self._store = store
-        self._pages: OrderedDict[tuple[str, int], EncodedPage] = OrderedDict()
-        self._bytes = 0
-        self._readers: OrderedDict[str, EnvelopeReader] = OrderedDict()
+        self._pages: BoundedCache[tuple[str, int], EncodedPage] = BoundedCache(
+            PAGES_BYTES_MAX, lambda page: sum(map(len, page.chunks))
+        )
+        self._readers: BoundedCache[str, EnvelopeReader] = BoundedCache(READERS_MAX)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def get(self, execution_id: str, seq: int) -> EncodedPage:
@@ -75,12 +76,10 @@ class PageCache:
             if page is None:
                 page = await self._read(execution_id, number)
                 self.put(execution_id, page)
-            else:
-                self._pages.move_to_end((execution_id, number))
         return page
 
     async def _read(self, execution_id: str, number: int) -> EncodedPage:
-        reader = self._readers.pop(execution_id, None)
+        reader = self._readers.pop(execution_id)
         if reader is None or reader.seq > number * PAGE_FACTS:
             reader = EnvelopeReader(self._store, execution_id)
         await reader.skip(number * PAGE_FACTS)
@@ -88,9 +87,7 @@ class PageCache:
         while len(chunks) < PAGE_FACTS and (events := await reader.events(PAGE_FACTS - len(chunks))):
             chunks += [encoded(reader, event) for event in events]
             await turn()
-        self._readers[execution_id] = reader
-        if len(self._readers) > READERS_MAX:
-            self._readers.popitem(last=False)
+        self._readers.put(execution_id, reader)
         return EncodedPage(number * PAGE_FACTS + 1, tuple(chunks))
 
     def put(self, execution_id: str, page: EncodedPage) -> None:
@@ -98,11 +95,7 @@ class PageCache:
         key = (execution_id, (page.first - 1) // PAGE_FACTS)
         if len(page.chunks) < PAGE_FACTS or (page.first - 1) % PAGE_FACTS or key in self._pages:
             return
-        self._pages[key] = page
-        self._bytes += sum(map(len, page.chunks))
-        while self._bytes > PAGES_BYTES_MAX:
-            _, oldest = self._pages.popitem(last=False)
-            self._bytes -= sum(map(len, oldest.chunks))
+        self._pages.put(key, page)
 
     def drop_readers(self) -> None:
         """Free the readers when there are no subscribers."""

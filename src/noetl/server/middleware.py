@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from math import ceil
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -12,6 +11,7 @@ from litestar import Request
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
+from noetl.cache import BoundedCache
 from noetl.clock import Clock
 from noetl.errors import Unavailable
 from noetl.server.auth import CALLER, LOCAL, Authenticator, Caller, bearer_token
@@ -28,18 +28,15 @@ class RateLimiter:
         self._clock = clock
         self._per_s = per_s
         self._burst = burst
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # content, time of last update
+        self._buckets: BoundedCache[str, tuple[float, float]] = BoundedCache(CALLERS_MAX)  # content, time
 
     def take(self, caller: str) -> int:
         """Count one request. Returns 0 when it is allowed, otherwise the seconds to wait before a retry."""
         now = self._clock.monotonic()
-        left, since = self._buckets.get(caller, (self._burst, now))
+        left, since = self._buckets.get(caller) or (self._burst, now)
         left = min(self._burst, left + (now - since) * self._per_s)
         wait_s = 0 if left >= 1 else max(1, ceil((1 - left) / self._per_s))
-        self._buckets[caller] = (left - 1 if not wait_s else left, now)
-        self._buckets.move_to_end(caller)
-        if len(self._buckets) > CALLERS_MAX:
-            self._buckets.popitem(last=False)
+        self._buckets.put(caller, (left - 1 if not wait_s else left, now))
         return wait_s
 
 

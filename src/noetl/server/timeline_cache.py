@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections import Counter, OrderedDict
+from collections import Counter
 from itertools import islice
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from noetl.api.executions import ExecutionOverview
+from noetl.cache import BoundedCache
 from noetl.control.live_execution import turn
 from noetl.engine import Event
 from noetl.engine.facts import Requested
@@ -78,9 +79,9 @@ class TimelineCache:
 
     def __init__(self, store: EventStore) -> None:
         self._store = store
-        self._timelines: OrderedDict[str, _CachedTimeline] = OrderedDict()
+        self._timelines: BoundedCache[str, _CachedTimeline] = BoundedCache(TIMELINES_MAX)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._overviews: OrderedDict[tuple[str, int], ExecutionOverview] = OrderedDict()
+        self._overviews: BoundedCache[tuple[str, int], ExecutionOverview] = BoundedCache(OVERVIEWS_MAX)
 
     async def get(self, execution_id: str) -> Timeline:
         """The timeline up to the end of the log. Raises NotFound, or Damaged."""
@@ -88,7 +89,7 @@ class TimelineCache:
 
     async def moment(self, execution_id: str, seq: int, have: int | None) -> ExecutionMoment:
         """The execution right after a fact. Raises NotFound, ApiError or Damaged."""
-        cached = self._timelines.get(execution_id)
+        cached = self._timelines.peek(execution_id)
         if cached is None or cached.timeline.state.seq < seq:
             cached = await self._updated(execution_id)
         last = cached.timeline.state.seq
@@ -110,10 +111,10 @@ class TimelineCache:
     async def overview(self, listing: ExecutionListing, execution_id: str) -> ExecutionOverview:
         """Raises NotFound, or Damaged."""
         seq = (await listing.head(execution_id)).seq
-        known = self._overviews.get((execution_id, seq))
+        known = self._overviews.peek((execution_id, seq))
         if known is not None:
             return known
-        cached = self._timelines.get(execution_id)
+        cached = self._timelines.peek(execution_id)
         runs = cached.timeline.runs if cached is not None else Runs(execution_id)
         rows = await self._store.read(execution_id, 0, 1 if seq > OVERVIEW_FACTS_MAX else seq)
         first = rows[0].facts[0] if rows else None
@@ -127,23 +128,17 @@ class TimelineCache:
             steps = dict(Counter(record.status for record in runs.steps.values()))
         by = first.by if isinstance(first, Requested) else None
         overview = ExecutionOverview(execution_id=execution_id, by=by, steps=steps)
-        self._overviews[execution_id, seq] = overview
-        if len(self._overviews) > OVERVIEWS_MAX:
-            self._overviews.popitem(last=False)
-        return overview
+        return self._overviews.put((execution_id, seq), overview)
 
     async def _updated(self, execution_id: str) -> _CachedTimeline:
         lock = self._locks.setdefault(execution_id, asyncio.Lock())
         async with lock:
             # The timeline leaves the cache while it is updated: a failed update must not stay in it.
-            cached = self._timelines.pop(execution_id, None) or _CachedTimeline(execution_id)
+            cached = self._timelines.pop(execution_id) or _CachedTimeline(execution_id)
             await self._read_on(execution_id, cached)
             if not cached.timeline.state.seq:
                 raise NotFound(f"no execution {execution_id}")
-            self._timelines[execution_id] = cached
-            if len(self._timelines) > TIMELINES_MAX:
-                self._timelines.popitem(last=False)
-        return cached
+            return self._timelines.put(execution_id, cached)
 
     async def _read_on(self, execution_id: str, cached: _CachedTimeline) -> None:
         state = cached.timeline.state
