@@ -56,8 +56,8 @@ def poisoned(kind: str, text: str, timeout_s: float = 30.0) -> dict[str, JSON]:
     ids=["python", "python with sessions", "shell"],
 )
 def test_a_fork_bomb_is_killed_with_all_its_processes(kind: str, text: str) -> None:
-    found = poisoned(kind, text)
-    assert found.pop("took_s") <= 60
+    found = poisoned(kind, text, 120)  # on a busy machine it takes long to reach the limit
+    assert found.pop("took_s") <= 120
     assert found == {"ended": True, "data": None, "kind": "limit", "message": CROWD}
 
 
