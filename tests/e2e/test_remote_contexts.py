@@ -10,7 +10,7 @@ import pytest
 
 from noetl.secret import Secret
 from noetl.session.connect import DatabaseTarget, Server, Target, resolve
-from noetl.session.protocol import UsageError
+from noetl.session.errors import UsageError
 from tests.e2e.processes import Workspace
 from tests.e2e.test_remote import HELLO, serving
 

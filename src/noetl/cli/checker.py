@@ -13,7 +13,7 @@ from noetl.cli.output import problems
 from noetl.cli.output.screen import Screen, is_terminal
 from noetl.errors import Problem
 from noetl.playbook.kinds import Kinds
-from noetl.session.protocol import UsageError
+from noetl.session.errors import UsageError
 from noetl.session.sources import LoadedPlaybook, files_in, load, read_source
 from noetl.tool import Tools
 from noetl.views.styled_text import Styled

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from noetl.cli.output.screen import Screen, is_terminal, short, with_hint
 from noetl.errors import Damaged, NotFound, PlaybookError, Rejected, Unavailable
-from noetl.session.protocol import UsageError
+from noetl.session.errors import UsageError
 from noetl.views.styled_text import Styled
 
 if TYPE_CHECKING:

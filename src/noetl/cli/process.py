@@ -17,7 +17,7 @@ from noetl.runtime import relax_collector
 from noetl.runtime.instrumentation import Instrumentation, configure_logging
 from noetl.runtime.settings import NATS, Settings, database_path, database_url, nats_url
 from noetl.server.services import Services
-from noetl.session.protocol import UsageError
+from noetl.session.errors import UsageError
 
 EXTRAS = install_hint("postgres", "nats")
 

@@ -28,8 +28,9 @@ from noetl.errors import NotFound, Unavailable
 from noetl.net.describe import count
 from noetl.output import JSON
 from noetl.session.connect import Target, open_session, resolve
+from noetl.session.errors import StartRefused, UsageError
 from noetl.session.execution import Execution
-from noetl.session.protocol import GRACE_S, Session, StartRefused, UsageError
+from noetl.session.protocol import GRACE_S, Session
 from noetl.session.sources import STDIN, find_source
 from noetl.views.documents import ShowDocument
 from noetl.views.styled_text import Styled

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from noetl.output import JSON
 from noetl.playbook.source import DEPTH_MAX, Mapping, parse, plain
 from noetl.playbook.spec import merge
-from noetl.session.protocol import UsageError
+from noetl.session.errors import UsageError
 from noetl.session.sources import read_source
 
 SHOWN_MAX = 40  # characters of a key in an error; a value may be a secret

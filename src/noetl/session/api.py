@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noetl.session.connect import DatabaseTarget, Server, is_url, open_session, resolve
-from noetl.session.protocol import UsageError
+from noetl.session.errors import UsageError
 
 if TYPE_CHECKING:
     from noetl.errors import Problem
@@ -49,7 +49,7 @@ def run(
         True
         >>> noetl.run("orders.yaml", workload={"day": "never"}).raise_for_status()
         Traceback (most recent call last):
-        noetl.session.protocol.ExecutionFailed: execution ... ended with status error: ...
+        noetl.session.errors.ExecutionFailed: execution ... ended with status error: ...
     """
     _refuse_running_loop()
 

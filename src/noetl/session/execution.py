@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from noetl.engine.state import LIVE, State
 from noetl.errors import Damaged, NotFound, Problem
 from noetl.output import JSON, Failure, Output
-from noetl.session.protocol import ExecutionFailed, ExecutionInfo, Session, Standing, UsageError
+from noetl.session.errors import ExecutionFailed, UsageError
+from noetl.session.protocol import ExecutionInfo, Session, Standing
 from noetl.session.sources import MigrationNote
 from noetl.views.documents import ShowDocument, StateDocument, read_runs, show_document, state_document
 from noetl.views.log import STARTUP_FACTS, events_of, readable, require_started

@@ -28,6 +28,8 @@ from noetl.runtime import (
     record_refused,
     relax_collector,
 )
+from noetl.session.catalog import PlaybookCatalog
+from noetl.session.errors import StartRefused, UsageError, unsupported
 from noetl.session.execution import (
     Execution,
     ExecutionLog,
@@ -37,20 +39,10 @@ from noetl.session.execution import (
     list_executions,
     until_ended,
 )
-from noetl.session.protocol import (
-    GRACE_S,
-    ExecutionInfo,
-    NewToken,
-    Observer,
-    Standing,
-    StartRefused,
-    UsageError,
-    unsupported,
-)
+from noetl.session.protocol import GRACE_S, ExecutionInfo, NewToken, Observer, Standing
 from noetl.session.sources import (
     Dialect,
     LoadedPlaybook,
-    PlaybookCatalog,
     PlaybookFile,
     digest_of,
     document_of,

@@ -1,14 +1,17 @@
-"""The Session protocol, its data, and the error for a verb that a session does not support."""
+"""Session: everything that can be asked of a deployment, whether it is a database file or a server.
+
+The command line, the Python API and the tests use only this. noetl.session.local and noetl.session.remote
+implement it; logic that both share reads through the four ports `listing`, `log`, `results` and `catalog`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from noetl.engine.state import LIVE, State, Status
-from noetl.errors import NoetlError, PlaybookError, Problem
 from noetl.ports import ExecutionHead
 
 if TYPE_CHECKING:
@@ -19,59 +22,12 @@ if TYPE_CHECKING:
     from noetl.errors import Problem
     from noetl.output import JSON
     from noetl.ports import ApiToken, Catalog, ExecutionListing, LogRow, Snapshot
-    from noetl.session.execution import Execution, Result
+    from noetl.session.catalog import PlaybookCatalog
+    from noetl.session.execution import Execution
     from noetl.session.garbage import GarbageReport
-    from noetl.session.sources import Dialect, PlaybookCatalog, PlaybookFile
+    from noetl.session.sources import Dialect, PlaybookFile
     from noetl.views.documents import ShowDocument
     from noetl.worker.frame_driver import LogLine
-
-
-class UsageError(NoetlError):
-    """The request itself is wrong: a missing file, an ambiguous id, options that exclude each other."""
-
-
-class Unsupported(UsageError):
-    """This session cannot do that; the message names the alternative."""
-
-
-class StartRefused(PlaybookError):
-    """A playbook that cannot run was asked to start."""
-
-    def __init__(
-        self,
-        problems: Iterable[Problem],
-        text: str,
-        execution_id: str | None = None,
-        not_recorded: str | None = None,
-    ) -> None:
-        super().__init__(problems)
-        self.text = text  # that the problems are about
-        self.execution_id = execution_id  # under which the request is logged; None: it is not
-        self.not_recorded = not_recorded  # why it could not be logged
-
-
-class ExecutionFailed(NoetlError):
-    """An execution did not end with `ok`; `result` has all of it."""
-
-    def __init__(self, result: Result) -> None:
-        error = result.error
-        reason = f": {error.kind}: {error.message}" if error is not None else ""
-        super().__init__(f"execution {result.id} ended with status {result.status}{reason}")
-        self.result = result
-
-
-_INSTEAD = {
-    "detach": "--detach needs a server (--server URL): an execution in this process ends with the process",
-    "gc": "garbage collection works on the database file, not through a server: name the file with --db PATH",
-    "rotate": "the encryption key is rotated on the database file, not through a server: name the file"
-    " with --db PATH",
-}
-
-
-def unsupported(verb: str) -> Unsupported:
-    """The one place that says what a session cannot do, and what to do instead."""
-    return Unsupported(_INSTEAD[verb])
-
 
 Standing: TypeAlias = Literal["running", "interrupted", "paused", "ok", "error", "cancelled"]
 GRACE_S = 5.0  # that running calls get when a session is closed

@@ -23,18 +23,11 @@ from noetl.playbook.source import Document, Scalar, Tree, parse, plain
 from noetl.playbook.source import Mapping as MappingTree
 from noetl.playbook.source import Sequence as SequenceTree
 from noetl.ports import LogRow
+from noetl.session.catalog import PlaybookCatalog
+from noetl.session.errors import StartRefused, UsageError, unsupported
 from noetl.session.execution import Execution, StartNotes, find_execution, list_executions, until_ended
-from noetl.session.protocol import (
-    GRACE_S,
-    ExecutionInfo,
-    NewToken,
-    Observer,
-    Standing,
-    StartRefused,
-    UsageError,
-    unsupported,
-)
-from noetl.session.sources import Dialect, PlaybookCatalog, PlaybookFile, find_registered, find_source
+from noetl.session.protocol import GRACE_S, ExecutionInfo, NewToken, Observer, Standing
+from noetl.session.sources import Dialect, PlaybookFile, find_registered, find_source
 from noetl.views.envelopes import Envelope
 from noetl.views.log import events_of
 from noetl.worker.frame_driver import LogLine

@@ -1,13 +1,11 @@
-"""Playbooks from files, standard input or the catalog, and the verbs on registered playbooks."""
+"""Playbooks from files, folders, standard input and the catalog: read, upgraded on request, and checked."""
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
@@ -15,114 +13,10 @@ from noetl.checks.checker import Checked, check
 from noetl.errors import Mark, NotFound, PlaybookError, Problem
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.source import TEXT_BYTES_MAX, Document, Scalar, parse
-from noetl.ports import Catalog, PlaybookText, PlaybookVersion
-from noetl.session.protocol import UsageError
+from noetl.session.errors import UsageError
 
 if TYPE_CHECKING:
     from noetl.ports import Catalog, PlaybookText
-
-
-PAGE: Final = 100
-Change: TypeAlias = Literal["new", "known", "current again"]
-Versions: TypeAlias = list[PlaybookVersion]  # in a class that has a method `list`
-
-
-class Registration(NamedTuple):
-    """A playbook that was registered, and whether its text is a new version."""
-
-    name: str  # of its file
-    version: PlaybookVersion
-    change: Change
-
-
-class VersionDiff(NamedTuple):
-    """The difference between two versions in the form of `diff -u`; empty when there is none."""
-
-    path: str
-    old: int
-    new: int
-    diff: str
-
-
-class PlaybookCatalog:
-    """The verbs on registered playbooks."""
-
-    def __init__(self, catalog: Callable[[], Catalog]) -> None:
-        self._catalog = catalog  # called at each use: a file is opened late
-
-    async def list(self, *, limit: int = 1_000, archived: bool = False) -> Versions:
-        """The current version of each path, by path."""
-        found: Versions = []
-        while len(found) < limit:
-            size = min(PAGE, limit - len(found))
-            after = found[-1].path if found else ""
-            page = await self._catalog().list(after=after, limit=size, archived=archived)
-            found += page
-            if len(page) < size:
-                break
-        return found
-
-    async def versions(self, path: str) -> Versions:
-        """The newest first. Raises NotFound."""
-        return await self._catalog().versions(path)
-
-    async def text(self, path: str, version: int | None = None) -> tuple[PlaybookVersion, str]:
-        """The text of a version, by default the current one; also of an archived playbook."""
-        found = _choose(await self.versions(path), version)
-        return found, (await self._catalog().get(found.digest)).text
-
-    async def diff(self, path: str, old: int | None = None, new: int | None = None) -> VersionDiff:
-        """By default between the current version and the one before it."""
-        versions = await self.versions(path)
-        later = _choose(versions, new)
-        if old is None and later.version == 1:
-            reason = "it is the only version" if len(versions) == 1 else "name another version with --from"
-            raise UsageError(f'"{path}" has no version before version 1: {reason}')
-        earlier = _choose(versions, later.version - 1 if old is None else old)
-        catalog = self._catalog()
-        before, after = [(await catalog.get(each.digest)).text.splitlines() for each in (earlier, later)]
-        names = f"{path}@{earlier.version}", f"{path}@{later.version}"
-        lines = difflib.unified_diff(before, after, names[0], names[1], lineterm="")
-        return VersionDiff(path, earlier.version, later.version, "".join(f"{line}\n" for line in lines))
-
-    async def archive(self, path: str) -> None:
-        """Raises NotFound."""
-        await self._catalog().archive(path)
-
-    async def register(self, texts: Mapping[str, PlaybookText]) -> Sequence[Registration]:
-        """Store them, by the names of their files. Raises UsageError when two differ and share a path."""
-        seen: dict[str, tuple[str, str]] = {}
-        for name, text in texts.items():
-            other, digest = seen.setdefault(text.path, (name, text.digest))
-            if digest != text.digest:
-                raise UsageError(f'{other} and {name} are different playbooks with the path "{text.path}"')
-        return [await self._register(name, text) for name, text in texts.items()]
-
-    async def _register(self, name: str, text: PlaybookText) -> Registration:
-        before = await self._known(text)
-        await self._catalog().put(text)
-        after = await self._known(text)
-        assert after is not None, "it was just registered"
-        return Registration(
-            name, after, "new" if before is None else "known" if before.current else "current again"
-        )
-
-    async def _known(self, text: PlaybookText) -> PlaybookVersion | None:
-        try:
-            versions = await self.versions(text.path)
-        except NotFound:
-            return None
-        return next((each for each in versions if each.digest == text.digest), None)
-
-
-def _choose(versions: Sequence[PlaybookVersion], number: int | None) -> PlaybookVersion:
-    """None: the current one. Raises NotFound."""
-    for each in versions:
-        if each.current if number is None else each.version == number:
-            return each
-    highest = max(each.version for each in versions)
-    raise NotFound(f'"{versions[0].path}" has no version {number}: its versions are 1 to {highest}')
-
 
 Dialect: TypeAlias = Literal["canonical", "auto"]
 

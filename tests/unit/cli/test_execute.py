@@ -10,7 +10,7 @@ import pytest
 
 from noetl.cli.execute import Reporter, execute
 from noetl.errors import Damaged, Mark, NotFound, PlaybookError, Problem, Rejected, Unavailable
-from noetl.session.protocol import UsageError
+from noetl.session.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl.cli.execute import EXIT_CODES
 from noetl.errors import Damaged, NotFound, PlaybookError, Rejected, Unavailable
-from noetl.session.protocol import UsageError
+from noetl.session.errors import UsageError
 
 
 def test_every_error_has_its_exit_code() -> None:

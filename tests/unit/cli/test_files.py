@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from noetl.cli.output import files
-from noetl.session.protocol import UsageError
+from noetl.session.errors import UsageError
 
 
 def test_a_file_is_replaced_whole_and_keeps_its_permissions(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from noetl.cli.commands.migrate import MigrateOptions, migrate_file
 from noetl.cli.execute import Reporter
 from noetl.errors import PlaybookError
-from noetl.session.protocol import UsageError
+from noetl.session.errors import UsageError
 from tests.playbooks import HEAD
 
 OLD = HEAD + "workflow:  # steps\n  - step: start\n    tool: {kind: noop}\n    next:\n      - step: end\n"

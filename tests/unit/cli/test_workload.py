@@ -8,7 +8,7 @@ import pytest
 
 from noetl.cli.workload import parse_value, read_workload, undeclared
 from noetl.output import JSON
-from noetl.session.protocol import UsageError
+from noetl.session.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 import noetl
 from noetl.session import api
-from noetl.session.protocol import ExecutionFailed, StartRefused, UsageError
+from noetl.session.errors import ExecutionFailed, StartRefused, UsageError
 from tests.playbooks import HEAD
 
 ORDERS = (

@@ -9,8 +9,8 @@ import pytest
 
 from noetl.engine.state import Status
 from noetl.ports import ExecutionHead
+from noetl.session.errors import UsageError
 from noetl.session.execution import MATCHES_SHOWN_MAX, PAGE, find_execution
-from noetl.session.protocol import UsageError
 
 AT = datetime(2024, 1, 2, tzinfo=UTC)
 

@@ -8,8 +8,8 @@ import pytest
 
 from noetl.errors import Mark
 from noetl.session import sources
+from noetl.session.errors import UsageError
 from noetl.session.local import InstalledTools
-from noetl.session.protocol import UsageError
 from noetl.session.sources import PlaybookFile, load, read_source
 from tests.playbooks import HEAD, kinds
 

@@ -11,8 +11,9 @@ import pytest
 import noetl
 from noetl.errors import NotFound, Rejected
 from noetl.ports import PlaybookText
+from noetl.session.errors import StartRefused, Unsupported, UsageError
 from noetl.session.execution import Execution
-from noetl.session.protocol import Session, StartRefused, Unsupported, UsageError
+from noetl.session.protocol import Session
 from noetl.session.sources import PlaybookFile, digest_of
 from noetl.session.verify import audit_executions, replay_execution
 from tests.playbooks import HEAD

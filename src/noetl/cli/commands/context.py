@@ -12,7 +12,7 @@ from noetl.cli.execute import Reporter
 from noetl.cli.options import Format, app, finish
 from noetl.errors import NotFound
 from noetl.escape import visible
-from noetl.session.connect import (
+from noetl.session.contexts import (
     LOCAL,
     TOKEN_BYTES_MAX,
     Contexts,
@@ -22,7 +22,7 @@ from noetl.session.connect import (
     read_token,
     save,
 )
-from noetl.session.protocol import UsageError
+from noetl.session.errors import UsageError
 from noetl.views.styled_text import Styled
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from noetl.cli.execute import Reporter
 from noetl.cli.options import Db, Id, Server, app
 from noetl.cli.output.screen import short
 from noetl.escape import one_line, shorten
-from noetl.session.protocol import UsageError
+from noetl.session.errors import UsageError
 from noetl.views.styled_text import Style, Styled
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from noetl.cli.connected import on_execution
 from noetl.cli.execute import OK, WRONG, Reporter
 from noetl.cli.options import Db, Dialect, Out, Server, app, finish
 from noetl.cli.output.screen import Screen
-from noetl.session.protocol import UsageError
+from noetl.session.errors import UsageError
 from noetl.views.styled_text import Styled
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import typer
 from noetl.cli.connected import on_session
 from noetl.cli.execute import Reporter
 from noetl.cli.options import Db, Format, app
-from noetl.session.protocol import UsageError
+from noetl.session.errors import UsageError
 from noetl.views.styled_text import Styled
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from noetl.cli.execute import OK, WRONG, Reporter
 from noetl.cli.options import File, Out, app, finish
 from noetl.cli.output.screen import Screen, diff_lines
 from noetl.errors import PlaybookError
-from noetl.session.protocol import UsageError
+from noetl.session.errors import UsageError
 
 
 class MigrateOptions(NamedTuple):

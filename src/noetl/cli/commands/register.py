@@ -13,7 +13,7 @@ from noetl.cli.connected import on_session
 from noetl.cli.execute import WRONG, Reporter
 from noetl.cli.options import Db, Dialect, Format, Server, app
 from noetl.escape import visible
-from noetl.session.protocol import UsageError
+from noetl.session.errors import UsageError
 from noetl.views.styled_text import Styled, table
 
 if TYPE_CHECKING:

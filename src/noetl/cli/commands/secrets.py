@@ -12,7 +12,7 @@ from noetl.cli.execute import Reporter
 from noetl.cli.options import Db, Format, Server, app
 from noetl.errors import NotFound
 from noetl.escape import visible
-from noetl.session.protocol import UsageError
+from noetl.session.errors import UsageError
 
 if TYPE_CHECKING:
     from noetl.session.protocol import Session

@@ -9,7 +9,7 @@ import typer
 from noetl.cli.execute import Reporter
 from noetl.cli.options import Db, Format, Server, app, finish
 from noetl.escape import visible
-from noetl.session.protocol import UsageError
+from noetl.session.errors import UsageError
 
 if TYPE_CHECKING:
     from noetl.ports import ApiToken

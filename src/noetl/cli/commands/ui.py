@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from noetl.cli.options import Db, app, finish
-from noetl.session.protocol import UsageError
+from noetl.session.errors import UsageError
 
 if TYPE_CHECKING:
     pass

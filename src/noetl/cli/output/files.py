@@ -10,7 +10,7 @@ import sys
 import msgspec
 
 from noetl.output import JSON
-from noetl.session.protocol import UsageError
+from noetl.session.errors import UsageError
 from noetl.session.sources import STDIN, reason_of
 
 _FORGING = re.compile("[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffe\uffff]")
