@@ -368,7 +368,7 @@ def rewrite(page: Path) -> None:
         first = command.line + command.text.count("\n")
         printed = [line.rstrip() for line in got.strip("\n").splitlines() if not FLEETING.fullmatch(line)]
         lines[first : first + len(command.shown)] = printed
-        print(f"{page.name}:{command.line}: mended")
+        print(f"{page.name}:{command.line}: updated")
     page.write_text("\n".join(lines) + "\n", "utf-8")
 
 

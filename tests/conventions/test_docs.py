@@ -199,8 +199,8 @@ def test_the_examples_on_the_soundness_page_have_the_stated_result() -> None:
     head = HEAD + "workload: {url: https://api.example.com}\n"
     assert [each.code for each in check(head + circle, kinds()).errors] == ["endless-cycle"]
     assert check(head + circle, kinds()).verdict == "unsound"
-    mended = circle[: circle.index("\n  - step: rest")] + "\n" + way_out
-    assert check(head + mended, kinds()).verdict == "sound"
+    fixed = circle[: circle.index("\n  - step: rest")] + "\n" + way_out
+    assert check(head + fixed, kinds()).verdict == "sound"
 
 
 @pytest.mark.parametrize("file", PROSE, ids=name)

@@ -154,7 +154,8 @@ class State(Struct, kw_only=True, omit_defaults=True):
     fired: int = 0
     broken: dict[str, int] = field(default_factory=dict)  # step → failures that no arc took (D36, D38)
     failed: dict[str, Run] = field(default_factory=dict)  # the failed runs of these, for a retry (D69)
-    mended: dict[str, Run] = field(default_factory=dict)  # step → its last run whose failure was handled
+    # Step → its last run whose failure was handled. The states of 0.1.0 in tests/replay have this name.
+    mended: dict[str, Run] = field(default_factory=dict)
     spoiled: dict[str, Spoiled] = field(default_factory=dict)  # tokens whose admission failed
     failure: Failure | None = None  # the first unhandled failure
     failed_step: str | None = None
