@@ -68,7 +68,7 @@ class Reporter:
         """The JSON document, if one is asked for."""
         if self.json:
             from noetl.cli.output import files
-            from noetl.cli.output.files import as_document
+            from noetl.cli.output.json import as_document
 
             files.put(as_document(value).encode(), None)  # JSON is UTF-8, independent of the locale
 

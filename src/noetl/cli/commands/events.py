@@ -87,7 +87,7 @@ class _Printer:
             sys.stdout.write("[")
 
     def print(self, event: Envelope) -> None:
-        from noetl.cli.output.files import as_line
+        from noetl.cli.output.json import as_line
 
         if self._format == "jsonl":
             sys.stdout.write(as_line(event))

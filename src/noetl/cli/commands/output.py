@@ -64,7 +64,7 @@ async def _output(reporter: Reporter, execution: Execution, step: str | None, *,
 
 def _write(data: JSON, *, raw: bool) -> None:
     from noetl.cli.output import files
-    from noetl.cli.output.files import as_document
+    from noetl.cli.output.json import as_document
 
     if not raw or not isinstance(data, str):
         files.put(as_document(data).encode(), None)

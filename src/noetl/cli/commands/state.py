@@ -95,7 +95,7 @@ def _when(runs: Runs) -> Iterator[Styled]:
 
 
 def _values(name: str, value: dict[str, JSON]) -> Iterator[list[Styled]]:
-    from noetl.cli.output.files import as_lines
+    from noetl.cli.output.json import as_lines
 
     yield [Styled(name, "strong"), *([] if value else [Styled(" none", "faint")])]
     for line in as_lines(value) if value else ():

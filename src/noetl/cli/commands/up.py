@@ -118,7 +118,7 @@ def _print_ready(reporter: Reporter, state: dict[str, JSON], seconds: float) -> 
     ):
         _print(reporter, line)
     if reporter.json:
-        from noetl.cli.output.files import as_line
+        from noetl.cli.output.json import as_line
 
         sys.stdout.write(as_line(state))
         sys.stdout.flush()
